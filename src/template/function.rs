@@ -1,0 +1,89 @@
+//! What a template function is: a name, the Go types of its parameters, and a Rust function.
+//!
+//! The engine checks arguments against the parameters, as Go's `text/template` does with reflection, before it
+//! calls the function; so a function may rely on the types it asked for.
+
+use super::value::Value;
+use std::rc::Rc;
+
+/// The Go type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param {
+    /// `interface {}`: takes everything, nil too.
+    Any,
+    /// `reflect.Value`: as `Any`, but keeps apart what `text/template`'s own functions keep apart.
+    Reflect,
+    /// `string`
+    Str,
+    /// `int`
+    Int,
+    /// `int64`
+    Int64,
+    /// `float64`
+    Float,
+    /// `bool`
+    Bool,
+    /// `map[string]interface {}`
+    Map,
+    /// `[]interface {}`
+    List,
+    /// `[]string`
+    Strings,
+    /// `map[string]string`
+    StringMap,
+    /// `uint32` and other types that only objects have; the string is the Go type's name for error messages.
+    Named(&'static str),
+}
+
+/// Why a function failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FnError {
+    /// An error the function returned (or a Go panic it would have raised): `error calling NAME: MESSAGE`.
+    Message(String),
+    /// An error of a nested execution (`include`, `tpl`), whose text is already complete.
+    Nested(String),
+}
+impl From<&str> for FnError {
+    fn from(s: &str) -> Self {
+        Self::Message(s.into())
+    }
+}
+impl From<String> for FnError {
+    fn from(s: String) -> Self {
+        Self::Message(s)
+    }
+}
+
+/// What a function answers with.
+pub type FnResult = Result<Value, FnError>;
+
+/// What functions may ask of their surroundings. Rendering itself has no clock, randomness, network or cluster.
+pub trait Host {
+    /// Fills the buffer with random bytes (`randAlphaNum`, `uuidv4`, `genCA`).
+    fn random(&self, buffer: &mut [u8]);
+    /// Nanoseconds since the Unix epoch (`now`).
+    fn now(&self) -> i128;
+    /// `lookup apiVersion kind namespace name`; an empty map offline.
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult;
+    /// `getHostByName`; the empty string unless DNS is enabled.
+    fn resolve(&self, name: &str) -> String;
+}
+
+/// What is passed to every function.
+#[derive(Clone)]
+pub struct Context {
+    /// The surroundings of this rendering.
+    pub host: Rc<dyn Host>,
+}
+
+/// A template function.
+pub struct Function {
+    /// The name in templates.
+    pub name: &'static str,
+    /// The types of its parameters; of a variadic function the last one may be given any number of times.
+    pub params: &'static [Param],
+    /// Whether the last parameter is variadic.
+    pub variadic: bool,
+    /// The implementation; the engine has checked number and types of the arguments.
+    pub run: fn(&Context, &[Value]) -> FnResult,
+}

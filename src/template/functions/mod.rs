@@ -1,0 +1,1 @@
+//! The functions that Helm offers to templates, one file per family.

@@ -1,0 +1,7 @@
+//! Text engines: Go templates as Helm runs them, and minijinja.
+
+pub mod function;
+pub mod functions;
+pub mod go;
+pub mod value;
+pub mod yaml;

@@ -1,0 +1,365 @@
+//! The values that Go templates see, with the identity and the types that Go gives them.
+//!
+//! A Helm template can change a map (`set`, `merge`) and every holder of the map sees the change, so maps are
+//! shared. Lists are never changed in place by any function Helm offers, so they are shared and immutable.
+//! Numbers keep their Go type, because `eq`, `typeOf` and `printf` tell `int`, `int64` and `float64` apart.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// A Go string: bytes that are usually, but not always, UTF-8 (`b64dec` may make any bytes).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Str(Rc<[u8]>);
+
+impl Str {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// The text, with U+FFFD in place of what is not UTF-8.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+    /// Whether the string has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Length in bytes, as Go's `len`.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+impl From<&str> for Str {
+    fn from(s: &str) -> Self {
+        Self(Rc::from(s.as_bytes()))
+    }
+}
+impl From<String> for Str {
+    fn from(s: String) -> Self {
+        Self(Rc::from(s.into_bytes()))
+    }
+}
+impl From<&[u8]> for Str {
+    fn from(s: &[u8]) -> Self {
+        Self(Rc::from(s))
+    }
+}
+impl From<Vec<u8>> for Str {
+    fn from(s: Vec<u8>) -> Self {
+        Self(Rc::from(s))
+    }
+}
+impl std::borrow::Borrow<[u8]> for Str {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+impl fmt::Debug for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text(), f)
+    }
+}
+
+/// The Go integer types that templates can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntType {
+    /// `int`: literals of templates, results of most functions.
+    Int,
+    /// `int8`
+    Int8,
+    /// `int16`
+    Int16,
+    /// `int32`
+    Int32,
+    /// `int64`: numbers of `--set`, sprig's arithmetic.
+    Int64,
+    /// `uint`
+    Uint,
+    /// `uint8`: an indexed byte of a string.
+    Uint8,
+    /// `uint16`
+    Uint16,
+    /// `uint32`
+    Uint32,
+    /// `uint64`: parts of a semantic version. Values over `i64::MAX` keep their bits.
+    Uint64,
+    /// `time.Duration`, nanoseconds; of kind `int64`.
+    Duration,
+    /// `time.Month`; of kind `int`.
+    Month,
+    /// `time.Weekday`; of kind `int`.
+    Weekday,
+}
+
+/// The static element type of a Go slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elem {
+    /// `[]interface {}`
+    Any,
+    /// `[]string`
+    Str,
+    /// `[]int`
+    Int,
+    /// `[]uint8`: items are `Int(Uint8, _)`.
+    Byte,
+    /// A slice of objects; the name is the element's Go type (`*v2.Maintainer`).
+    Object(&'static str),
+}
+
+/// A Go slice.
+#[derive(Clone)]
+pub struct List {
+    /// The static element type.
+    pub elem: Elem,
+    /// The elements.
+    pub items: Rc<Vec<Value>>,
+}
+
+/// The static type of a Go map with string keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// `map[string]interface {}`
+    Any,
+    /// `common.Values`: `.Values`, and the root object.
+    Values,
+    /// `map[string]string`: annotations of a chart, results of `urlParse`-like functions and `splitn`.
+    Str,
+}
+
+/// A Go map: shared, mutable, iterated in the order of its keys.
+#[derive(Clone)]
+pub struct Map {
+    /// The static type; the same map may be seen under two types, as `.Values.sub` and the subchart's `.Values` are.
+    pub kind: MapType,
+    cell: Rc<RefCell<BTreeMap<Str, Value>>>,
+}
+
+impl Map {
+    /// A new, empty map.
+    pub fn new(kind: MapType) -> Self {
+        Self { kind, cell: Rc::default() }
+    }
+    /// The same map seen under another static type.
+    #[must_use]
+    pub fn with_type(&self, kind: MapType) -> Self {
+        Self { kind, cell: Rc::clone(&self.cell) }
+    }
+    /// The value of a key, or `None` when the key is absent (a present `nil` is `Some(Value::Nil)`).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value> {
+        self.cell.borrow().get(key.as_ref()).cloned()
+    }
+    /// Sets a key; every holder of the map sees it.
+    pub fn insert(&self, key: impl Into<Str>, value: impl Into<Value>) {
+        self.cell.borrow_mut().insert(key.into(), value.into());
+    }
+    /// Removes a key.
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Option<Value> {
+        self.cell.borrow_mut().remove(key.as_ref())
+    }
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.cell.borrow().len()
+    }
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.cell.borrow().is_empty()
+    }
+    /// The entries, sorted by key. Do not call a template function while holding it.
+    pub fn borrow(&self) -> Ref<'_, BTreeMap<Str, Value>> {
+        self.cell.borrow()
+    }
+    /// The entries, to be changed. Do not call a template function while holding it.
+    pub fn borrow_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
+        self.cell.borrow_mut()
+    }
+    /// A snapshot of the entries, safe to iterate while templates change the map.
+    pub fn entries(&self) -> Vec<(Str, Value)> {
+        self.cell.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+    /// Whether two values are the same map in memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.cell, &other.cell)
+    }
+}
+
+/// What Go's `reflect` calls the kind of a value; `kindOf` prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are Go's")]
+pub enum Kind {
+    Invalid,
+    Bool,
+    Int,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Float64,
+    String,
+    Slice,
+    Map,
+    Struct,
+    Ptr,
+    Func,
+}
+
+/// A Go struct, pointer to struct, or map with methods: `.Chart`, `.Files`, `.Capabilities`, a version, a time.
+pub trait Object {
+    /// The Go type as `%T` prints it, such as `*semver.Version`.
+    fn type_name(&self) -> &'static str;
+    /// Its kind.
+    fn kind(&self) -> Kind;
+    /// An exported field, or for a map kind the value of a key.
+    fn field(&self, name: &str) -> Option<Value>;
+    /// The names of the fields in Go's order, for `%v`; of a map kind the sorted keys.
+    fn fields(&self) -> Vec<Str>;
+    /// An exported method's parameters and variadic flag, or `None` when there is no such method.
+    fn method(&self, _name: &str) -> Option<&'static [super::function::Param]> {
+        None
+    }
+    /// Calls a method whose arguments the engine has checked against [`Object::method`].
+    fn call(&self, _name: &str, _args: &[Value]) -> Result<Value, super::function::FnError> {
+        Err("no such method".into())
+    }
+    /// The text of a type with a `String()` or `Error()` method, which Go's `fmt` prefers for `%v` and `%s`.
+    fn display(&self) -> Option<String> {
+        None
+    }
+    /// Whether Go's `template` takes the value for true; structs always are, maps when not empty.
+    fn truth(&self) -> bool {
+        true
+    }
+    /// The value as JSON, as `toJson` and `toYaml` see it through `encoding/json`.
+    fn json(&self) -> Value;
+    /// For functions that need the Rust type behind it.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A value of a template.
+#[derive(Clone)]
+pub enum Value {
+    /// `nil`, an empty interface. A missing map key is this too (Helm sets `missingkey=zero`).
+    Nil,
+    /// `bool`
+    Bool(bool),
+    /// Any integer type.
+    Int(IntType, i64),
+    /// `float64`
+    Float(f64),
+    /// `string`
+    Str(Str),
+    /// A slice.
+    List(List),
+    /// A map with string keys.
+    Map(Map),
+    /// A struct, or a map with methods.
+    Object(Rc<dyn Object>),
+}
+
+impl Value {
+    /// A Go `int`.
+    pub fn int(i: i64) -> Self {
+        Self::Int(IntType::Int, i)
+    }
+    /// A Go `string`.
+    pub fn str(s: impl Into<Str>) -> Self {
+        Self::Str(s.into())
+    }
+    /// A `[]interface {}`.
+    pub fn list(items: Vec<Value>) -> Self {
+        Self::List(List { elem: Elem::Any, items: Rc::new(items) })
+    }
+    /// A `[]string`.
+    pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
+        let items = items.into_iter().map(|s| Self::Str(s.into())).collect();
+        Self::List(List { elem: Elem::Str, items: Rc::new(items) })
+    }
+    /// A new `map[string]interface {}`.
+    pub fn map(entries: impl IntoIterator<Item = (Str, Value)>) -> Self {
+        let map = Map::new(MapType::Any);
+        map.borrow_mut().extend(entries);
+        Self::Map(map)
+    }
+    /// The kind, as Go's `reflect` names it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Nil => Kind::Invalid,
+            Self::Bool(_) => Kind::Bool,
+            Self::Int(t, _) => match t {
+                IntType::Int | IntType::Month | IntType::Weekday => Kind::Int,
+                IntType::Int8 => Kind::Int8,
+                IntType::Int16 => Kind::Int16,
+                IntType::Int32 => Kind::Int32,
+                IntType::Int64 | IntType::Duration => Kind::Int64,
+                IntType::Uint => Kind::Uint,
+                IntType::Uint8 => Kind::Uint8,
+                IntType::Uint16 => Kind::Uint16,
+                IntType::Uint32 => Kind::Uint32,
+                IntType::Uint64 => Kind::Uint64,
+            },
+            Self::Float(_) => Kind::Float64,
+            Self::Str(_) => Kind::String,
+            Self::List(_) => Kind::Slice,
+            Self::Map(_) => Kind::Map,
+            Self::Object(o) => o.kind(),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Self::Str(s.into())
+    }
+}
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Self::Str(s.into())
+    }
+}
+impl From<Str> for Value {
+    fn from(s: Str) -> Self {
+        Self::Str(s)
+    }
+}
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+impl From<f64> for Value {
+    fn from(f: f64) -> Self {
+        Self::Float(f)
+    }
+}
+impl From<Map> for Value {
+    fn from(m: Map) -> Self {
+        Self::Map(m)
+    }
+}
+
+/// JSON as Helm holds values: a number with a fraction or exponent part, and every number that came out of YAML
+/// (which `template::yaml` reads as floats, as Helm does), is a `float64`; an integer of `--set` or of a custom
+/// resource is an `int64`. Every list is a `[]interface {}`.
+impl From<&serde_json::Value> for Value {
+    fn from(json: &serde_json::Value) -> Self {
+        match json {
+            serde_json::Value::Null => Self::Nil,
+            serde_json::Value::Bool(b) => Self::Bool(*b),
+            serde_json::Value::Number(n) => match n.as_i64() {
+                Some(i) if !n.is_f64() => Self::Int(IntType::Int64, i),
+                _ => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
+            },
+            serde_json::Value::String(s) => Self::str(s.as_str()),
+            serde_json::Value::Array(items) => Self::list(items.iter().map(Self::from).collect()),
+            serde_json::Value::Object(entries) => {
+                Self::map(entries.iter().map(|(k, v)| (Str::from(k.as_str()), Self::from(v))))
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds the programs of the local cluster from their Go modules, once, into the tools folder:
+#   build-tools.sh control-plane   etcd kube-apiserver kube-controller-manager kubectl helm
+#   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
+# The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/env.sh"
+
+command -v go >/dev/null || { echo "error: Go is needed to build the cluster's programs: install Go 1.26 or newer" >&2; exit 1; }
+KUBE=1.36.3 HELM=4.3.1
+kube_flags="-s -w -X k8s.io/component-base/version.gitVersion=v$KUBE -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v$KUBE"
+
+# build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
+build() {
+	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
+	stamp=$(cat "$here/tools/$module/go.mod" | sha256sum | cut -c1-16)
+	[ ! -x "$out" ] || [ "$(cat "$out.built-from" 2>/dev/null)" != "$stamp" ] || return 0
+	[ -n "${told:-}" ] || { told=1; echo "building the cluster's programs from their Go modules: about 20 minutes, once (kept in $TOOLS)"; }
+	echo "  $program ..."
+	mkdir -p "$(dirname "$out")"
+	(cd "$here/tools/$module" && CGO_ENABLED=0 nice go build -trimpath -ldflags "$flags" -o "$out.new" "$package") ||
+		{ echo "error: $program could not be built; the Go module proxy must be reachable" >&2; exit 1; }
+	mv "$out.new" "$out"
+	echo "$stamp" >"$out.built-from"
+	echo "  $program: $((SECONDS - began)) s"
+}
+
+mkdir -p "$TOOLS"
+exec 9>"$TOOLS/.lock"
+flock 9 # two builds at once would only fight for the cores
+for set in "${@:-control-plane}"; do case $set in
+control-plane)
+	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
+	build kube kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags"
+	build kube kubectl k8s.io/kubernetes/cmd/kubectl "$kube_flags"
+	build kube kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags"
+	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM" ;;
+node)
+	for p in kube-scheduler kubelet kube-proxy; do build kube $p k8s.io/kubernetes/cmd/$p "$kube_flags"; done
+	for p in main/bridge main/loopback ipam/host-local meta/portmap; do
+		build kube cni/${p#*/} github.com/containernetworking/plugins/plugins/$p "-s -w"
+	done
+	build coredns coredns . "-s -w"
+	build etcd etcdctl go.etcd.io/etcd/etcdctl/v3 "-s -w" ;;
+*) echo "error: unknown set '$set': control-plane or node" >&2; exit 2 ;;
+esac; done
