@@ -1,0 +1,155 @@
+# Functions of the local cluster's scripts. Source env.sh first.
+# shellcheck shell=bash
+T0=${T0:-$(date +%s.%N)}
+say() { printf '%6.1fs %s\n' "$(awk -v a="$T0" -v b="$(date +%s.%N)" 'BEGIN{print b-a}')" "$*"; }
+die() { echo "error: $*" >&2; exit 1; }
+
+# need PROGRAM PACKAGE ...: installs the Debian packages of the programs that are missing (as root), or names them
+need() {
+	local missing=()
+	while [ $# -gt 0 ]; do
+		command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || missing+=("$2")
+		shift 2
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "installing Debian packages: ${missing[*]}"
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >/tmp/tillerman-apt.log 2>&1 ||
+			{ tail -5 /tmp/tillerman-apt.log >&2; die "could not install ${missing[*]}"; }
+	else
+		die "these programs are missing; install the packages: ${missing[*]}"
+	fi
+}
+
+# until_ok SECONDS CMD...: runs CMD every 0.1 s until it succeeds
+until_ok() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || { echo "timed out: $*" >&2; return 1; }
+		sleep 0.1
+	done
+}
+
+# cert PKI NAME SUBJECT [SAN]: a key and a certificate signed by PKI/ca
+cert() {
+	local d=$1 n=$2 subject=$3 san=${4:-}
+	[ ! -s "$d/$n.crt" ] || return 0
+	openssl ecparam -name prime256v1 -genkey -noout -out "$d/$n.key"
+	openssl req -new -key "$d/$n.key" -subj "$subject" -out "$d/$n.csr"
+	{
+		echo 'keyUsage=critical,digitalSignature,keyEncipherment'
+		echo 'extendedKeyUsage=serverAuth,clientAuth'
+		[ -z "$san" ] || echo "subjectAltName=$san"
+	} >"$d/$n.ext"
+	openssl x509 -req -in "$d/$n.csr" -CA "$d/ca.crt" -CAkey "$d/ca.key" -CAcreateserial \
+		-days 3650 -extfile "$d/$n.ext" -out "$d/$n.crt" 2>/dev/null
+	rm -f "$d/$n.csr" "$d/$n.ext"
+}
+
+# kubeconfig PKI NAME SERVER FILE: with the client certificate inlined
+kubeconfig() {
+	cat >"$4" <<EOF
+apiVersion: v1
+kind: Config
+clusters:
+- name: local
+  cluster: {server: "$3", certificate-authority-data: $(base64 -w0 "$1/ca.crt")}
+users:
+- name: $2
+  user: {client-certificate-data: $(base64 -w0 "$1/$2.crt"), client-key-data: $(base64 -w0 "$1/$2.key")}
+contexts:
+- {name: local, context: {cluster: local, user: $2, namespace: default}}
+current-context: local
+EOF
+	chmod 600 "$4"
+}
+
+# make_pki DIR SERVER_SAN: CA, service-account key and the API server's own pairs
+make_pki() {
+	local d=$1 san=$2
+	mkdir -p "$d"
+	if [ ! -s "$d/ca.crt" ]; then
+		openssl ecparam -name prime256v1 -genkey -noout -out "$d/ca.key"
+		openssl req -x509 -new -key "$d/ca.key" -subj /CN=tillerman-local-ca -days 3650 -out "$d/ca.crt" \
+			-addext 'keyUsage=critical,keyCertSign,cRLSign,digitalSignature'
+	fi
+	[ -s "$d/sa.key" ] || openssl ecparam -name prime256v1 -genkey -noout -out "$d/sa.key"
+	[ -s "$d/sa.pub" ] || openssl pkey -in "$d/sa.key" -pubout -out "$d/sa.pub"
+	cert "$d" apiserver /CN=kube-apiserver "$san"
+	cert "$d" apiserver-kubelet /O=system:masters/CN=apiserver-kubelet
+	cert "$d" front-proxy-client /CN=front-proxy-client
+	cert "$d" admin /O=system:masters/CN=admin
+	cert "$d" kcm /CN=system:kube-controller-manager
+	cert "$d" operator /CN=tillerman-operator
+}
+
+# apiserver_flags PKI PORT ETCD_URL BIND ADVERTISE AUDIT_DIR: printed one a line
+apiserver_flags() {
+	local p=$1
+	cat >"$6/audit-policy.yaml" <<EOF
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+EOF
+	cat <<EOF
+--secure-port=$2
+--etcd-servers=$3
+--bind-address=$4
+--advertise-address=$5
+--client-ca-file=$p/ca.crt
+--tls-cert-file=$p/apiserver.crt
+--tls-private-key-file=$p/apiserver.key
+--service-account-issuer=https://kubernetes.default.svc.cluster.local
+--service-account-key-file=$p/sa.pub
+--service-account-signing-key-file=$p/sa.key
+--service-cluster-ip-range=$SVC_CIDR
+--authorization-mode=Node,RBAC
+--enable-admission-plugins=NodeRestriction
+--kubelet-client-certificate=$p/apiserver-kubelet.crt
+--kubelet-client-key=$p/apiserver-kubelet.key
+--kubelet-certificate-authority=$p/ca.crt
+--requestheader-client-ca-file=$p/ca.crt
+--requestheader-allowed-names=front-proxy-client
+--requestheader-extra-headers-prefix=X-Remote-Extra-
+--requestheader-group-headers=X-Remote-Group
+--requestheader-username-headers=X-Remote-User
+--proxy-client-cert-file=$p/front-proxy-client.crt
+--proxy-client-key-file=$p/front-proxy-client.key
+--kubelet-preferred-address-types=InternalIP
+--allow-privileged=true
+--audit-policy-file=$6/audit-policy.yaml
+--audit-log-path=$6/audit.log
+--audit-log-mode=blocking
+EOF
+}
+
+# kcm_flags PKI KUBECONFIG
+kcm_flags() {
+	cat <<EOF
+--kubeconfig=$2
+--leader-elect=false
+--use-service-account-credentials=true
+--kube-api-qps=200
+--kube-api-burst=400
+--service-account-private-key-file=$1/sa.key
+--root-ca-file=$1/ca.crt
+--cluster-signing-cert-file=$1/ca.crt
+--cluster-signing-key-file=$1/ca.key
+--bind-address=127.0.0.1
+EOF
+}
+
+# free_port COUNT: the first of COUNT neighbouring ports of 20000..29999 that nobody listens on
+free_port() {
+	local first p
+	while :; do
+		first=$((20000 + RANDOM % 9900))
+		for ((p = first; p < first + $1; p++)); do
+			! (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || continue 2
+		done
+		echo $first
+		return
+	done
+}

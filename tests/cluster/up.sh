@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Starts a control plane on loopback: up.sh DIR
+# etcd, kube-apiserver and kube-controller-manager with certificates and RBAC of their own; no node, so no pod runs.
+# DIR gets admin.kubeconfig, operator.kubeconfig (user tillerman-operator, cluster-admin), audit.log and the programs' logs.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/env.sh"
+. "$here/lib.sh"
+dir=${1:?usage: up.sh DIR}
+[ ! -e "$dir/etcd.pid" ] || die "$dir holds a cluster already; stop it with $here/down.sh $dir"
+need openssl openssl curl curl
+"$here/build-tools.sh" control-plane
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd) pki=$dir/pki
+port=$(free_port 1) etcd_port=$(free_port 2)
+trap '"$here/down.sh" "$dir"; echo "error: the cluster did not start" >&2' ERR
+
+start() { # start NAME PROGRAM ARGS...: in a session of its own, so that it survives this script and a Ctrl-C
+	local name=$1
+	shift
+	setsid "$@" >"$dir/$name.log" 2>&1 </dev/null &
+	echo $! >"$dir/$name.pid"
+}
+make_pki "$pki" "IP:127.0.0.1,DNS:localhost,IP:$API_SVC_IP,DNS:kubernetes.default.svc"
+for user in admin kcm operator; do kubeconfig "$pki" $user "https://127.0.0.1:$port" "$dir/$user.kubeconfig"; done
+
+start etcd "$TOOLS/etcd" --data-dir="$dir/etcd" --unsafe-no-fsync --log-level=warn \
+	--listen-client-urls="http://127.0.0.1:$etcd_port" --advertise-client-urls="http://127.0.0.1:$etcd_port" \
+	--listen-peer-urls="http://127.0.0.1:$((etcd_port + 1))"
+# An API server that finds no etcd waits seconds before its next try.
+until_ok 30 curl -sf "http://127.0.0.1:$etcd_port/health"
+mapfile -t flags < <(apiserver_flags "$pki" "$port" "http://127.0.0.1:$etcd_port" 127.0.0.1 127.0.0.1 "$dir")
+start kube-apiserver "$TOOLS/kube-apiserver" "${flags[@]}" --cert-dir="$dir"
+until_ok 120 curl -sf --cacert "$pki/ca.crt" "https://127.0.0.1:$port/readyz" || { tail -5 "$dir"/*.log >&2; false; }
+mapfile -t flags < <(kcm_flags "$pki" "$dir/kcm.kubeconfig")
+start kube-controller-manager "$TOOLS/kube-controller-manager" "${flags[@]}" --secure-port=0
+"$TOOLS/kubectl" --kubeconfig "$dir/admin.kubeconfig" create clusterrolebinding tillerman-operator \
+	--clusterrole=cluster-admin --user=tillerman-operator >/dev/null
+until_ok 120 "$TOOLS/kubectl" --kubeconfig "$dir/admin.kubeconfig" get serviceaccount default
+say "control plane ready"
