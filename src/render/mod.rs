@@ -1,6 +1,20 @@
 //! Chart + values → what Helm would send to the API server.
 
-use crate::chart::{Chart, File};
+mod capabilities;
+mod coalesce;
+mod dependencies;
+mod objects;
+pub mod order;
+mod schema;
+
+use crate::chart::{Chart, File, Values, version};
+use crate::template::function::Host;
+use crate::template::go::{Limits, TemplateSet};
+use crate::template::value::{Map, MapType, Value};
+pub use capabilities::KubeVersion;
+use dependencies::Node;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a rendering is about.
 #[derive(Clone, Debug)]
@@ -15,7 +29,7 @@ pub struct Release {
     pub is_upgrade: bool,
 }
 
-/// What templates see as `.Capabilities`.
+/// What templates see as `.Capabilities`. The default is what Helm takes a cluster to be that it has not asked.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// The API server's version, such as `v1.37.0`.
@@ -63,7 +77,7 @@ pub struct Rendered {
     pub hooks: Vec<Hook>,
     /// NOTES.txt.
     pub notes: String,
-    /// Files of `crds/` of the chart and its dependencies, in Helm's order.
+    /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
     pub crds: Vec<File>,
 }
 
@@ -78,21 +92,197 @@ impl Rendered {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Diagnostic {
-    /// Helm's text, without `Error: `. It may hold values of the chart; see [`Diagnostic::reason_line`].
+    /// Helm's text, without `Error: `. It may quote the chart and its values.
     pub message: String,
     /// Where, as `FILE:LINE:COLUMN`, when known.
     pub at: Option<String>,
+    /// Whether rendering had begun: Helm then adds its advice about `--debug`.
+    pub rendering: bool,
 }
+
+impl Diagnostic {
+    fn values(message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: None, rendering: false }
+    }
+
+    fn rendering(message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: None, rendering: true }
+    }
+}
+
+/// How a chart is rendered, beside its inputs.
+#[derive(Clone)]
+pub struct Options {
+    /// Do not check values against the charts' schemas.
+    pub skip_schema: bool,
+    /// The surroundings that functions may ask; rendering itself has no clock, randomness, network or cluster.
+    pub host: Rc<dyn Host>,
+    /// What a rendering may cost.
+    pub limits: Limits,
+}
+
+/// The stack that a thread needs to render any chart: Helm allows a thousand nested includes.
+pub const STACK_SIZE: usize = 256 * 1024 * 1024;
 
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates.
+/// against its schemas, and given to the templates. Call it on a thread with a stack of [`STACK_SIZE`].
 pub fn render(
-    _chart: &Chart,
-    _values: &serde_json::Map<String, serde_json::Value>,
-    _release: &Release,
-    _capabilities: &Capabilities,
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
 ) -> Result<Rendered, Diagnostic> {
-    todo!()
+    let user = dependencies::to_map(values);
+    let kube = KubeVersion::parse(&capabilities.kube_version)
+        .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
+    let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
+    let root = Node::resolve(chart, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    if !options.skip_schema
+        && let Some(text) = schema::violations(&root, &values)
+    {
+        return Err(Diagnostic::values(text));
+    }
+    let wanted = &root.metadata.kube_version;
+    if !wanted.is_empty() && !version::is_compatible_range(wanted, &kube.normalized) {
+        return Err(Diagnostic::rendering(format!(
+            "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {}",
+            kube.version
+        )));
+    }
+
+    let release = release_map(release);
+    let capabilities = objects::capabilities(capabilities, &kube);
+    let mut templates = BTreeMap::new();
+    let values = Some(Value::Map(values.with_type(MapType::Values)));
+    gather(&root, true, root.name(), values, &release, &capabilities, &mut templates);
+    let files = execute(&templates, options)?;
+
+    let notes_path = format!("{}/templates/NOTES.txt", root.name());
+    let mut rendered = Rendered::default();
+    let mut manifests = Vec::new();
+    for (name, text) in files {
+        if name.ends_with("NOTES.txt") {
+            if name == notes_path {
+                rendered.notes = text;
+            }
+        } else {
+            manifests.push((name, text));
+        }
+    }
+    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(Diagnostic::rendering)?;
+    gather_crds(&root, root.name(), &mut rendered.crds);
+    Ok(rendered)
+}
+
+/// Go's `%t` of a value that is no boolean, which Helm prints here.
+fn not_a_bool(value: &Value) -> String {
+    match value {
+        Value::Nil => "%!t(<nil>)".into(),
+        Value::Bool(b) => b.to_string(),
+        other => crate::template::go::format("%t", std::slice::from_ref(other)),
+    }
+}
+
+fn release_map(release: &Release) -> Value {
+    let map = Map::new(MapType::Any);
+    map.insert("Name", release.name.as_str());
+    map.insert("Namespace", release.namespace.as_str());
+    map.insert("IsUpgrade", release.is_upgrade);
+    map.insert("IsInstall", !release.is_upgrade);
+    map.insert("Revision", Value::int(i64::try_from(release.revision).unwrap_or(i64::MAX)));
+    map.insert("Service", "Helm");
+    Value::Map(map)
+}
+
+/// A template of a chart, and the root object it sees.
+struct Template<'a> {
+    text: &'a [u8],
+    root: Map,
+    base_path: String,
+}
+
+/// Gathers the templates of a chart and its dependencies by their full path, and gives each chart its root object.
+fn gather<'a>(
+    node: &Node<'a>,
+    is_root: bool,
+    path: &str,
+    values: Option<Value>,
+    release: &Value,
+    capabilities: &Value,
+    templates: &mut BTreeMap<String, Template<'a>>,
+) -> Map {
+    let root = Map::new(MapType::Values);
+    let subcharts = Map::new(MapType::Any);
+    let values = values.unwrap_or_else(|| Value::Map(Map::new(MapType::Values)));
+    root.insert("Chart", objects::chart(&node.metadata, is_root));
+    root.insert("Files", Value::Object(Rc::new(objects::Files::new(&node.chart.files))));
+    root.insert("Release", release.clone());
+    root.insert("Capabilities", capabilities.clone());
+    root.insert("Values", values.clone());
+    root.insert("Subcharts", subcharts.clone());
+    for child in &node.dependencies {
+        let below = match &values {
+            Value::Map(values) => match values.get(child.name()) {
+                Some(Value::Map(table)) => Some(Value::Map(table.with_type(MapType::Values))),
+                _ => None,
+            },
+            _ => None,
+        };
+        let path = format!("{path}/charts/{}", child.name());
+        let sub = gather(child, false, &path, below, release, capabilities, templates);
+        subcharts.insert(child.name(), sub.with_type(MapType::Any));
+    }
+    for file in &node.chart.templates {
+        let base = file.name.rsplit('/').next().unwrap_or(&file.name);
+        if node.chart.is_library() && !base.starts_with('_') {
+            continue;
+        }
+        let template =
+            Template { text: &file.data, root: root.clone(), base_path: format!("{path}/templates") };
+        templates.insert(format!("{path}/{}", file.name), template);
+    }
+    root
+}
+
+/// Parses all templates and executes those that are no partials; the result is in the order of the names.
+fn execute(
+    templates: &BTreeMap<String, Template<'_>>,
+    options: &Options,
+) -> Result<BTreeMap<String, String>, Diagnostic> {
+    // Deeper paths first, then the later names: a parent's `define` is parsed last and wins.
+    let mut names: Vec<&String> = templates.keys().collect();
+    names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
+    let mut set = TemplateSet::new();
+    for name in &names {
+        let text = String::from_utf8_lossy(templates[*name].text);
+        set.parse(name, &text).map_err(|e| Diagnostic::rendering(e.to_string()))?;
+    }
+    let mut rendered = BTreeMap::new();
+    let run = set.runner(Rc::clone(&options.host), options.limits);
+    for name in names {
+        if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
+            continue;
+        }
+        let template = &templates[name];
+        let about = Map::new(MapType::Values);
+        about.insert("Name", name.as_str());
+        about.insert("BasePath", template.base_path.as_str());
+        template.root.insert("Template", about);
+        let text = run
+            .execute(name, &Value::Map(template.root.clone()))
+            .map_err(|e| Diagnostic { message: e.message, at: e.at, rendering: true })?;
+        rendered.insert(name.clone(), String::from_utf8_lossy(&text).into_owned());
+    }
+    Ok(rendered)
+}
+
+fn gather_crds(node: &Node<'_>, path: &str, crds: &mut Vec<File>) {
+    crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: f.data.clone() }));
+    for child in &node.dependencies {
+        gather_crds(child, &format!("{path}/charts/{}", child.name()), crds);
+    }
 }

@@ -219,6 +219,10 @@ pub trait Object {
     fn field(&self, name: &str) -> Option<Value>;
     /// The names of the fields in Go's order, for `%v`; of a map kind the sorted keys.
     fn fields(&self) -> Vec<Str>;
+    /// The elements of a slice type.
+    fn items(&self) -> Option<Rc<Vec<Value>>> {
+        None
+    }
     /// An exported method's parameters and variadic flag, or `None` when there is no such method.
     fn method(&self, _name: &str) -> Option<&'static [super::function::Param]> {
         None
