@@ -297,6 +297,19 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
             .map_err(|e| LoadError(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name)))?;
         chart.dependencies.push(subchart);
     }
+    let engine = chart.metadata.annotations.get("tillerman.dev/engine").map(String::as_str);
+    match engine {
+        None | Some("helm") => {}
+        // What cannot be rendered safely is refused here, not at the first custom resource.
+        Some("minijinja") => {
+            chart.jinja(&chart.metadata.name).map_err(|e| LoadError(e.message))?;
+        }
+        Some(other) => {
+            return Err(LoadError(format!(
+                "Chart.yaml: annotation tillerman.dev/engine is {other:?}, but must be \"minijinja\", \"helm\" or absent"
+            )));
+        }
+    }
     Ok(chart)
 }
 

@@ -6,9 +6,11 @@ mod metadata;
 pub mod pattern;
 pub mod strvals;
 pub mod values;
+pub mod version;
 
-pub use load::{Limits, LoadError, load, load_archive};
+pub use load::{Limits, LoadError, go_io, load, load_archive};
 pub use metadata::{Dependency, Maintainer, Metadata};
+use crate::template::jinja;
 use std::sync::Arc;
 
 /// Values of a chart or of a user: a JSON object. Numbers that came out of YAML are floats, those of `--set` and
@@ -41,6 +43,21 @@ impl Chart {
             let extension = f.name.rsplit_once('.').map_or("", |(_, e)| e);
             f.name.starts_with("crds/") && ["yaml", "yml", "json"].iter().any(|e| extension.eq_ignore_ascii_case(e))
         })
+    }
+
+    /// Whether the templates are written in minijinja: the annotation says so, never a file's name.
+    pub fn is_minijinja(&self) -> bool {
+        self.metadata.annotations.get("tillerman.dev/engine").is_some_and(|e| e == "minijinja")
+    }
+
+    /// The compiled templates of a minijinja chart, whose names start with `path`.
+    pub fn jinja(&self, path: &str) -> Result<jinja::Templates, jinja::JinjaError> {
+        let texts: Vec<_> = self
+            .templates
+            .iter()
+            .map(|f| (format!("{path}/{}", f.name), String::from_utf8_lossy(&f.data)))
+            .collect();
+        jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
     }
 
     /// Whether the chart is a library: it offers `define`s and cannot be installed.

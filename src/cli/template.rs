@@ -3,6 +3,7 @@
 use super::CliError;
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
+use crate::host;
 use crate::render::{self, Capabilities, Diagnostic, KubeVersion, Release, Rendered, order};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -118,16 +119,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     installable(&chart)?;
     let release =
         Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
-    let skip_schema = args.skip_schema_validation;
-    let rendered = on_large_stack(move || {
-        let options = render::Options { skip_schema, ..render::Options::real() };
-        let result = render::render(&chart, &values, &release, &capabilities, &options);
-        // The process is about to end: what the operating system takes back at once need not be freed piece by piece.
-        std::mem::forget(chart);
-        result.map(|rendered| (rendered, release.name))
-    });
+    let options = render::Options { skip_schema: args.skip_schema_validation, ..host::options() };
+    let rendered = render::render(&chart, &values, &release, &capabilities, &options);
+    // The process is about to end: the operating system takes memory back faster than piece by piece.
+    std::mem::forget((chart, values));
     match rendered {
-        Ok((rendered, name)) => print(args, &rendered, &name),
+        Ok(rendered) => print(args, &rendered, &release.name),
         Err(e) => {
             if args.debug && e.rendering {
                 println!();
@@ -143,15 +140,6 @@ fn message(error: &Diagnostic, debug: bool) -> String {
         return format!("{message}\n\nUse --debug flag to render out invalid YAML");
     }
     message.clone()
-}
-
-/// Runs what may nest deeply on a thread whose stack is made for it. Pages that are not touched cost nothing.
-pub fn on_large_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let thread = std::thread::Builder::new().stack_size(render::STACK_SIZE).spawn(work);
-    match thread.expect("a thread can be started").join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
 }
 
 /// Helm's checks before a chart may be installed.
@@ -193,7 +181,7 @@ fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {
             Ok((name.clone(), chart.clone()))
         }
         [chart] => match &args.name_template {
-            Some(template) => Ok((render::text(template).map_err(CliError::new)?, chart.clone())),
+            Some(template) => Ok((render::text(template, &host::options()).map_err(CliError)?, chart.clone())),
             None => Ok(("release-name".into(), chart.clone())),
         },
         many => fail(&format!("expected at most two arguments, unexpected arguments: {}", many[2..].join(", "))),

@@ -10,7 +10,6 @@ use crate::template::value::{Map, MapType, Value};
 const GLOBAL: &str = "global";
 
 /// A subchart's values that are no table.
-#[derive(Debug)]
 pub struct TypeMismatch {
     pub chart: String,
     pub value: Value,

@@ -8,13 +8,16 @@ pub mod order;
 mod schema;
 
 use crate::chart::{Chart, File, Values, version};
-use crate::template::function::Host;
-use crate::template::go::{Limits, TemplateSet};
+use crate::template::function::{Context, FnResult, Host};
+use crate::template::go::{self, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value};
+use crate::template::{functions, jinja};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
+pub use go::Limits;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a rendering is about.
 #[derive(Clone, Debug)]
@@ -116,19 +119,55 @@ pub struct Options {
     /// Do not check values against the charts' schemas.
     pub skip_schema: bool,
     /// The surroundings that functions may ask; rendering itself has no clock, randomness, network or cluster.
-    pub host: Rc<dyn Host>,
+    pub host: Arc<dyn Host + Send + Sync>,
     /// What a rendering may cost.
     pub limits: Limits,
 }
 
-/// The stack that a thread needs to render any chart: Helm allows a thousand nested includes.
-pub const STACK_SIZE: usize = 256 * 1024 * 1024;
+/// A host behind a pointer that threads may share.
+struct Shared(Arc<dyn Host + Send + Sync>);
+
+impl Host for Shared {
+    fn random(&self, buffer: &mut [u8]) {
+        self.0.random(buffer);
+    }
+    fn now(&self) -> i128 {
+        self.0.now()
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        self.0.lookup(api_version, kind, namespace, name)
+    }
+    fn resolve(&self, name: &str) -> String {
+        self.0.resolve(name)
+    }
+}
 
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates. Call it on a thread with a stack of [`STACK_SIZE`].
+/// against its schemas, and given to the templates. It runs on a thread of its own, whose stack allows a thousand
+/// nested includes, as Helm does, and blocks until that ends.
 pub fn render(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Rendered, Diagnostic> {
+    let run = || render_here(chart, values, release, capabilities, options);
+    go::on_deep_stack(run).map_err(|e| Diagnostic::rendering(format!("no thread to render on: {e}")))?
+}
+
+/// Renders a text without a chart, as `--name-template` does.
+pub fn text(template: &str, options: &Options) -> Result<String, String> {
+    let mut set = TemplateSet::new(functions::all());
+    set.parse("name-template", template).map_err(|e| e.message)?;
+    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
+    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.message)
+}
+
+fn render_here(
     chart: &Chart,
     values: &Values,
     release: &Release,
@@ -139,7 +178,8 @@ pub fn render(
     let kube = KubeVersion::parse(&capabilities.kube_version)
         .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
     let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
-    let root = Node::resolve(chart, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    let root = Node::resolve(chart, &user)
+        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(e))))?;
     let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
@@ -154,12 +194,13 @@ pub fn render(
         )));
     }
 
-    let release = release_map(release);
-    let capabilities = objects::capabilities(capabilities, &kube);
+    let objects =
+        Objects { release, release_map: release_map(release), capabilities: objects::capabilities(capabilities, &kube), kube };
     let mut templates = BTreeMap::new();
-    let values = Some(Value::Map(values.with_type(MapType::Values)));
-    gather(&root, true, root.name(), values, &release, &capabilities, &mut templates);
-    let files = execute(&templates, options)?;
+    let mut files = BTreeMap::new();
+    let values = Value::Map(values.with_type(MapType::Values));
+    objects.gather(&root, root.name(), Some(values), &mut templates, &mut files)?;
+    execute(&templates, options, &mut files)?;
 
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
     let mut rendered = Rendered::default();
@@ -183,7 +224,10 @@ fn not_a_bool(value: &Value) -> String {
     match value {
         Value::Nil => "%!t(<nil>)".into(),
         Value::Bool(b) => b.to_string(),
-        other => crate::template::go::format("%t", std::slice::from_ref(other)),
+        other => {
+            let text = go::fmt::sprintf(b"%t", std::slice::from_ref(other)).unwrap_or_default();
+            String::from_utf8_lossy(&text).into_owned()
+        }
     }
 }
 
@@ -205,64 +249,121 @@ struct Template<'a> {
     base_path: String,
 }
 
-/// Gathers the templates of a chart and its dependencies by their full path, and gives each chart its root object.
-fn gather<'a>(
-    node: &Node<'a>,
-    is_root: bool,
-    path: &str,
-    values: Option<Value>,
-    release: &Value,
-    capabilities: &Value,
-    templates: &mut BTreeMap<String, Template<'a>>,
-) -> Map {
-    let root = Map::new(MapType::Values);
-    let subcharts = Map::new(MapType::Any);
-    let values = values.unwrap_or_else(|| Value::Map(Map::new(MapType::Values)));
-    root.insert("Chart", objects::chart(&node.metadata, is_root));
-    root.insert("Files", Value::Object(Rc::new(objects::Files::new(&node.chart.files))));
-    root.insert("Release", release.clone());
-    root.insert("Capabilities", capabilities.clone());
-    root.insert("Values", values.clone());
-    root.insert("Subcharts", subcharts.clone());
-    for child in &node.dependencies {
-        let below = match &values {
-            Value::Map(values) => match values.get(child.name()) {
-                Some(Value::Map(table)) => Some(Value::Map(table.with_type(MapType::Values))),
-                _ => None,
-            },
-            _ => None,
-        };
-        let path = format!("{path}/charts/{}", child.name());
-        let sub = gather(child, false, &path, below, release, capabilities, templates);
-        subcharts.insert(child.name(), sub.with_type(MapType::Any));
-    }
-    for file in &node.chart.templates {
-        let base = file.name.rsplit('/').next().unwrap_or(&file.name);
-        if node.chart.is_library() && !base.starts_with('_') {
-            continue;
-        }
-        let template =
-            Template { text: &file.data, root: root.clone(), base_path: format!("{path}/templates") };
-        templates.insert(format!("{path}/{}", file.name), template);
-    }
-    root
+/// What all charts of a rendering see.
+struct Objects<'a> {
+    release: &'a Release,
+    release_map: Value,
+    capabilities: Value,
+    kube: KubeVersion,
 }
 
-/// Parses all templates and executes those that are no partials; the result is in the order of the names.
+impl Objects<'_> {
+    /// Gathers the Go templates of a chart and its dependencies by their full path, gives each chart its root object,
+    /// and renders the charts that are written in minijinja.
+    fn gather<'a>(
+        &self,
+        node: &Node<'a>,
+        path: &str,
+        values: Option<Value>,
+        templates: &mut BTreeMap<String, Template<'a>>,
+        files: &mut BTreeMap<String, String>,
+    ) -> Result<Map, Diagnostic> {
+        let root = Map::new(MapType::Values);
+        let subcharts = Map::new(MapType::Any);
+        let values = values.unwrap_or_else(|| Value::Map(Map::new(MapType::Values)));
+        root.insert("Chart", objects::chart(&node.metadata, !path.contains('/')));
+        root.insert("Files", Value::Object(Rc::new(objects::Files::new(&node.chart.files))));
+        root.insert("Release", self.release_map.clone());
+        root.insert("Capabilities", self.capabilities.clone());
+        root.insert("Values", values.clone());
+        root.insert("Subcharts", subcharts.clone());
+        for child in &node.dependencies {
+            let below = match &values {
+                Value::Map(values) => match values.get(child.name()) {
+                    Some(Value::Map(table)) => Some(Value::Map(table.with_type(MapType::Values))),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let path = format!("{path}/charts/{}", child.name());
+            let sub = self.gather(child, &path, below, templates, files)?;
+            subcharts.insert(child.name(), sub.with_type(MapType::Any));
+        }
+        if node.chart.is_minijinja() {
+            self.jinja(node, path, &values, files)?;
+            return Ok(root);
+        }
+        for file in &node.chart.templates {
+            let base = file.name.rsplit('/').next().unwrap_or(&file.name);
+            if node.chart.is_library() && !base.starts_with('_') {
+                continue;
+            }
+            let template = Template { text: &file.data, root: root.clone(), base_path: format!("{path}/templates") };
+            templates.insert(format!("{path}/{}", file.name), template);
+        }
+        Ok(root)
+    }
+
+    fn jinja(
+        &self,
+        node: &Node<'_>,
+        path: &str,
+        values: &Value,
+        files: &mut BTreeMap<String, String>,
+    ) -> Result<(), Diagnostic> {
+        let failed = |e: jinja::JinjaError| Diagnostic { message: e.message, at: e.at, rendering: true };
+        let templates = node.chart.jinja(path).map_err(failed)?;
+        let mut chart = serde_json::to_value(&node.metadata).unwrap_or_default();
+        // Absent fields of Chart.yaml are empty, so that a template may print them.
+        for field in ["appVersion", "description", "home", "icon"] {
+            if let Some(entries) = chart.as_object_mut() {
+                entries.entry(field).or_insert_with(|| "".into());
+            }
+        }
+        let context = serde_json::json!({
+            "values": schema::to_json(values),
+            "release": {
+                "name": self.release.name,
+                "namespace": self.release.namespace,
+                "revision": self.release.revision,
+                "isUpgrade": self.release.is_upgrade,
+                "isInstall": !self.release.is_upgrade,
+                "service": "Helm",
+            },
+            "chart": chart,
+            "capabilities": {
+                "kubeVersion": {
+                    "version": self.kube.version,
+                    "major": self.kube.major.to_string(),
+                    "minor": self.kube.minor.to_string(),
+                },
+                "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
+            },
+        });
+        files.extend(templates.render(&context).map_err(failed)?);
+        Ok(())
+    }
+}
+
+/// Parses all templates and executes those that are no partials.
 fn execute(
     templates: &BTreeMap<String, Template<'_>>,
     options: &Options,
-) -> Result<BTreeMap<String, String>, Diagnostic> {
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), Diagnostic> {
     // Deeper paths first, then the later names: a parent's `define` is parsed last and wins.
     let mut names: Vec<&String> = templates.keys().collect();
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
-    let mut set = TemplateSet::new();
+    let failed = |e: go::Error| {
+        let at = e.trace.last().map(ToString::to_string);
+        Diagnostic { message: e.message, at, rendering: true }
+    };
+    let mut set = TemplateSet::new(functions::all());
     for name in &names {
-        let text = String::from_utf8_lossy(templates[*name].text);
-        set.parse(name, &text).map_err(|e| Diagnostic::rendering(e.to_string()))?;
+        set.parse(name, templates[*name].text).map_err(failed)?;
     }
-    let mut rendered = BTreeMap::new();
-    let run = set.runner(Rc::clone(&options.host), options.limits);
+    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let mut renderer = Renderer::new(&set, context, options.limits);
     for name in names {
         if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
             continue;
@@ -272,12 +373,10 @@ fn execute(
         about.insert("Name", name.as_str());
         about.insert("BasePath", template.base_path.as_str());
         template.root.insert("Template", about);
-        let text = run
-            .execute(name, &Value::Map(template.root.clone()))
-            .map_err(|e| Diagnostic { message: e.message, at: e.at, rendering: true })?;
-        rendered.insert(name.clone(), String::from_utf8_lossy(&text).into_owned());
+        let text = renderer.render(name, Value::Map(template.root.clone())).map_err(failed)?;
+        files.insert(name.clone(), String::from_utf8_lossy(&text).into_owned());
     }
-    Ok(rendered)
+    Ok(())
 }
 
 fn gather_crds(node: &Node<'_>, path: &str, crds: &mut Vec<File>) {

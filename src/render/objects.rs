@@ -98,7 +98,7 @@ impl Object for Files {
                 let data = data.strip_suffix(b"\n").unwrap_or(data);
                 Ok(Value::strings(data.split(|b| *b == b'\n')))
             }
-            "AsConfig" => self.by_base_name(Str::from),
+            "AsConfig" => self.by_base_name(|data| data.into()),
             _ => self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data).into()),
         }
     }
@@ -233,6 +233,15 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
         methods: Vec::new(),
         display: None,
     }))
+}
+
+/// The list behind `.Capabilities.APIVersions`.
+pub fn api_versions(capabilities: &Value) -> Value {
+    let Value::Object(capabilities) = capabilities else { return Value::Nil };
+    match capabilities.field("APIVersions") {
+        Some(Value::Object(set)) => set.json(),
+        _ => Value::Nil,
+    }
 }
 
 /// `.Chart`: the fields of Chart.yaml under their Go names, and `IsRoot`.

@@ -16,6 +16,14 @@ pub struct Location {
     pub column: Option<usize>,
 }
 
+impl fmt::Display for Location {
+    /// `FILE:LINE:COLUMN`, as Go writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        self.column.map_or(Ok(()), |column| write!(f, ":{column}"))
+    }
+}
+
 /// Why a template could not be parsed or executed.
 #[derive(Clone, Debug)]
 pub struct Error {

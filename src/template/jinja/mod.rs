@@ -7,7 +7,8 @@
 mod context;
 
 pub use context::{Misplaced, check};
-use minijinja::value::Value;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use serde::Serialize;
 
@@ -41,8 +42,9 @@ impl Templates {
         environment.set_formatter(print);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(100);
-        environment.set_trim_blocks(true);
-        environment.set_lstrip_blocks(true);
+        // A line that holds only a tag leaves nothing behind.
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|e| error("", &e))?);
         for unescaped in ["safe", "escape", "e"] {
             environment.remove_filter(unescaped);
         }
@@ -72,7 +74,7 @@ impl Templates {
 
     /// Renders all templates that are no partials, in the order they were given: name and text.
     pub fn render(&self, context: &impl Serialize) -> Result<Vec<(String, String)>, JinjaError> {
-        let context = Value::from_serialize(context);
+        let context = Value::from(Serde(context));
         let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
         self.names
             .iter()

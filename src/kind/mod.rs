@@ -1,0 +1,2 @@
+//! Which custom resources Tillerman serves, and with which chart.
+pub mod crd;
