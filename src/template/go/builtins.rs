@@ -382,7 +382,7 @@ fn eq(args: &[Value]) -> Result<bool, FnError> {
 /// Equality of values that are not basic: nil equals nil, pointers equal themselves, the rest has no equality.
 fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
     let shown = |value: &Value| -> Result<String, FnError> {
-        Ok(String::from_utf8_lossy(&sprint(std::slice::from_ref(value))?).into_owned())
+        Ok(String::from_utf8_lossy(&sprintf(b"%s", std::slice::from_ref(value))?).into_owned())
     };
     match (a, b) {
         (Value::Nil, _) | (_, Value::Nil) => Ok(matches!((a, b), (Value::Nil, Value::Nil))),

@@ -229,12 +229,14 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         let mark = self.state.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?.value;
         let mut ran = false;
-        let result = self.iterate(&value, branch, &mut ran);
-        let result = match result {
-            Ok(()) if !ran => branch.otherwise.as_ref().map_or(Ok(()), |list| self.walk(dot, list)),
-            Err(Stop::Break) => Ok(()),
-            other => other,
-        };
+        let mut result = self.iterate(&value, branch, &mut ran);
+        if let (Ok(()), false, Some(list)) = (&result, ran, &branch.otherwise) {
+            result = self.walk(dot, list);
+        }
+        // A `break` in the `else` of a range ends this range too, not the one around it.
+        if let Err(Stop::Break) = result {
+            result = Ok(());
+        }
         self.state.variables.truncate(mark);
         result
     }

@@ -527,8 +527,9 @@ impl<'o> Printer<'o> {
     }
 
     fn unicode(&mut self, code: u64) {
-        let digits = self.flags.precision.map_or(4, |p| p.max(4));
-        let mut text = format!("U+{code:0digits$X}");
+        let digits = format!("{code:X}");
+        let zeros = self.flags.precision.map_or(4, |p| p.max(4)).saturating_sub(digits.len());
+        let mut text = format!("U+{}{digits}", "0".repeat(zeros));
         let printable = u32::try_from(code).ok().and_then(char::from_u32).filter(|&c| number::is_print(c));
         if let (true, Some(c)) = (self.flags.sharp, printable) {
             text.push_str(&format!(" '{c}'"));

@@ -271,6 +271,9 @@ pub fn unicode(c: char) -> String {
     if is_print(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }
 }
 
+/// No `f64` has more decimal digits, or more of them behind its point; what is asked for beyond is zeros.
+const MAX_DIGITS: usize = 1_100;
+
 /// `strconv.FormatFloat(f, format, precision, 64)`; no precision is the shortest text that reads back the same.
 ///
 /// `format` is one of `e E f g G b x X`.
@@ -293,7 +296,9 @@ pub fn format_float(f: f64, format: u8, precision: Option<usize>) -> String {
     let f = f.abs();
     match (format, precision) {
         (b'f', Some(precision)) => {
-            let _ = write!(out, "{f:.precision$}");
+            let exact = precision.min(MAX_DIGITS);
+            let _ = write!(out, "{f:.exact$}");
+            out.extend((exact..precision).map(|_| '0'));
         }
         (b'f', None) => {
             let decimal = Decimal::shortest(f);
@@ -357,7 +362,7 @@ impl Decimal {
     }
 
     fn rounded(f: f64, digits: usize) -> Self {
-        Self::parse(&format!("{f:.*e}", digits - 1))
+        Self::parse(&format!("{f:.*e}", digits.clamp(1, MAX_DIGITS) - 1))
     }
 
     fn trimmed(mut self) -> Self {
