@@ -2,7 +2,7 @@
 //! which nodes refer to by position so that error messages can quote it.
 
 use super::builtins::FuncRef;
-use super::number;
+use super::quote;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Source {
     /// Line from 1, and column in bytes from 0 as Go counts it.
     pub fn line_column(&self, pos: u32) -> (usize, usize) {
         let before = &self.text[..pos as usize];
-        let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
+        let line = before.split(|&b| b == b'\n').count();
         let column = before.iter().rposition(|&b| b == b'\n').map_or(before.len(), |nl| before.len() - nl - 1);
         (line, column)
     }
@@ -266,7 +266,7 @@ impl Writer<'_> {
             Node::With(b) => self.branch("with", b),
             Node::Range(b) => self.branch("range", b),
             Node::Template(call) => {
-                let _ = write!(self.out, "{{{{template {}", number::quoted(call.name.as_bytes()));
+                let _ = write!(self.out, "{{{{template {}", quote::quoted(call.name.as_bytes()));
                 if let Some(pipe) = &call.pipe {
                     self.out.push(' ');
                     self.pipe(pipe);

@@ -1,7 +1,7 @@
 //! The functions that Go's `text/template` has by itself, and the names of those that need the engine.
 
 use super::fmt::{sprint, sprintf, sprintln, type_name};
-use super::{lex, number};
+use super::{lex, quote};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Value};
 use std::cmp::Ordering;
@@ -191,7 +191,7 @@ fn js(text: &[u8]) -> String {
             '"' => out.write_str("\\\""),
             '<' | '>' | '&' | '=' => write!(out, "\\u00{:02X}", u32::from(c)),
             _ if c < ' ' => write!(out, "\\u00{:02X}", u32::from(c)),
-            _ if c.is_ascii() || number::is_print(c) => out.write_char(c),
+            _ if c.is_ascii() || quote::is_print(c) => out.write_char(c),
             _ => write!(out, "\\u{:04X}", u32::from(c)),
         };
         rest = &rest[width..];
@@ -382,7 +382,7 @@ fn eq(args: &[Value]) -> Result<bool, FnError> {
 /// Equality of values that are not basic: nil equals nil, pointers equal themselves, the rest has no equality.
 fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
     let shown = |value: &Value| -> Result<String, FnError> {
-        Ok(String::from_utf8_lossy(&sprint(std::slice::from_ref(value))?).into_owned())
+        Ok(String::from_utf8_lossy(&sprintf(b"%s", std::slice::from_ref(value))?).into_owned())
     };
     match (a, b) {
         (Value::Nil, _) | (_, Value::Nil) => Ok(matches!((a, b), (Value::Nil, Value::Nil))),

@@ -10,6 +10,7 @@ use crate::template::value::{Elem, IntType, Kind, MapType, Object, Value};
 use std::rc::Rc;
 
 /// What is called.
+#[derive(Clone, Copy)]
 enum Callee<'c> {
     Function(FuncRef),
     Method(&'c Rc<dyn Object>, &'c str, &'static [Param]),
@@ -174,10 +175,10 @@ impl<'t> Frame<'t, '_, '_> {
         let Some((last, path)) = fields.split_last() else { return Ok(receiver.clone()) };
         let Some((first, path)) = path.split_first() else { return self.field(receiver, last, node, args) };
         let dot = args.dot;
-        let none = || Args { dot, exprs: &[], last: None };
-        let mut value = self.field(receiver, first, node, none())?;
+        let without = || Args { dot, exprs: &[], last: None };
+        let mut value = self.field(receiver, first, node, without())?;
         for field in path {
-            value = self.field(&value, field, node, none())?;
+            value = self.field(&value, field, node, without())?;
         }
         self.field(&value, last, node, args)
     }
@@ -307,7 +308,7 @@ impl<'t> Frame<'t, '_, '_> {
         base: usize,
         nil_interface: bool,
         exprs: &'t [Expr],
-    ) -> Result<Value, Box<Failure>> {
+    ) -> Result<Value, Failure> {
         let warn = |message: String| Failure::plain(format!("{WARN_START}{message}{WARN_END}"));
         match (engine, &self.state.args[base..]) {
             (Engine::Include, [Value::Str(name), data]) => {
@@ -331,7 +332,7 @@ impl<'t> Frame<'t, '_, '_> {
             (Engine::Len, [value]) => plain(length(value, nil_interface)),
             (Engine::Call, [Value::Nil, ..]) => Err(Failure::plain("call of nil")),
             (Engine::Call, [function, ..]) => {
-                let callee = exprs.first().map_or_else(|| self.show_reflect(function), |first| self.text(first));
+                let callee = exprs.first().map_or_else(|| Self::show_reflect(function), |first| self.text(first));
                 Err(Failure::plain(format!("non-function {callee} of type {}", type_name(function))))
             }
             _ => Err(Failure::plain("wrong arguments")),
@@ -339,7 +340,7 @@ impl<'t> Frame<'t, '_, '_> {
     }
 
     /// `reflect.Value.String`, which `call` uses to name what a pipeline passes to it.
-    fn show_reflect(&self, value: &Value) -> String {
+    fn show_reflect(value: &Value) -> String {
         match value {
             Value::Str(s) => s.text().into_owned(),
             other => format!("<{} Value>", type_name(other)),
@@ -455,6 +456,6 @@ impl<'t> Frame<'t, '_, '_> {
     }
 }
 
-fn plain(result: FnResult) -> Result<Value, Box<Failure>> {
+fn plain(result: FnResult) -> Result<Value, Failure> {
     result.map_err(|(FnError::Message(text) | FnError::Nested(text))| Failure::plain(text))
 }

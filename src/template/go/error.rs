@@ -3,7 +3,7 @@
 //! Helm reads Go's text back to find out what happened; so that every message comes out the same, this module does
 //! the same to the same text, but keeps the locations as data beside it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A place in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,59 +67,59 @@ pub(super) const WARN_END: &str = "HELM_ERR_END";
 
 /// An error in Go's words, and the error that it wraps.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct Failure(Box<Link>);
+
+#[derive(Debug)]
+struct Link {
     /// The text, up to the text of the cause.
     text: String,
     /// For Go's `template.ExecError`: where it was.
     at: Option<Location>,
-    /// Whether it is a `template.ExecError`.
-    is_exec: bool,
-    cause: Option<Box<Failure>>,
+    cause: Option<Failure>,
 }
 
 impl Failure {
     /// An error that is not of the template executor.
-    pub fn plain(text: impl Into<String>) -> Box<Self> {
-        Box::new(Self { text: text.into(), at: None, is_exec: false, cause: None })
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self(Box::new(Link { text: text.into(), at: None, cause: None }))
     }
 
     /// An error of the template executor; the text ends with the message, or with what leads to the cause.
-    pub fn exec(text: String, at: Location, cause: Option<Box<Self>>) -> Box<Self> {
-        Box::new(Self { text, at: Some(at), is_exec: true, cause })
+    pub fn exec(text: String, at: Location, cause: Option<Self>) -> Self {
+        Self(Box::new(Link { text, at: Some(at), cause }))
     }
 
     /// An error that wraps another one: the text leads to the other's.
-    pub fn wrap(text: String, cause: Box<Self>) -> Box<Self> {
-        Box::new(Self { text, at: None, is_exec: false, cause: Some(cause) })
+    pub fn wrap(text: String, cause: Self) -> Self {
+        Self(Box::new(Link { text, at: None, cause: Some(cause) }))
     }
 
-    fn chain(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |f| f.cause.as_deref())
+    fn chain(&self) -> impl Iterator<Item = &Link> {
+        std::iter::successors(Some(&*self.0), |link| link.cause.as_ref().map(|cause| &*cause.0))
     }
 
     /// Go's `Error()`.
     pub fn text(&self) -> String {
-        self.chain().map(|f| f.text.as_str()).collect()
+        self.chain().map(|link| link.text.as_str()).collect()
     }
 
     fn trace(&self) -> Vec<Location> {
-        self.chain().filter_map(|f| f.at.clone()).collect()
+        self.chain().filter_map(|link| link.at.clone()).collect()
     }
 }
 
 impl Drop for Failure {
     /// Unlinks the causes one by one, as there is one for every nested include.
     fn drop(&mut self) {
-        let mut next = self.cause.take();
-        while let Some(mut failure) = next {
-            next = failure.cause.take();
+        while let Some(mut next) = self.0.cause.take() {
+            std::mem::swap(self, &mut next);
         }
     }
 }
 
 fn helm_message(file: &str, failure: &Failure) -> String {
     let text = failure.text();
-    if !failure.chain().any(|f| f.is_exec) {
+    if !failure.chain().any(|link| link.at.is_some()) {
         return text;
     }
     let mut parts = text.splitn(3, ": ");
@@ -184,7 +184,7 @@ impl<'t> Traceable<'t> {
             out.push_str("\n  ");
         }
         if let Some((function, node)) = self.executing {
-            out.push_str(&format!("executing \"{function}\" at <{node}>:\n    "));
+            let _ = write!(out, "executing \"{function}\" at <{node}>:\n    ");
         }
         if !self.message.is_empty() {
             out.push_str(self.message);

@@ -4,7 +4,7 @@ use super::ast::{At, Branch, Call, Expr, Node, Pipe, Template};
 use super::builtins::{has_interfaces, truth};
 use super::error::{Failure, Location};
 use super::render::{Slot, State};
-use super::{fmt, number, stack};
+use super::{fmt, quote, stack};
 use crate::template::function::FnError;
 use crate::template::value::{Kind, MapType, Value};
 
@@ -42,7 +42,7 @@ impl Rv {
 pub(super) enum Stop {
     Break,
     Continue,
-    Fail(Box<Failure>),
+    Fail(Failure),
 }
 
 pub(super) type Exec<T> = Result<T, Stop>;
@@ -59,12 +59,12 @@ pub(super) struct Frame<'t, 'r, 's> {
 
 impl<'t, 'r, 's> Frame<'t, 'r, 's> {
     /// Executes a template.
-    pub fn run(state: &'r mut State<'s>, template: &'t Template, dot: Rv) -> Result<(), Box<Failure>> {
+    pub fn run(state: &'r mut State<'s>, template: &'t Template, dot: &Rv) -> Result<(), Failure> {
         let Some(first) = template.body.first() else { return Ok(()) };
         let base = state.variables.len();
         state.variables.push(Slot { id: 0, value: dot.clone() });
         let mut frame = Frame { state, template, at: At::Node(first), base };
-        let result = frame.walk(&dot, &template.body);
+        let result = frame.walk(dot, &template.body);
         frame.state.variables.truncate(base);
         match result {
             Err(Stop::Fail(failure)) => Err(failure),
@@ -86,11 +86,11 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
     }
 
     /// Fails at what is being evaluated, because of another failure whose text follows.
-    pub fn fail<T>(&self, message: &str, cause: Option<Box<Failure>>) -> Exec<T> {
+    pub fn fail<T>(&self, message: &str, cause: Option<Failure>) -> Exec<T> {
         let source = &self.template.source;
         let (pos, node) = self.at.describe(source);
         let (line, column) = source.line_column(pos);
-        let (file, name) = (&source.name, number::quoted(self.template.name.as_bytes()));
+        let (file, name) = (&source.name, quote::quoted(self.template.name.as_bytes()));
         let text = format!("template: {file}:{line}:{column}: executing {name} at <{node}>: {message}");
         let location = Location { file: file.to_string(), line, column: Some(column) };
         Err(Stop::Fail(Failure::exec(text, location, cause)))
@@ -113,13 +113,11 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     /// Counts a step, and looks whether there is stack for another level.
     pub fn step(&mut self) -> Exec<()> {
-        match self.state.steps.checked_sub(1) {
-            Some(steps) => self.state.steps = steps,
-            None => {
-                let limit = self.state.limits.steps.unwrap_or(u64::MAX);
-                return self.error(format!("template took more than {limit} steps"));
-            }
-        }
+        let Some(left) = self.state.steps.checked_sub(1) else {
+            let limit = self.state.limits.steps.unwrap_or(u64::MAX);
+            return self.error(format!("template took more than {limit} steps"));
+        };
+        self.state.steps = left;
         if stack::is_exhausted() { self.error("template is nested too deeply") } else { Ok(()) }
     }
 
@@ -212,7 +210,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     fn call_template(&mut self, dot: &Rv, call: &'t Call) -> Exec<()> {
         let Some(template) = self.state.lookup(&call.name) else {
-            return self.error(format!("template {} not defined", number::quoted(call.name.as_bytes())));
+            return self.error(format!("template {} not defined", quote::quoted(call.name.as_bytes())));
         };
         if stack::is_exhausted() {
             // Go's limit is a number of levels, and ours the size of the stack; the message is Go's.
@@ -222,19 +220,21 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             Some(pipe) => self.pipeline(dot, pipe)?,
             None => Rv::INVALID,
         };
-        Frame::run(self.state, &template, dot).map_err(Stop::Fail)
+        Frame::run(self.state, &template, &dot).map_err(Stop::Fail)
     }
 
     fn range(&mut self, dot: &Rv, branch: &'t Branch) -> Exec<()> {
         let mark = self.state.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?.value;
         let mut ran = false;
-        let result = self.iterate(&value, branch, &mut ran);
-        let result = match result {
-            Ok(()) if !ran => branch.otherwise.as_ref().map_or(Ok(()), |list| self.walk(dot, list)),
-            Err(Stop::Break) => Ok(()),
-            other => other,
-        };
+        let mut result = self.iterate(&value, branch, &mut ran);
+        if let (Ok(()), false, Some(list)) = (&result, ran, &branch.otherwise) {
+            result = self.walk(dot, list);
+        }
+        // A `break` in the `else` of a range ends this range too, not the one around it.
+        if let Err(Stop::Break) = result {
+            result = Ok(());
+        }
         self.state.variables.truncate(mark);
         result
     }
@@ -249,7 +249,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                 }
                 for i in 0..*count {
                     *ran = true;
-                    self.iteration(branch, Rv::INVALID, Rv::concrete(Value::Int(*int, i)))?;
+                    self.iteration(branch, Rv::INVALID, &Rv::concrete(Value::Int(*int, i)))?;
                 }
             }
             Value::List(list) => {
@@ -257,21 +257,21 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                 for (index, item) in (0_i64..).zip(list.items.iter()) {
                     *ran = true;
                     let item = Rv { value: item.clone(), interface };
-                    self.iteration(branch, Rv::concrete(Value::int(index)), item)?;
+                    self.iteration(branch, Rv::concrete(Value::int(index)), &item)?;
                 }
             }
             Value::Map(map) => {
                 let interface = map.kind != MapType::Str;
                 for (key, value) in map.entries() {
                     *ran = true;
-                    self.iteration(branch, Rv::concrete(Value::Str(key)), Rv { value, interface })?;
+                    self.iteration(branch, Rv::concrete(Value::Str(key)), &Rv { value, interface })?;
                 }
             }
             Value::Object(object) if object.kind() == Kind::Map => {
                 for key in object.fields() {
                     *ran = true;
                     let item = object.field(&key.text()).unwrap_or(Value::Nil);
-                    self.iteration(branch, Rv::concrete(Value::Str(key)), Rv::concrete(item))?;
+                    self.iteration(branch, Rv::concrete(Value::Str(key)), &Rv::concrete(item))?;
                 }
             }
             Value::Object(object) if object.kind() == Kind::Slice => {
@@ -281,7 +281,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                 };
                 for (index, item) in (0_i64..).zip(items.iter()) {
                     *ran = true;
-                    self.iteration(branch, Rv::concrete(Value::int(index)), Rv::concrete(item.clone()))?;
+                    self.iteration(branch, Rv::concrete(Value::int(index)), &Rv::concrete(item.clone()))?;
                 }
             }
             other => {
@@ -292,7 +292,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         Ok(())
     }
 
-    fn iteration(&mut self, branch: &'t Branch, index: Rv, item: Rv) -> Exec<()> {
+    fn iteration(&mut self, branch: &'t Branch, index: Rv, item: &Rv) -> Exec<()> {
         self.step()?;
         let Pipe { assign, variables, .. } = &branch.pipe;
         let mark = self.state.variables.len();
@@ -309,7 +309,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                 self.state.variables[mark - 2].value = index;
             }
         }
-        let result = self.walk(&item, &branch.body);
+        let result = self.walk(item, &branch.body);
         self.state.variables.truncate(mark);
         match result {
             Err(Stop::Continue) => Ok(()),

@@ -1,6 +1,6 @@
 //! Text to tokens, as Go's `text/template/parse` cuts it: blanks inside actions are tokens, trim markers are not.
 
-use super::number;
+use super::quote;
 
 /// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub fn decode(text: &[u8]) -> Option<(char, usize)> {
 }
 
 fn count_lines(text: &[u8]) -> usize {
-    text.iter().filter(|&&b| b == b'\n').count()
+    text.split(|&b| b == b'\n').count() - 1
 }
 
 fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
@@ -182,9 +182,9 @@ impl<'s> Lexer<'s> {
                 for _ in 0..10 {
                     cut += decode(&text[cut..]).map_or(0, |(_, width)| width);
                 }
-                format!("{}...", number::quoted(&text[..cut]))
+                format!("{}...", quote::quoted(&text[..cut]))
             }
-            _ => number::quoted(text),
+            _ => quote::quoted(text),
         }
     }
 
@@ -383,7 +383,7 @@ impl<'s> Lexer<'s> {
                 self.emit(Kind::RightParen)
             }
             c if c.is_ascii_graphic() => self.emit(Kind::Char),
-            c => self.fail(format!("unrecognized character in action: {}", number::unicode(c))),
+            c => self.fail(format!("unrecognized character in action: {}", quote::unicode(c))),
         }
     }
 
@@ -438,7 +438,7 @@ impl<'s> Lexer<'s> {
 
     fn bad_character(&mut self) -> Token {
         let c = self.peek().unwrap_or(char::REPLACEMENT_CHARACTER);
-        self.fail(format!("bad character {}", number::unicode(c)))
+        self.fail(format!("bad character {}", quote::unicode(c)))
     }
 
     fn at_terminator(&self) -> bool {
@@ -485,7 +485,7 @@ impl<'s> Lexer<'s> {
         if ok {
             return self.emit(kind);
         }
-        let text = number::quoted(&self.text[self.start..self.pos]);
+        let text = quote::quoted(&self.text[self.start..self.pos]);
         self.fail(format!("bad number syntax: {text}"))
     }
 

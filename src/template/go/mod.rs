@@ -40,6 +40,8 @@ pub mod fmt;
 mod lex;
 pub mod number;
 mod parse;
+mod printer;
+pub mod quote;
 mod render;
 mod stack;
 #[cfg(test)]

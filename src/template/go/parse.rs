@@ -6,7 +6,7 @@
 use super::ast::{Branch, Call, Command, Expr, ExprKind, Node, Number, Pipe, Source, Span, Template, Variable};
 use super::builtins::FuncRef;
 use super::lex::{Kind, Lexer, Token};
-use super::{number, stack};
+use super::{number, quote, stack};
 use std::mem;
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ fn span(token: Token) -> Span {
     Span { start: token.start as u32, end: token.end as u32 }
 }
 
-impl<'s> Parser<'s> {
+impl Parser<'_> {
     // Tokens.
 
     fn next(&mut self) -> Token {
@@ -241,7 +241,7 @@ impl<'s> Parser<'s> {
             }
             Some(_) if template.is_empty() => {}
             Some(_) => {
-                let name = number::quoted(template.name.as_bytes());
+                let name = quote::quoted(template.name.as_bytes());
                 return self.error(format!("template: multiple definition of template {name}"));
             }
         }
@@ -272,7 +272,7 @@ impl<'s> Parser<'s> {
         if !matches!(token.kind, Kind::Str | Kind::RawString) {
             return self.unexpected(token, context);
         }
-        match number::unquote(self.lexer.bytes(token)) {
+        match quote::unquote(self.lexer.bytes(token)) {
             Some(name) => Ok(String::from_utf8_lossy(&name).into()),
             None => self.error("invalid syntax"),
         }
@@ -542,7 +542,7 @@ impl<'s> Parser<'s> {
             }
             ExprKind::Bool(_) | ExprKind::Str { .. } | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
                 let (_, text) = super::ast::At::Expr(&term).describe(&self.source);
-                return self.error(format!("unexpected . after term {}", number::quoted(text.as_bytes())));
+                return self.error(format!("unexpected . after term {}", quote::quoted(text.as_bytes())));
             }
             _ => ExprKind::Chain(Box::new(term), added.into()),
         };
@@ -557,7 +557,7 @@ impl<'s> Parser<'s> {
                 match (self.functions)(&name) {
                     Some(function) => ExprKind::Function(function),
                     None => {
-                        return self.error(format!("function {} not defined", number::quoted(name.as_bytes())));
+                        return self.error(format!("function {} not defined", quote::quoted(name.as_bytes())));
                     }
                 }
             }
@@ -566,7 +566,7 @@ impl<'s> Parser<'s> {
             Kind::Variable => {
                 let variable = self.variable(token);
                 if !self.tree.variables.contains(&variable.id) {
-                    let name = number::quoted(variable.name.as_bytes());
+                    let name = quote::quoted(variable.name.as_bytes());
                     return self.error(format!("undefined variable {name}"));
                 }
                 ExprKind::Variable(variable, Box::default())
@@ -584,7 +584,7 @@ impl<'s> Parser<'s> {
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }
             Kind::Str | Kind::RawString => {
-                let Some(text) = number::unquote(self.lexer.bytes(token)) else {
+                let Some(text) = quote::unquote(self.lexer.bytes(token)) else {
                     return self.error("invalid syntax");
                 };
                 let id = self.constants;

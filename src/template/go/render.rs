@@ -4,7 +4,7 @@ use super::ast::Template;
 use super::builtins::{FuncRef, builtin, is_engine_only};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
-use super::{number, parse, stack};
+use super::{parse, quote, stack};
 use crate::template::function::{Context, Function};
 use crate::template::value::{Str, Value};
 use std::borrow::Cow;
@@ -116,7 +116,7 @@ impl<'s> Renderer<'s> {
     /// Helm's message. The renderer may be used again afterwards.
     pub fn render(&mut self, name: &str, root: Value) -> Result<Vec<u8>, Error> {
         let state = &mut self.state;
-        let result = stack::enter(|| state.execute(name, Rv::concrete(root)));
+        let result = stack::enter(|| state.execute(name, &Rv::concrete(root)));
         let out = std::mem::take(&mut state.out);
         state.variables.clear();
         state.args.clear();
@@ -214,9 +214,9 @@ impl State<'_> {
         self.set.templates.get(name).map(Arc::clone)
     }
 
-    fn execute(&mut self, name: &str, dot: Rv) -> Result<(), Box<Failure>> {
+    fn execute(&mut self, name: &str, dot: &Rv) -> Result<(), Failure> {
         let Some(template) = self.lookup(name) else {
-            let name = number::quoted(name.as_bytes());
+            let name = quote::quoted(name.as_bytes());
             return Err(Failure::plain(format!("template: no template {name} associated with template \"{ROOT}\"")));
         };
         Frame::run(self, &template, dot)
@@ -225,9 +225,9 @@ impl State<'_> {
     /// Runs something that writes output, and answers with what it wrote.
     fn capture(
         &mut self,
-        run: impl FnOnce(&mut Self) -> Result<(), Box<Failure>>,
+        run: impl FnOnce(&mut Self) -> Result<(), Failure>,
         take: impl FnOnce(&[u8]) -> Str,
-    ) -> Result<Str, Box<Failure>> {
+    ) -> Result<Str, Failure> {
         let start = self.out.len();
         run(self)?;
         let text = take(&self.out[start..]);
@@ -236,7 +236,7 @@ impl State<'_> {
     }
 
     /// Helm's `include`.
-    pub fn include(&mut self, name: &Str, data: Value) -> Result<Str, Box<Failure>> {
+    pub fn include(&mut self, name: &Str, data: Value) -> Result<Str, Failure> {
         match self.includes.get_mut(name.bytes()) {
             Some(count) if *count > MAX_INCLUDES => {
                 let text = format!("rendering template has a nested reference name: {}: ", name.text());
@@ -247,7 +247,7 @@ impl State<'_> {
                 self.includes.insert(name.bytes().into(), 1);
             }
         }
-        let result = self.capture(|state| state.execute(&name.text(), Rv::concrete(data)), |out| out.into());
+        let result = self.capture(|state| state.execute(&name.text(), &Rv::concrete(data)), |out| out.into());
         if let Some(count) = self.includes.get_mut(name.bytes()) {
             *count -= 1;
         }
@@ -255,7 +255,7 @@ impl State<'_> {
     }
 
     /// Helm's `tpl`: what the text defines is known only while it is executed.
-    pub fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Box<Failure>> {
+    pub fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Failure> {
         if !text.bytes().windows(2).any(|pair| pair == b"{{") {
             return Ok(match without_no_value(text.bytes()) {
                 Cow::Borrowed(_) => text.clone(),
@@ -267,21 +267,21 @@ impl State<'_> {
         let templates = templates.iter().filter(is_new).map(Arc::clone).collect();
         let outer = self.scope.clone();
         self.scope = Some(Rc::new(Scope { templates, outer: outer.clone() }));
-        let run = |state: &mut Self| state.execute(ROOT, Rv::concrete(data));
+        let run = |state: &mut Self| state.execute(ROOT, &Rv::concrete(data));
         let result = self.capture(run, |out| without_no_value(out).as_ref().into());
         self.scope = outer;
         result.map_err(|failure| {
-            let text = format!("error during tpl function execution for {}: ", number::quoted(text.bytes()));
+            let text = format!("error during tpl function execution for {}: ", quote::quoted(text.bytes()));
             Failure::wrap(text, failure)
         })
     }
 
-    fn parse_tpl(&mut self, text: &Str) -> Result<Rc<Vec<Arc<Template>>>, Box<Failure>> {
+    fn parse_tpl(&mut self, text: &Str) -> Result<Rc<Vec<Arc<Template>>>, Failure> {
         if let Some(templates) = self.tpl_cache.get(text.bytes()) {
             return Ok(Rc::clone(templates));
         }
         let parsed = self.set.parse_text(ROOT, text.bytes(), self.next_constant).map_err(|message| {
-            let lead = format!("cannot parse template {}: ", number::quoted(text.bytes()));
+            let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
             Failure::wrap(lead, Failure::plain(message))
         })?;
         self.next_constant = parsed.constants;
