@@ -5,8 +5,9 @@ use super::builtins::{Engine, FuncRef, length, truth};
 use super::error::{Failure, WARN_END, WARN_START};
 use super::exec::{Exec, Frame, Rv};
 use super::fmt::type_name;
+use super::values::{self, Complex};
 use crate::template::function::{FnError, FnResult, Param};
-use crate::template::value::{Elem, IntType, Kind, MapType, Object, Value};
+use crate::template::value::{Elem, IntType, Kind, Map, MapType, Object, Value};
 use std::rc::Rc;
 
 /// What is called.
@@ -14,6 +15,7 @@ use std::rc::Rc;
 enum Callee<'c> {
     Function(FuncRef),
     Method(&'c Rc<dyn Object>, &'c str, &'static [Param]),
+    Values(&'c Map, &'c str, &'static [Param]),
 }
 
 /// The arguments of a call: expressions, and the value that a pipeline passes on.
@@ -154,6 +156,9 @@ impl<'t> Frame<'t, '_, '_> {
         Ok(Rv::concrete(match &expr.kind {
             ExprKind::Bool(b) => Value::Bool(*b),
             ExprKind::Str { id, text, .. } => Value::Str(self.state.constant(*id, text)),
+            ExprKind::Number(Number { complex: Some((real, imaginary)), .. }) => {
+                Value::Object(Rc::new(Complex { real: *real, imaginary: *imaginary }))
+            }
             ExprKind::Number(Number { float: Some(f), prefers_float: true, .. }) => Value::Float(*f),
             ExprKind::Number(Number { int: Some(i), .. }) => Value::int(*i),
             _ => {
@@ -188,8 +193,8 @@ impl<'t> Frame<'t, '_, '_> {
             Value::Nil if !receiver.interface => Ok(Rv::INVALID),
             Value::Nil => self.error(format!("nil pointer evaluating interface {{}}.{name}")),
             Value::Map(map) => {
-                if map.kind == MapType::Values && name == "AsMap" && args.is_empty() {
-                    return Ok(Rv::concrete(map.with_type(MapType::Any).into()));
+                if let (MapType::Values, Some(params)) = (map.kind, values::method(name)) {
+                    return self.call(Callee::Values(map, name, params), At::Expr(node), args);
                 }
                 if !args.is_empty() {
                     return self.error(format!("{name} is not a method but has arguments"));
@@ -239,7 +244,7 @@ impl<'t> Frame<'t, '_, '_> {
                 let function = function.signature();
                 (function.name, function.params, function.variadic)
             }
-            Callee::Method(_, name, params) => (*name, *params, false),
+            Callee::Method(_, name, params) | Callee::Values(_, name, params) => (*name, *params, false),
         };
         let given = args.exprs.len() + usize::from(args.last.is_some());
         let fixed = if variadic { params.len() - 1 } else { params.len() };
@@ -271,6 +276,10 @@ impl<'t> Frame<'t, '_, '_> {
             }
             Callee::Function(FuncRef::Engine(engine, _)) => self.engine(engine, base, nil_interface, args.exprs),
             Callee::Method(object, name, _) => plain(object.call(name, &self.state.args[base..])),
+            Callee::Values(map, name, _) => {
+                let to_yaml = |args: &[Value]| self.state.call_function("toYaml", args);
+                plain(values::call(map, name, &self.state.args[base..], to_yaml))
+            }
         };
         self.state.args.truncate(base);
         match result {

@@ -5,7 +5,7 @@ use super::builtins::{FuncRef, builtin, is_engine_only};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
 use super::{parse, quote, stack};
-use crate::template::function::{Context, Function};
+use crate::template::function::{Context, FnResult, Function};
 use crate::template::value::{Str, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -212,6 +212,14 @@ impl State<'_> {
             scope = inner.outer.as_deref();
         }
         self.set.templates.get(name).map(Arc::clone)
+    }
+
+    /// Calls a function of the set's table by name.
+    pub fn call_function(&self, name: &str, args: &[Value]) -> FnResult {
+        match self.set.functions.get(name) {
+            Some(function) => (function.run)(&self.context, args),
+            None => Err(format!("{} is not a defined function", quote::quoted(name.as_bytes())).into()),
+        }
     }
 
     fn execute(&mut self, name: &str, dot: &Rv) -> Result<(), Failure> {
