@@ -95,7 +95,6 @@ impl Flat {
             let rest = &template[at..];
             let next = ["{{", "{%", "{#"].iter().filter_map(|open| rest.find(open)).min().unwrap_or(rest.len());
             flat.text(&rest[..next], trim_next);
-            trim_next = false;
             at += next;
             let rest = &template[at..];
             if rest.is_empty() {

@@ -43,7 +43,7 @@ impl Templates {
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(100);
         // A line that holds only a tag leaves nothing behind.
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
         environment.set_syntax(syntax.map_err(|e| error("", &e))?);
         for unescaped in ["safe", "escape", "e"] {
             environment.remove_filter(unescaped);
