@@ -239,3 +239,15 @@ fn a_set_is_shared_between_threads() {
     fn is_shared<T: Send + Sync>(_: &T) {}
     is_shared(&set(&[]).unwrap());
 }
+
+#[test]
+fn an_endless_recursion_is_reported_at_the_call_that_recurs() {
+    let template = r#"{{ define "t" }}{{ template "t" (dict "a" (print 1 | upper)) }}{{ end }}{{ include "t" . }}"#;
+    for message in [render_one(template).unwrap_err(), on_deep_stack(|| render_one(template).unwrap_err()).unwrap()] {
+        let (_, rest) = message.split_once("\ncase:1:28\n").unwrap();
+        assert!(
+            rest.ends_with("(dict \"a\" (print 1 | upper))}}>:\n    exceeded maximum template depth (100000)"),
+            "{rest}"
+        );
+    }
+}
