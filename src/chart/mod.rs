@@ -1,5 +1,7 @@
 //! A chart at rest: what is in the directory or archive, before any template runs.
 
+pub mod version;
+
 use std::collections::BTreeMap;
 
 /// A loaded chart. It holds no state of a rendering and can be shared between threads.

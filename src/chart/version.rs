@@ -1,0 +1,437 @@
+//! Versions and constraints as Masterminds/semver 3.5.0 reads them: for `semverCompare`, dependencies of charts,
+//! and `kubeVersion`.
+
+use crate::template::go::quote::quoted;
+use regex::Regex;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// Why a version or constraint could not be read; the words are Masterminds'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionError(String);
+
+impl fmt::Display for VersionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for VersionError {}
+
+fn error<T>(message: impl Into<String>) -> Result<T, VersionError> {
+    Err(VersionError(message.into()))
+}
+
+/// A semantic version. Comparing looks at the numbers and the prerelease, never at the metadata.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// First number.
+    pub major: u64,
+    /// Second number.
+    pub minor: u64,
+    /// Third number.
+    pub patch: u64,
+    /// What follows `-`, or nothing.
+    pub prerelease: String,
+    /// What follows `+`, or nothing.
+    pub metadata: String,
+    /// The text the version was read from.
+    pub original: String,
+}
+
+const MAX_VERSION: usize = 256;
+const MAX_CONSTRAINT: usize = 512;
+const MAX_GROUPS: usize = 32;
+
+const LOOSE: &str =
+    r"v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
+const WITH_X: &str = r"v?([0-9|xX*]+)(\.[0-9|xX*]+)?(\.[0-9|xX*]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
+const OPERATORS: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
+/// Go's `\s`.
+const SPACE: &str = r"[\t\n\f\r ]";
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is a constant that the tests compile")
+}
+
+static LOOSE_VERSION: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{LOOSE}$")));
+static ONE: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{SPACE}*({OPERATORS}){SPACE}*({WITH_X}){SPACE}*$")));
+static RANGE: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!("{SPACE}*({WITH_X}){SPACE}+-{SPACE}+({WITH_X}){SPACE}*")));
+static FIND: LazyLock<Regex> = LazyLock::new(|| regex(&format!("({OPERATORS}){SPACE}*({WITH_X})")));
+static GROUP: LazyLock<Regex> = LazyLock::new(|| {
+    let one = format!("({OPERATORS}){SPACE}*({WITH_X}){SPACE}*");
+    regex(&format!("^({SPACE}*{one})((?:{SPACE}+|,{SPACE}*){one})*$"))
+});
+
+impl Version {
+    /// Reads a version leniently: a `v` in front, missing numbers and leading zeros are accepted.
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
+        if text.len() > MAX_VERSION {
+            return error(format!("version string is too long (max {MAX_VERSION} bytes)"));
+        }
+        let Some(found) = LOOSE_VERSION.captures(text) else { return error("invalid semantic version") };
+        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
+        let number = |i: usize| {
+            let digits = part(i).trim_start_matches('.');
+            if digits.is_empty() {
+                return Ok(0);
+            }
+            digits.parse().map_err(|_| {
+                VersionError(format!(
+                    "error parsing version segment: strconv.ParseUint: parsing {}: value out of range",
+                    quoted(digits.as_bytes())
+                ))
+            })
+        };
+        let version = Self {
+            major: number(1)?,
+            minor: number(2)?,
+            patch: number(3)?,
+            prerelease: part(5).into(),
+            metadata: part(8).into(),
+            original: text.into(),
+        };
+        check_prerelease(&version.prerelease)?;
+        Ok(version)
+    }
+
+    /// Reads a version that keeps to the letter of semver.org.
+    pub fn parse_strict(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return error("version string empty");
+        }
+        if text.len() > MAX_VERSION {
+            return error(format!("version string is too long (max {MAX_VERSION} bytes)"));
+        }
+        let parts: Vec<&str> = text.splitn(3, '.').collect();
+        let [major, minor, rest] = parts.as_slice() else { return error("invalid semantic version") };
+        let (rest, metadata) = rest.split_once('+').map_or((*rest, None), |(r, m)| (r, Some(m)));
+        if metadata.is_some_and(|m| !m.split('.').all(only_identifier)) {
+            return error("invalid metadata string");
+        }
+        let (patch, prerelease) = rest.split_once('-').map_or((rest, None), |(r, p)| (r, Some(p)));
+        if let Some(prerelease) = prerelease {
+            check_prerelease(prerelease)?;
+        }
+        for number in [major, minor, patch] {
+            if !number.bytes().all(|b| b.is_ascii_digit()) {
+                return error("invalid characters in version");
+            }
+            if number.len() > 1 && number.starts_with('0') {
+                return error("version segment starts with 0");
+            }
+        }
+        let number = |digits: &str| {
+            digits.parse().map_err(|_| {
+                let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
+                VersionError(format!("strconv.ParseUint: parsing {}: {why}", quoted(digits.as_bytes())))
+            })
+        };
+        Ok(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+            patch: number(patch)?,
+            prerelease: prerelease.unwrap_or_default().into(),
+            metadata: metadata.unwrap_or_default().into(),
+            original: text.into(),
+        })
+    }
+}
+
+fn only_identifier(part: &str) -> bool {
+    part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+fn check_prerelease(text: &str) -> Result<(), VersionError> {
+    for part in text.split('.') {
+        if part.bytes().all(|b| b.is_ascii_digit()) {
+            if part.len() > 1 && part.starts_with('0') {
+                return error("version segment starts with 0");
+            }
+        } else if !only_identifier(part) {
+            return error("invalid prerelease string");
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        if !self.prerelease.is_empty() {
+            write!(f, "-{}", self.prerelease)?;
+        }
+        if !self.metadata.is_empty() {
+            write!(f, "+{}", self.metadata)?;
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Version {}
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let numbers = |v: &Self| (v.major, v.minor, v.patch);
+        numbers(self).cmp(&numbers(other)).then_with(|| {
+            match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => compare_prerelease(&self.prerelease, &other.prerelease),
+            }
+        })
+    }
+}
+
+fn compare_prerelease(a: &str, b: &str) -> Ordering {
+    let (a, b): (Vec<&str>, Vec<&str>) = (a.split('.').collect(), b.split('.').collect());
+    for i in 0..a.len().max(b.len()) {
+        let (a, b) = (a.get(i).copied().unwrap_or(""), b.get(i).copied().unwrap_or(""));
+        let order = match (a.parse::<u64>(), b.parse::<u64>()) {
+            _ if a == b => Ordering::Equal,
+            _ if a.is_empty() => Ordering::Less,
+            _ if b.is_empty() => Ordering::Greater,
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a.cmp(b),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+/// What a version may be asked to fulfil: `>=1.2 <2 || ~3.1`.
+#[derive(Clone, Debug)]
+pub struct Constraints {
+    /// One of the groups must hold, with all in it.
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    all: Vec<Constraint>,
+    /// Whether one of them names a prerelease; otherwise no prerelease is good enough.
+    prereleases: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    GreaterOrEqual,
+    LessOrEqual,
+    Tilde,
+    Caret,
+}
+
+#[derive(Clone, Debug)]
+struct Constraint {
+    operator: Operator,
+    version: Version,
+    /// Some number is missing or an `x`; `minor_dirty` and `patch_dirty` say which.
+    dirty: bool,
+    minor_dirty: bool,
+    patch_dirty: bool,
+}
+
+impl Constraints {
+    /// Reads a constraint. Groups are separated by `||`, what must hold together by spaces or commas.
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
+        if text.len() > MAX_CONSTRAINT {
+            return error(format!("constraint string is too long (max {MAX_CONSTRAINT} bytes)"));
+        }
+        let text = rewrite_ranges(text);
+        let parts: Vec<&str> = text.split("||").collect();
+        if parts.len() > MAX_GROUPS {
+            return error(format!("too many constraint groups (max {MAX_GROUPS})"));
+        }
+        let groups = parts.into_iter().map(Group::parse).collect::<Result<_, _>>()?;
+        Ok(Self { groups })
+    }
+
+    /// Whether a version fulfils the constraint.
+    pub fn check(&self, version: &Version) -> bool {
+        self.groups.iter().any(|group| {
+            (group.prereleases || version.prerelease.is_empty()) && group.all.iter().all(|c| c.check(version))
+        })
+    }
+}
+
+/// `1.2 - 3` is `>= 1.2, <= 3`.
+fn rewrite_ranges(text: &str) -> String {
+    let mut out = text.to_string();
+    for found in RANGE.captures_iter(text) {
+        let new = format!(">= {}, <= {} ", &found[1], &found[11]);
+        out = out.replacen(&found[0], &new, 1);
+    }
+    out
+}
+
+impl Group {
+    fn parse(text: &str) -> Result<Self, VersionError> {
+        if !GROUP.is_match(text) {
+            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
+        }
+        let all = FIND.find_iter(text).map(|m| Constraint::parse(m.as_str())).collect::<Result<Vec<_>, _>>()?;
+        let prereleases = all.iter().any(|c| !c.version.prerelease.is_empty());
+        Ok(Self { all, prereleases })
+    }
+}
+
+impl Constraint {
+    fn parse(text: &str) -> Result<Self, VersionError> {
+        let Some(found) = ONE.captures(text) else {
+            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
+        };
+        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
+        let is_x = |part: &str| matches!(part.trim_start_matches('.'), "x" | "X" | "*" | "");
+        let (major, minor, patch, prerelease) = (part(3), part(4), part(5), part(6));
+        let (version, minor_dirty, patch_dirty) = if is_x(major) {
+            (format!("0.0.0{prerelease}"), false, false)
+        } else if is_x(minor) {
+            (format!("{major}.0.0{prerelease}"), true, false)
+        } else if is_x(patch) {
+            (format!("{major}{minor}.0{prerelease}"), false, true)
+        } else {
+            (part(2).to_string(), false, false)
+        };
+        let Ok(version) = Version::parse(&version) else { return error("constraint parser error") };
+        let operator = match part(1) {
+            "!=" => Operator::NotEqual,
+            ">" => Operator::Greater,
+            "<" => Operator::Less,
+            ">=" | "=>" => Operator::GreaterOrEqual,
+            "<=" | "=<" => Operator::LessOrEqual,
+            "~" | "~>" => Operator::Tilde,
+            "^" => Operator::Caret,
+            _ => Operator::Equal,
+        };
+        let dirty = minor_dirty || patch_dirty || is_x(major);
+        Ok(Self { operator, version, dirty, minor_dirty, patch_dirty })
+    }
+
+    fn check(&self, v: &Version) -> bool {
+        let c = &self.version;
+        match self.operator {
+            Operator::Equal if self.dirty => self.tilde(v),
+            Operator::Equal => v == c,
+            Operator::NotEqual => self.not_equal(v),
+            // `>11` means 12 or more, `>11.1` means 11.2 or more.
+            Operator::Greater if self.dirty && v.major == c.major && self.minor_dirty => false,
+            Operator::Greater if self.dirty && v.major == c.major && self.patch_dirty => v.minor > c.minor,
+            Operator::Greater if self.dirty && v.major != c.major => v.major > c.major,
+            Operator::Greater => v > c,
+            Operator::Less => v < c,
+            Operator::GreaterOrEqual => v >= c,
+            Operator::LessOrEqual if self.dirty => {
+                v.major < c.major || v.major == c.major && (v.minor <= c.minor || self.minor_dirty)
+            }
+            Operator::LessOrEqual => v <= c,
+            Operator::Tilde => self.tilde(v),
+            Operator::Caret => self.caret(v),
+        }
+    }
+
+    fn not_equal(&self, v: &Version) -> bool {
+        let c = &self.version;
+        if self.dirty {
+            if v.major != c.major {
+                return true;
+            }
+            if self.minor_dirty {
+                return false;
+            }
+            if v.minor != c.minor {
+                return true;
+            }
+            if self.patch_dirty {
+                let either = !v.prerelease.is_empty() || !c.prerelease.is_empty();
+                return either && compare_prerelease(&v.prerelease, &c.prerelease) != Ordering::Equal;
+            }
+            if v.patch != c.patch {
+                return true;
+            }
+        }
+        v != c
+    }
+
+    /// The last number given may grow.
+    fn tilde(&self, v: &Version) -> bool {
+        let c = &self.version;
+        if v < c {
+            return false;
+        }
+        if (c.major, c.minor, c.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty {
+            return true;
+        }
+        v.major == c.major && (v.minor == c.minor || self.minor_dirty)
+    }
+
+    /// The first number that is not zero must stay.
+    fn caret(&self, v: &Version) -> bool {
+        let c = &self.version;
+        if v < c {
+            return false;
+        }
+        if c.major > 0 || self.minor_dirty {
+            return v.major == c.major;
+        }
+        if v.major > 0 {
+            return false;
+        }
+        if c.minor > 0 || self.patch_dirty {
+            return v.minor == c.minor;
+        }
+        v.minor == 0 && v.patch == c.patch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fulfils(constraint: &str, version: &str) -> bool {
+        Constraints::parse(constraint).unwrap().check(&Version::parse(version).unwrap())
+    }
+
+    #[test]
+    fn ranges_tildes_and_carets_bound_the_right_number() {
+        assert!(fulfils(">=1.19-0", "v1.37.0"));
+        assert!(fulfils("1.2 - 3", "2.9.9"));
+        assert!(fulfils("~1.2.3 || ^3", "3.99.0"));
+        assert!(!fulfils("~1.2.3", "1.3.0"));
+        assert!(fulfils("^0.2", "0.2.9") && !fulfils("^0.2", "0.3.0"));
+        assert!(fulfils(">= 1.2, < 2", "1.9.0") && fulfils(">=1.2 <2", "1.9.0"));
+        assert!(fulfils("*", "1.0.0") && !fulfils("*", "1.0.0-alpha"));
+    }
+
+    #[test]
+    fn prereleases_sort_numbers_below_words() {
+        let order = ["1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta", "1.0.0"];
+        let versions: Vec<Version> = order.iter().map(|v| Version::parse(v).unwrap()).collect();
+        assert!(versions.is_sorted());
+    }
+
+    #[test]
+    fn errors_have_masterminds_words() {
+        assert_eq!(Constraints::parse("what").unwrap_err().to_string(), "improper constraint: \"what\"");
+        assert_eq!(Version::parse("1.2.beta").unwrap_err().to_string(), "invalid semantic version");
+        assert_eq!(Version::parse_strict("1.02.3").unwrap_err().to_string(), "version segment starts with 0");
+    }
+}
