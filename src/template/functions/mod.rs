@@ -1,6 +1,7 @@
 //! The functions that Helm offers to templates, one file per family.
 #![allow(missing_docs)]
 use super::function::Function;
+pub mod crypto;
 pub mod glob;
 pub mod duration;
 pub mod json;
