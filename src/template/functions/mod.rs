@@ -4,6 +4,7 @@
 mod args;
 mod case;
 mod convert;
+mod crypto;
 mod date;
 mod decimal;
 mod defaults;
@@ -48,9 +49,10 @@ pub fn find(name: &str) -> Option<&'static Function> {
     BY_NAME.get(name).copied()
 }
 
-static FAMILIES: [&[Function]; 17] = [
+static FAMILIES: [&[Function]; 18] = [
     case::FUNCTIONS,
     convert::FUNCTIONS,
+    crypto::FUNCTIONS,
     date::FUNCTIONS,
     defaults::FUNCTIONS,
     durations::FUNCTIONS,
