@@ -331,12 +331,11 @@ fn context_specific(number: u32, value: &[u8]) -> Result<Any, String> {
     Any::new(tag, value).map_err(malformed)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn malformed(error: der::Error) -> String {
     format!("asn1: structure error: {error}")
 }
 
-/// ASN.1's PrintableString, without the `*` and `&` that Go reads but does not write.
+/// ASN.1's `PrintableString`, without the `*` and `&` that Go reads but does not write.
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'(' | b')' | b'+'..=b'/' | b' ' | b':' | b'=' | b'?')
 }

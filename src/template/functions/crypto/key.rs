@@ -3,6 +3,7 @@
 use super::pem::Block;
 use super::{Random, string};
 use crate::template::function::{Context, FnResult};
+use crate::template::value::Value;
 use der::asn1::{Any, BitString, ObjectIdentifier, OctetString, OctetStringRef, Uint};
 use der::{Decode, Encode, Reader, Sequence, SliceReader};
 use dsa::{Components, KeySize};
@@ -81,13 +82,14 @@ struct Pkcs8 {
     private_key: OctetString,
 }
 
-pub fn gen_private_key(ctx: &Context, args: &[crate::template::value::Value]) -> FnResult {
+#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
+pub fn gen_private_key(ctx: &Context, args: &[Value]) -> FnResult {
     let key = match string(args, 0) {
         b"" | b"rsa" => PrivateKey::rsa(ctx, 4096),
         b"dsa" => PrivateKey::dsa(ctx),
         b"ecdsa" => Ok(PrivateKey::p256(ctx)),
         b"ed25519" => Ok(PrivateKey::Ed25519(Box::new((&Random(ctx).bytes()).into()))),
-        other => return Ok(crate::template::value::Value::str([b"Unknown type ", other].concat())),
+        other => return Ok(Value::str([b"Unknown type ", other].concat())),
     };
     let text = key.and_then(|key| key.to_pem()).unwrap_or_else(|e| format!("failed to generate private key: {e}"));
     Ok(text.into())

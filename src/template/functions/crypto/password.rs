@@ -15,10 +15,12 @@ const BCRYPT_MAX: usize = 72;
 /// The first part of everything that the Master Password algorithm hashes.
 const MASTER_PASSWORD: &[u8] = b"com.lyndir.masterpassword";
 
+#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
 pub fn bcrypt(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(hash(ctx, string(args, 0)).into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
 pub fn htpasswd(ctx: &Context, args: &[Value]) -> FnResult {
     let user = string(args, 0);
     if user.contains(&b':') {
@@ -39,7 +41,8 @@ fn hash(ctx: &Context, password: &[u8]) -> String {
     }
 }
 
-/// The Master Password algorithm, version 3, with the counter, the type and the secrets in sprig's order.
+/// The Master Password algorithm, with the counter, the type and the secrets in sprig's order.
+#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
 pub fn derive_password(_: &Context, args: &[Value]) -> FnResult {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "Go's uint32 keeps the low bits")]
     let counter = integer(args, 0) as u32;

@@ -1,7 +1,7 @@
 use super::certificate::Certificate;
 use super::{FUNCTIONS, base64, pem::Block};
 use crate::template::function::{Context, FnError, FnResult, Host};
-use crate::template::value::{Elem, IntType, List, Object as _, Value};
+use crate::template::value::{Elem, IntType, List, Value};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// 2026-05-04 03:02:01.5 UTC.
 const NOW: i128 = 1_777_863_721_500_000_000;
 
-/// A host whose randomness is a counter put through SplitMix64, and whose clock stands still.
+/// A host whose randomness is a counter put through `SplitMix64`, and whose clock stands still.
 struct Seeded {
     state: Cell<u64>,
     now: i128,
@@ -210,7 +210,8 @@ fn decrypting_nonsense_gives_gos_panics_as_errors() {
 fn private_keys_have_gos_forms_and_openssl_reads_them() {
     let folder = Folder::new();
     for (kind, label) in [("", "RSA "), ("dsa", "DSA "), ("ecdsa", "EC "), ("ed25519", "")] {
-        let pem = text(&private_key(7, kind));
+        // With this seed the search for a DSA prime is short.
+        let pem = text(&private_key(3, kind));
         assert!(pem.starts_with(&format!("-----BEGIN {label}PRIVATE KEY-----\n")), "{pem}");
         assert!(pem.ends_with(&format!("-----END {label}PRIVATE KEY-----\n")), "{pem}");
         let path = folder.write("key.pem", &pem);
@@ -372,7 +373,10 @@ fn wrong_arguments_give_sprigs_messages() {
          x509: failed to parse private key (use ParseECPrivateKey instead for this key format)"
     );
     assert_eq!(
-        with(&text(&private_key(7, "dsa"))),
+        with(&block(
+            "DSA PRIVATE KEY",
+            b"\x30\x12\x02\x01\x00\x02\x01\x07\x02\x01\x03\x02\x01\x02\x02\x01\x02\x02\x01\x01"
+        )),
         "error creating certificate: x509: certificate private key does not implement crypto.Signer"
     );
 }
@@ -452,7 +456,7 @@ fn damaged_keys_and_certificates_are_errors() {
     for whole in texts {
         let block = Block::decode(whole.as_bytes()).expect("the text is PEM");
         for at in 0..block.bytes.len() {
-            for value in [0, 1, 0x7f, 0xff] {
+            for value in [0, 0xff] {
                 let mut bytes = block.bytes.clone();
                 bytes[at] = value;
                 let damaged = Block::new(&block.label, bytes).encode();
