@@ -35,7 +35,7 @@ pub(super) struct Document {
 /// Reads the first document; `None` if there is none.
 pub(super) fn compose(text: &[u8]) -> Result<Option<Document>, YamlError> {
     // libyaml-safer panics where a block scalar ends at the end of the text without a line break.
-    let unfinished = !text.ends_with(b"\n");
+    let unfinished = !text.ends_with(b"\n") && text.iter().any(|b| matches!(b, b'|' | b'>'));
     let finished = if unfinished { [text, b"\n"].concat() } else { Vec::new() };
     let mut input = if unfinished { finished.as_slice() } else { text };
     let mut parser = Parser::new();
