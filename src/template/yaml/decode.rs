@@ -253,7 +253,7 @@ impl<'a> Decoder<'a> {
                         self.unsupported("%!s(<nil>)", "<nil>");
                         String::new()
                     }
-                    Scalar::Text | Scalar::Merge | Scalar::Timestamp => text.into_owned(),
+                    Scalar::Text | Scalar::Timestamp => text.into_owned(),
                 })
             }
             Node::Sequence(_) | Node::Mapping(_) => {
@@ -328,7 +328,7 @@ impl<'a> Decoder<'a> {
                 }
                 B::number(f)
             }
-            Scalar::Text | Scalar::Merge | Scalar::Timestamp => B::text(text.into_owned()),
+            Scalar::Text | Scalar::Timestamp => B::text(text.into_owned()),
         })
     }
 }

@@ -201,7 +201,7 @@ impl Emitter {
     }
 
     fn string(&mut self, text: &str, place: Place) {
-        let analysis = Analysis::of(text);
+        let analysis = Analysis::of(text, self.style);
         // Continuation lines stand two deeper than the collection.
         let indent = place.indent.map_or(2, |indent| indent + 2);
         let folds = !place.simple_key && self.style == Style::Helm;
@@ -384,7 +384,7 @@ struct Analysis {
 }
 
 impl Analysis {
-    fn of(text: &str) -> Self {
+    fn of(text: &str, style: Style) -> Self {
         let bytes = text.as_bytes();
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
             return Self { plain: true, single_quoted: true, block: false, simple: true };
@@ -406,12 +406,12 @@ impl Analysis {
             let edges = first == b' ' || last == b' ';
             return Self { plain: !indicators && !edges, single_quoted: true, block: last != b' ', simple };
         }
-        Self::in_full(text, indicators)
+        Self::in_full(text, indicators, style)
     }
 
-    fn in_full(text: &str, mut indicators: bool) -> Self {
+    fn in_full(text: &str, mut indicators: bool, style: Style) -> Self {
         let (mut breaks, mut special, mut break_space, mut space_break) = (false, false, false, false);
-        let (mut previous_space, mut previous_break, mut blank_before) = (false, false, true);
+        let (mut previous_space, mut previous_break, mut blank_before, mut tab) = (false, false, true, false);
         let mut rest = text.chars().peekable();
         let mut at_start = true;
         while let Some(c) = rest.next() {
@@ -419,7 +419,12 @@ impl Analysis {
             if !at_start {
                 indicators |= c == ':' && blank_after || c == '#' && blank_before;
             }
-            special |= !is_printable(c);
+            // go-yaml v3 writes tabs as they are in block scalars.
+            if c == '\t' && style == Style::Pretty {
+                tab = true;
+            } else {
+                special |= !is_printable(c);
+            }
             if c == ' ' {
                 break_space |= previous_break;
                 (previous_space, previous_break) = (true, false);
@@ -437,8 +442,8 @@ impl Analysis {
         let edges = edge(text.chars().next()) || edge(text.chars().next_back());
         let bad = space_break || special;
         Self {
-            plain: !(edges || break_space || bad || breaks || indicators),
-            single_quoted: !(break_space || bad),
+            plain: !(edges || break_space || bad || breaks || indicators || tab),
+            single_quoted: !(break_space || bad || tab),
             block: !(text.ends_with(' ') || bad),
             simple: false,
         }

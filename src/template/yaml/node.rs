@@ -66,7 +66,12 @@ struct Composer<'a> {
 
 impl Composer<'_> {
     fn next(&mut self) -> Result<Event, YamlError> {
-        self.parser.parse().map_err(|e| syntax(&e))
+        // libyaml-safer panics where some tokens are cut off by the end of the text.
+        let parser = std::panic::AssertUnwindSafe(&mut self.parser);
+        match std::panic::catch_unwind(|| { parser }.0.parse()) {
+            Ok(result) => result.map_err(|e| syntax(&e)),
+            Err(_) => Err(YamlError("yaml: found unexpected end of stream".into())),
+        }
     }
 
     fn node(&mut self, event: Event, depth: usize) -> Result<Node, YamlError> {
