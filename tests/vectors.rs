@@ -7,9 +7,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tillerman::template::function::{Context, FnResult, Host};
+use tillerman::template::functions;
 use tillerman::template::go::{Limits, Renderer, TemplateSet, on_deep_stack};
 use tillerman::template::value::{Map, MapType, Str, Value};
-use tillerman::template::{functions, yaml};
 
 #[derive(Deserialize)]
 struct Vector {
@@ -50,10 +50,8 @@ fn run(vector: &Vector) -> Result<String, String> {
     let mut set = TemplateSet::new(functions::all());
     let template = vector.template.as_deref().unwrap_or_default();
     set.parse(CASE, template).map_err(|e| e.to_string())?;
-    // Values come from a file, so that every number is a float.
-    let text = serde_json::to_string(&vector.values.clone().unwrap_or_default()).map_err(|e| e.to_string())?;
-    let values = match yaml::parse_value(text.as_bytes()).map_err(|e| e.to_string())? {
-        Value::Map(map) => map.with_type(MapType::Values),
+    let values = match vector.values.as_ref().map(value) {
+        Some(Value::Map(map)) => map.with_type(MapType::Values),
         _ => Map::new(MapType::Values),
     };
     let release = Value::map([
@@ -72,6 +70,16 @@ fn run(vector: &Vector) -> Result<String, String> {
     let mut renderer = Renderer::new(&set, Context { host: Rc::new(Offline) }, Limits::default());
     let out = renderer.render(CASE, Value::Map(root)).map_err(|e| e.to_string())?;
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Values come from a file, so that every number is a float.
+fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Number(n) => Value::Float(n.as_f64().unwrap_or(0.0)),
+        serde_json::Value::Array(items) => Value::list(items.iter().map(value).collect()),
+        serde_json::Value::Object(entries) => Value::map(entries.iter().map(|(k, v)| entry(k, value(v)))),
+        other => Value::from(other),
+    }
 }
 
 #[test]

@@ -179,7 +179,11 @@ fn pascal_case(text: &str) -> String {
     // Connectors in front stay.
     let mut current = loop {
         match rest.next() {
-            None => return out,
+            // xstrings writes the last of them twice.
+            None => {
+                out.extend(text.chars().next_back());
+                return out;
+            }
             Some(c) if is_connector(c) => out.push(c),
             Some(c) => break c,
         }

@@ -25,19 +25,13 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("fromJson", &[S], |_, a| Ok(or_error_map(from_json(bytes(a, 0), "map[string]interface {}", is_map)))),
     fixed("fromJsonArray", &[S], |_, a| Ok(or_error_list(from_json(bytes(a, 0), "[]interface {}", is_list)))),
     fixed("mustFromJson", &[S], |_, a| Ok(json::parse(bytes(a, 0))?)),
-    fixed("toToml", &[Any], |_, a| Ok(toml::write(any(a, 0)).unwrap_or_else(String::into_bytes).into())),
+    fixed("toToml", &[Any], to_toml),
     fixed("mustToToml", &[Any], |_, a| Ok(Value::str(toml::write(any(a, 0))?))),
     fixed("fromToml", &[S], from_toml),
 ];
 
 const HTML: Style = Style { escape_html: true, indent: false };
 const PRETTY: Style = Style { escape_html: true, indent: true };
-
-impl From<Vec<u8>> for Value {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::str(bytes)
-    }
-}
 
 fn trimmed(mut text: Vec<u8>) -> Value {
     if text.last() == Some(&b'\n') {
@@ -52,6 +46,14 @@ fn is_map(value: &Value) -> bool {
 
 fn is_list(value: &Value) -> bool {
     matches!(value, Value::List(_))
+}
+
+/// An error is the result, except for the one that is a panic in Go.
+fn to_toml(_: &Context, args: &[Value]) -> FnResult {
+    match toml::write(any(args, 0)) {
+        Err(e) if e == toml::ZERO_VALUE => Err(e.into()),
+        result => Ok(Value::str(result.unwrap_or_else(String::into_bytes))),
+    }
 }
 
 /// `Ok(Nil)` stands for a null, which leaves Go's variable as it was.

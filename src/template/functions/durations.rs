@@ -1,9 +1,5 @@
 //! Helm 4.3's helpers for durations: numbers are seconds, texts are Go's durations or seconds.
-#![expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "Go's conversions between number types round and cut in the same way"
-)]
+#![expect(clippy::cast_precision_loss, reason = "Go's conversions between number types round in the same way")]
 
 use super::args::any;
 use super::text::{float, quoted};

@@ -60,11 +60,10 @@ fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) 
     }
     let shown = |c: char| regex::escape(&c.to_string());
     match members.as_slice() {
-        [] => return None,
         [(low, false), (_, true), (high, _)] if low <= high => {
-            out.push_str(&format!("[{not}{}-{}]", shown(*low), shown(*high)));
+            out.extend(["[", not, &shown(*low), "-", &shown(*high), "]"]);
         }
-        [(_, false), (_, true), _] => return None,
+        [] | [(_, false), (_, true), _] => return None,
         list => {
             out.push('[');
             out.push_str(not);

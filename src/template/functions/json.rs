@@ -339,9 +339,9 @@ impl Reader<'_> {
             self.at += 1;
         }
         if self.peek() == Some(b'0') {
-            self.at += 1
+            self.at += 1;
         } else {
-            self.digits("in numeric literal")?
+            self.digits("in numeric literal")?;
         }
         if self.peek() == Some(b'.') {
             self.at += 1;

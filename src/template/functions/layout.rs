@@ -378,10 +378,8 @@ fn finish(f: &Fields) -> Result<Civil, &'static str> {
     }
     let clock = hour * 3600 + f.minute * 60 + f.second;
     let (offset, zone) = match f.offset {
-        _ if f.utc => (0, "UTC"),
-        Some(0) if f.zone.is_empty() => (0, "UTC"),
+        Some(0) | None if f.utc || f.zone.is_empty() => (0, "UTC"),
         Some(offset) => (offset, f.zone.as_str()),
-        None if f.zone.is_empty() => (0, "UTC"),
         // `GMT+3` says its offset; any other name is unknown and taken for UTC.
         None => (f.zone.strip_prefix("GMT").and_then(|h| h.parse::<i32>().ok()).unwrap_or(0) * 3600, f.zone.as_str()),
     };
@@ -596,8 +594,8 @@ fn abbreviation(value: &str) -> Option<usize> {
             _ => 0,
         }
     };
-    if value.starts_with("GMT") {
-        return Some(3 + signed(&value[3..]));
+    if let Some(offset) = value.strip_prefix("GMT") {
+        return Some(3 + signed(offset));
     }
     if value.starts_with(['+', '-']) {
         return Some(signed(value)).filter(|&n| n > 0);

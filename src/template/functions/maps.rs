@@ -27,8 +27,8 @@ pub const FUNCTIONS: &[Function] = &[
     variadic("mustMerge", &[M, M], |_, a| merge_all(a, false)),
     variadic("mergeOverwrite", &[M, M], |_, a| merge_all(a, true)),
     variadic("mustMergeOverwrite", &[M, M], |_, a| merge_all(a, true)),
-    fixed("deepCopy", &[Any], |_, a| deep_copy(any(a, 0))),
-    fixed("mustDeepCopy", &[Any], |_, a| deep_copy(any(a, 0))),
+    fixed("deepCopy", &[Any], copied),
+    fixed("mustDeepCopy", &[Any], copied),
     variadic("dig", &[Any], dig),
 ];
 
@@ -124,6 +124,13 @@ fn merge_all(args: &[Value], overwrite: bool) -> FnResult {
         }
     }
     Ok(plain(target))
+}
+
+fn copied(_: &Context, args: &[Value]) -> FnResult {
+    match any(args, 0) {
+        Value::Nil => Err(super::toml::ZERO_VALUE.into()),
+        value => deep_copy(value),
+    }
 }
 
 /// `dig "a" "b" DEFAULT MAP`

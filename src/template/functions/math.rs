@@ -79,16 +79,16 @@ fn divide(args: &[Value], op: fn(i64, i64) -> i64) -> FnResult {
 /// Go's `math.Max`: not a number if either is, and -0 below 0.
 fn larger(a: f64, b: f64) -> f64 {
     match () {
-        _ if a == f64::INFINITY || b == f64::INFINITY => f64::INFINITY,
-        _ if a.is_nan() || b.is_nan() => f64::NAN,
-        _ if a == 0.0 && b == 0.0 => {
+        () if a == f64::INFINITY || b == f64::INFINITY => f64::INFINITY,
+        () if a.is_nan() || b.is_nan() => f64::NAN,
+        () if a == 0.0 && b == 0.0 => {
             if a.is_sign_negative() {
                 b
             } else {
                 a
             }
         }
-        _ => a.max(b),
+        () => a.max(b),
     }
 }
 
@@ -119,8 +119,8 @@ fn round(_: &Context, args: &[Value]) -> FnResult {
 }
 
 /// sprig's `untilStep`.
-fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, FnError> {
-    let distance = i128::from(stop) - i128::from(start);
+fn range(start: i64, end: i64, step: i64) -> Result<Vec<i64>, FnError> {
+    let distance = i128::from(end) - i128::from(start);
     if step == 0 || distance == 0 || (distance < 0) != (step < 0) {
         return Ok(Vec::new());
     }

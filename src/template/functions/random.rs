@@ -24,22 +24,30 @@ pub const FUNCTIONS: &[Function] = &[
 /// Longer random strings have no use, and Go would try to make them.
 const MAX_LENGTH: usize = 64 << 20;
 
-/// Characters that fit, each as likely as the others. A negative length gives nothing, as in sprig.
+/// Characters that fit. A negative length gives nothing, as in sprig.
 fn random_string(context: &Context, args: &[Value], fits: fn(u8) -> bool) -> FnResult {
     let length = usize::try_from(int(args, 0)).unwrap_or(0);
     if length > MAX_LENGTH {
         return Err("runtime error: makeslice: len out of range".into());
     }
+    let alphabet: Vec<char> = (b' '..=b'~').filter(|&b| fits(b)).map(char::from).collect();
+    let size = u64::try_from(alphabet.len()).unwrap_or(1);
     let mut text = String::with_capacity(length);
-    let mut buffer = [0; 256];
+    let mut buffer = [0; 512];
     while text.len() < length {
-        let wanted = ((length - text.len()) * 2).min(buffer.len());
+        let wanted = ((length - text.len()) * 8).min(buffer.len());
         context.host.random(&mut buffer[..wanted]);
-        // Seven bits of each byte are a character of ASCII; those that do not fit are thrown away.
-        let fitting = buffer[..wanted].iter().map(|b| b & 0x7f).filter(|&b| fits(b));
-        text.extend(fitting.take(length - text.len()).map(char::from));
+        text.extend(buffer[..wanted].chunks_exact(8).map(|bits| {
+            let bits = bits.iter().fold(0u64, |sum, &b| sum << 8 | u64::from(b));
+            alphabet[usize::try_from(scaled(bits, size)).unwrap_or(0)]
+        }));
     }
     Ok(text.into())
+}
+
+/// A random number as one below the limit. Without a loop some are likelier than others, by 2^-50 and less.
+fn scaled(bits: u64, limit: u64) -> u64 {
+    u64::try_from((u128::from(bits) * u128::from(limit)) >> 64).unwrap_or(0)
 }
 
 fn random_bytes(context: &Context, args: &[Value]) -> FnResult {
@@ -53,17 +61,11 @@ fn random_bytes(context: &Context, args: &[Value]) -> FnResult {
     }
 }
 
-/// A number below the limit, each as likely as the others.
+/// A random number below the limit.
 fn below(context: &Context, limit: u64) -> u64 {
-    let fair = u64::MAX - u64::MAX % limit;
-    loop {
-        let mut buffer = [0; 8];
-        context.host.random(&mut buffer);
-        let number = u64::from_le_bytes(buffer);
-        if number < fair {
-            return number % limit;
-        }
-    }
+    let mut buffer = [0; 8];
+    context.host.random(&mut buffer);
+    scaled(u64::from_le_bytes(buffer), limit)
 }
 
 fn random_int(context: &Context, args: &[Value]) -> FnResult {

@@ -296,7 +296,7 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
     let mut rest = text[1..].chars();
     let Some(c) = rest.next() else { return Err("trailing backslash at end of expression: ``".into()) };
     let after = rest.as_str();
-    let invalid = || wrong("invalid escape sequence", &text[..1 + c.len_utf8()]);
+    let invalid = || wrong("invalid escape sequence", &text[..=c.len_utf8()]);
     let simple = |c| Ok((c, after));
     match c {
         '0'..='7' => {
@@ -322,14 +322,12 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
                 }
             };
             let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            match u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
-                Some(c) => Ok((c, tail)),
-                None => {
-                    let good = after.bytes().take_while(|b| *b == b'{' || b.is_ascii_hexdigit()).count();
-                    let end = after[good..].chars().next().map_or(good, |c| good + c.len_utf8());
-                    wrong("invalid escape sequence", &text[..2 + end])
-                }
+            if let Some(c) = u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
+                return Ok((c, tail));
             }
+            let good = after.bytes().take_while(|b| *b == b'{' || b.is_ascii_hexdigit()).count();
+            let end = after[good..].chars().next().map_or(good, |c| good + c.len_utf8());
+            wrong("invalid escape sequence", &text[..2 + end])
         }
         'a' => simple('\x07'),
         'f' => simple('\x0c'),

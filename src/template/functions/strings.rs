@@ -101,9 +101,9 @@ fn substr(_: &Context, args: &[Value]) -> FnResult {
     let (start, end, text) = (int(args, 0), int(args, 1), bytes(args, 2));
     let length = i64::try_from(text.len()).unwrap_or(i64::MAX);
     let (from, to) = match () {
-        _ if start < 0 => (0, end),
-        _ if end < 0 || end > length => (start, length),
-        _ => (start, end),
+        () if start < 0 => (0, end),
+        () if end < 0 || end > length => (start, length),
+        () => (start, end),
     };
     if to < 0 {
         return Err(format!("runtime error: slice bounds out of range [:{to}]").into());
@@ -251,7 +251,7 @@ fn cat(_: &Context, args: &[Value]) -> FnResult {
 
 fn indent(spaces: i64, text: &[u8], new_line: bool) -> Result<Vec<u8>, FnError> {
     let Ok(spaces) = usize::try_from(spaces) else { return Err("strings: negative Repeat count".into()) };
-    let lines = text.iter().filter(|&&b| b == b'\n').count() + 1;
+    let lines = text.split(|&b| b == b'\n').count();
     let length = lines.checked_mul(spaces).and_then(|n| n.checked_add(text.len() + 1)).filter(|&n| n <= MAX_LENGTH);
     let Some(length) = length else { return Err("strings: Repeat output length overflow".into()) };
     let mut out = Vec::with_capacity(length);

@@ -70,9 +70,9 @@ impl Time {
     }
     /// `AddDate`: the calendar is normalised, so that the 31st of a shorter month runs over.
     fn add_date(&self, years: i64, months: i64, days: i64) -> Self {
-        let month0 = i64::from(self.0.month) - 1 + months;
-        let year = self.0.year + years + month0.div_euclid(12);
-        let month = u32::try_from(month0.rem_euclid(12)).unwrap_or(0) + 1;
+        let month_index = i64::from(self.0.month) - 1 + months;
+        let year = self.0.year + years + month_index.div_euclid(12);
+        let month = u32::try_from(month_index.rem_euclid(12)).unwrap_or(0) + 1;
         let day = layout::days_of(year, month, 1) + i64::from(self.0.day) - 1 + days;
         let unix = day * 86_400 + i64::from(self.0.clock) - i64::from(self.0.offset);
         Self(Civil::new(unix, self.0.nanos, self.0.offset, &self.0.zone))

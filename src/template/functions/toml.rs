@@ -12,12 +12,18 @@ const MAX_DEPTH: usize = 500;
 const NO_KEY: &str = "toml: top-level values must be Go maps or structs";
 const NIL_ITEM: &str = "toml: cannot encode array with nil element";
 
+/// What Go's `reflect` says of a nil interface.
+pub const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value";
+
 /// The value as TOML, or Go's error text.
 pub fn write(value: &Value) -> Result<Vec<u8>, String> {
     let mut writer = Writer { out: String::new(), keys: Vec::new() };
     match plain(value) {
         Value::Map(map) => writer.map(&map)?,
-        _ => return Err(NO_KEY.into()),
+        Value::List(list) if is_table_list(&list)? => return Err(NO_KEY.into()),
+        Value::Nil => return Err(ZERO_VALUE.into()),
+        // Go's encoder has no objection to a document that is one value.
+        other => writer.element(&other, 0)?,
     }
     Ok(writer.out.into_bytes())
 }

@@ -42,18 +42,18 @@ fn value(toml: &Toml) -> Value {
 }
 
 fn date(text: &str) -> Value {
-    let forms = [
-        ("2006-01-02T15:04:05.999999999Z07:00", true),
-        ("2006-01-02T15:04:05.999999999", false),
-        ("2006-01-02", false),
-        ("15:04:05.999999999", false),
+    if let Ok(civil) = layout::parse("2006-01-02T15:04:05.999999999Z07:00", text) {
+        return Time(civil).value();
+    }
+    let local = [
+        ("2006-01-02T15:04:05.999999999", "datetime-local"),
+        ("2006-01-02", "date-local"),
+        ("15:04:05.999999999", "time-local"),
     ];
-    for (form, zoned) in forms {
-        if let Ok(civil) = layout::parse(form, text) {
-            return match zoned {
-                true => Time(civil).value(),
-                false => Value::Object(Rc::new(LocalTime { text: text.into(), time: Time(civil) })),
-            };
+    for (form, zone) in local {
+        if let Ok(mut civil) = layout::parse(form, text) {
+            civil.zone = zone.into();
+            return Value::Object(Rc::new(LocalTime { text: text.into(), time: Time(civil) }));
         }
     }
     Value::str(format!("invalid date {}", quoted(text)))

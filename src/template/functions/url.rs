@@ -204,7 +204,6 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
         match c {
             'a'..='z' | 'A'..='Z' => {}
             '0'..='9' | '+' | '-' | '.' if i > 0 => {}
-            '0'..='9' | '+' | '-' | '.' => break,
             ':' if i == 0 => return Err("missing protocol scheme".into()),
             ':' => return Ok((&text[..i], &text[i + 1..])),
             _ => break,

@@ -115,7 +115,7 @@ struct Decoder<'a> {
     later: Option<String>,
 }
 
-fn fail<T>(message: String) -> Result<T, YamlError> {
+fn fail<T>(message: &str) -> Result<T, YamlError> {
     Err(YamlError(format!("yaml: {message}")))
 }
 
@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
             let over = decoded.clamp(400_000, 4_000_000) - 400_000;
             let percent = 99 * 3_600_000 - 89 * over;
             if aliased * 100 * 3_600_000 > percent * decoded {
-                return fail("document contains excessive aliasing".into());
+                return fail("document contains excessive aliasing");
             }
         }
         Ok(())
@@ -174,7 +174,7 @@ impl<'a> Decoder<'a> {
                 self.open.push(id);
                 Ok(target)
             }
-            _ => fail(format!("anchor '{name}' value contains itself")),
+            _ => fail(&format!("anchor '{name}' value contains itself")),
         }
     }
 
@@ -184,9 +184,14 @@ impl<'a> Decoder<'a> {
                 self.merge::<B>(value, map)?;
                 continue;
             }
+            let no_problem = self.later.is_none();
             let key = self.key(key)?;
-            let value = self.node::<B>(value)?;
-            B::insert(map, key, value);
+            let node = self.node::<B>(value)?;
+            if no_problem && let Some(mut problem) = self.later.take_if(|p| p.ends_with(", value: ")) {
+                self.go_syntax(value, &mut problem)?;
+                self.later = Some(problem);
+            }
+            B::insert(map, key, node);
         }
         Ok(())
     }
@@ -203,7 +208,7 @@ impl<'a> Decoder<'a> {
             Node::Alias(id, name) => {
                 self.count()?;
                 let target = self.enter(*id, name)?;
-                let Node::Mapping(entries) = inner(target) else { return fail(WANT_MAP.into()) };
+                let Node::Mapping(entries) = inner(target) else { return fail(WANT_MAP) };
                 self.count()?;
                 self.fill::<B>(entries, map)?;
                 self.open.pop();
@@ -213,12 +218,12 @@ impl<'a> Decoder<'a> {
                 for item in items.iter().rev() {
                     match inner(item) {
                         Node::Mapping(_) | Node::Alias(..) => self.merge::<B>(item, map)?,
-                        _ => return fail(WANT_MAP.into()),
+                        _ => return fail(WANT_MAP),
                     }
                 }
                 Ok(())
             }
-            Node::Scalar { .. } => fail(WANT_MAP.into()),
+            Node::Scalar { .. } => fail(WANT_MAP),
         }
     }
 
@@ -248,13 +253,13 @@ impl<'a> Decoder<'a> {
                         self.unsupported("%!s(<nil>)", "<nil>");
                         String::new()
                     }
-                    Scalar::Text | Scalar::Merge | Scalar::Timestamp => text.into_owned(),
+                    Scalar::Text | Scalar::Timestamp => text.into_owned(),
                 })
             }
             Node::Sequence(_) | Node::Mapping(_) => {
                 let mut shown = String::new();
                 self.go_syntax(node, &mut shown)?;
-                fail(format!("invalid map key: {shown}"))
+                fail(&format!("invalid map key: {shown}"))
             }
         }
     }
@@ -293,14 +298,15 @@ impl<'a> Decoder<'a> {
             }
             Node::Scalar { value, tag, implicit } => {
                 let (scalar, text) = meaning(value, tag.as_deref(), *implicit)?;
-                out.push_str(&match scalar {
-                    Scalar::Null => "interface {}(nil)".into(),
+                let shown = match scalar {
+                    Scalar::Null => "<nil>".into(),
                     Scalar::Bool(b) => b.to_string(),
                     Scalar::Int(i) => i.to_string(),
                     Scalar::Uint(u) => format!("{u:#x}"),
                     Scalar::Float(f) => text::float(f),
                     _ => text::quoted(&text),
-                });
+                };
+                out.push_str(&shown);
             }
             Node::Anchored(..) => {}
         }
@@ -322,7 +328,7 @@ impl<'a> Decoder<'a> {
                 }
                 B::number(f)
             }
-            Scalar::Text | Scalar::Merge | Scalar::Timestamp => B::text(text.into_owned()),
+            Scalar::Text | Scalar::Timestamp => B::text(text.into_owned()),
         })
     }
 }
@@ -364,11 +370,10 @@ fn meaning<'v>(
     };
     let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok((Scalar::Text, value.into())) };
     let scalar = match short {
-        "str" => return Ok((Scalar::Text, value.into())),
         "binary" => {
             return match base64::engine::general_purpose::STANDARD.decode(value.replace(['\n', '\r'], "")) {
                 Ok(bytes) => Ok((Scalar::Text, text::valid(&bytes).into_owned().into())),
-                Err(_) => fail("!!binary value contains invalid base64 data".into()),
+                Err(_) => fail("!!binary value contains invalid base64 data"),
             };
         }
         "bool" | "int" | "float" | "null" => resolve(value, false),
@@ -382,6 +387,6 @@ fn meaning<'v>(
     match scalar {
         #[expect(clippy::cast_precision_loss, reason = "Go converts in the same way")]
         Scalar::Int(i) if short == "float" => Ok((Scalar::Float(i as f64), value.into())),
-        _ => fail(format!("cannot decode {found} `{value}` as a !!{short}")),
+        _ => fail(&format!("cannot decode {found} `{value}` as a !!{short}")),
     }
 }

@@ -16,7 +16,25 @@ const MAX_DEPTH: usize = 1000;
 
 /// The value as YAML with its last newline, or Go's error text.
 pub fn emit(value: &Value) -> Result<Vec<u8>, String> {
-    let mut emitter = Emitter::default();
+    run(value, Style::Helm)
+}
+
+/// `toYamlPretty`: go-yaml v3 without the way through JSON.
+pub fn emit_pretty(value: &Value) -> Result<Vec<u8>, String> {
+    run(value, Style::Pretty)
+}
+
+/// Which of Go's two libraries is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// sigs.k8s.io/yaml over go-yaml v2: lines are folded, lists under keys are not indented.
+    Helm,
+    /// go-yaml v3 with an indent of two: long lines stay, lists are indented, numbers print as Go prints them.
+    Pretty,
+}
+
+fn run(value: &Value, style: Style) -> Result<Vec<u8>, String> {
+    let mut emitter = Emitter::new(style);
     emitter.node(value, Place::default(), 0)?;
     if !emitter.indention || emitter.column > 0 {
         emitter.line_break();
@@ -34,6 +52,7 @@ struct Place {
 }
 
 struct Emitter {
+    style: Style,
     out: Vec<u8>,
     column: usize,
     /// The last character written is a blank or indicator that needs none behind it.
@@ -42,13 +61,11 @@ struct Emitter {
     indention: bool,
 }
 
-impl Default for Emitter {
-    fn default() -> Self {
-        Self { out: Vec::with_capacity(256), column: 0, whitespace: true, indention: true }
-    }
-}
-
 impl Emitter {
+    fn new(style: Style) -> Self {
+        Self { style, out: Vec::with_capacity(256), column: 0, whitespace: true, indention: true }
+    }
+
     fn put(&mut self, byte: u8) {
         self.out.push(byte);
         self.column += 1;
@@ -112,11 +129,13 @@ impl Emitter {
                 json::integer(*kind, *i, &mut out);
                 self.plain(&out);
             }
+            Value::Float(f) if self.style == Style::Pretty => self.plain(pretty_float(*f).as_bytes()),
             Value::Float(f) => {
                 let mut out = Vec::new();
                 number(*f, &mut out)?;
                 self.plain(&out);
             }
+            Value::Str(s) if self.style == Style::Pretty => self.string(&text::valid(s.bytes()), place),
             Value::Str(s) => self.string(&through_json(s.bytes())?, place),
             Value::List(list) => {
                 if let Some(text) = json::bytes(list) {
@@ -146,7 +165,7 @@ impl Emitter {
         let indent = match place.indent {
             None => 0,
             // The items of a list under a key stand below the key.
-            Some(indent) if place.in_mapping && !self.indention => indent,
+            Some(indent) if self.style == Style::Helm && place.in_mapping && !self.indention => indent,
             Some(indent) => indent + 2,
         };
         for item in items {
@@ -182,10 +201,10 @@ impl Emitter {
     }
 
     fn string(&mut self, text: &str, place: Place) {
-        let analysis = Analysis::of(text);
+        let analysis = Analysis::of(text, self.style);
         // Continuation lines stand two deeper than the collection.
         let indent = place.indent.map_or(2, |indent| indent + 2);
-        let folds = !place.simple_key;
+        let folds = !place.simple_key && self.style == Style::Helm;
         let literal = text.contains('\n');
         if literal {
             if analysis.block && !place.simple_key {
@@ -296,24 +315,24 @@ impl Emitter {
 
     fn escape(&mut self, c: char) {
         let code = u32::from(c);
-        let short = match code {
-            0x00 => b'0',
-            0x07 => b'a',
-            0x08 => b'b',
-            0x09 => b't',
-            0x0a => b'n',
-            0x0b => b'v',
-            0x0c => b'f',
-            0x0d => b'r',
-            0x1b => b'e',
-            0x22 => b'"',
-            0x5c => b'\\',
-            0x85 => b'N',
-            0xa0 => b'_',
-            0x2028 => b'L',
-            0x2029 => b'P',
-            0..=0xff => return self.put_ascii(format!("\\x{code:02X}").as_bytes()),
-            0x100..=0xffff => return self.put_ascii(format!("\\u{code:04X}").as_bytes()),
+        let short = match c {
+            '\0' => b'0',
+            '\x07' => b'a',
+            '\x08' => b'b',
+            '\t' => b't',
+            '\n' => b'n',
+            '\x0b' => b'v',
+            '\x0c' => b'f',
+            '\r' => b'r',
+            '\x1b' => b'e',
+            '"' => b'"',
+            '\\' => b'\\',
+            '\u{85}' => b'N',
+            '\u{a0}' => b'_',
+            '\u{2028}' => b'L',
+            '\u{2029}' => b'P',
+            _ if code <= 0xff => return self.put_ascii(format!("\\x{code:02X}").as_bytes()),
+            _ if code <= 0xffff => return self.put_ascii(format!("\\u{code:04X}").as_bytes()),
             _ => return self.put_ascii(format!("\\U{code:08X}").as_bytes()),
         };
         self.put_ascii(&[b'\\', short]);
@@ -355,6 +374,7 @@ impl Emitter {
 }
 
 /// Which styles a text can be written in (libyaml's `analyze_scalar`, in block context).
+#[expect(clippy::struct_excessive_bools, reason = "four independent answers about one text")]
 struct Analysis {
     plain: bool,
     single_quoted: bool,
@@ -364,7 +384,7 @@ struct Analysis {
 }
 
 impl Analysis {
-    fn of(text: &str) -> Self {
+    fn of(text: &str, style: Style) -> Self {
         let bytes = text.as_bytes();
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
             return Self { plain: true, single_quoted: true, block: false, simple: true };
@@ -386,12 +406,12 @@ impl Analysis {
             let edges = first == b' ' || last == b' ';
             return Self { plain: !indicators && !edges, single_quoted: true, block: last != b' ', simple };
         }
-        Self::in_full(text, indicators)
+        Self::in_full(text, indicators, style)
     }
 
-    fn in_full(text: &str, mut indicators: bool) -> Self {
+    fn in_full(text: &str, mut indicators: bool, style: Style) -> Self {
         let (mut breaks, mut special, mut break_space, mut space_break) = (false, false, false, false);
-        let (mut previous_space, mut previous_break, mut blank_before) = (false, false, true);
+        let (mut previous_space, mut previous_break, mut blank_before, mut tab) = (false, false, true, false);
         let mut rest = text.chars().peekable();
         let mut at_start = true;
         while let Some(c) = rest.next() {
@@ -399,7 +419,12 @@ impl Analysis {
             if !at_start {
                 indicators |= c == ':' && blank_after || c == '#' && blank_before;
             }
-            special |= !is_printable(c);
+            // go-yaml v3 writes tabs as they are in block scalars.
+            if c == '\t' && style == Style::Pretty {
+                tab = true;
+            } else {
+                special |= !is_printable(c);
+            }
             if c == ' ' {
                 break_space |= previous_break;
                 (previous_space, previous_break) = (true, false);
@@ -417,8 +442,8 @@ impl Analysis {
         let edges = edge(text.chars().next()) || edge(text.chars().next_back());
         let bad = space_break || special;
         Self {
-            plain: !(edges || break_space || bad || breaks || indicators),
-            single_quoted: !(break_space || bad),
+            plain: !(edges || break_space || bad || breaks || indicators || tab),
+            single_quoted: !(break_space || bad || tab),
             block: !(text.ends_with(' ') || bad),
             simple: false,
         }
@@ -432,6 +457,16 @@ fn is_break(c: char) -> bool {
 /// go-yaml's idea of printable has no tab, no C1 controls, and nothing beyond the basic plane.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
+}
+
+/// go-yaml v3 has YAML's own names for what is not finite.
+fn pretty_float(f: f64) -> String {
+    match f {
+        f64::INFINITY => ".inf".into(),
+        f64::NEG_INFINITY => "-.inf".into(),
+        f if f.is_nan() => ".nan".into(),
+        f => text::float(f),
+    }
 }
 
 /// A float as it looks after JSON: whole numbers that fit 64 bits are integers again.
@@ -512,24 +547,28 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
         return x.cmp(y);
     }
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let Some(i) = left.iter().zip(&right).position(|(x, y)| x != y) else { return left.len().cmp(&right.len()) };
-    let (x, y) = (left[i], right[i]);
+    let at = left.iter().zip(&right).take_while(|(x, y)| x == y).count();
+    let (Some(&x), Some(&y)) = (left.get(at), right.get(at)) else { return left.len().cmp(&right.len()) };
     match (x.is_alphabetic(), y.is_alphabetic()) {
-        (true, true) => return x.cmp(&y),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    // A zero that follows other digits is no leading zero.
-    let counts = (x == '0' || y == '0') && left[..i].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
-    let run = |text: &[char]| {
-        let mut n = i64::from(counts);
-        let mut end = i;
-        while let Some(c) = text.get(end).filter(|c| c.is_numeric()) {
-            n = n.wrapping_mul(10).wrapping_add(i64::from(u32::from(*c)) - 48);
-            end += 1;
+        (true, true) => x.cmp(&y),
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => {
+            // A zero that follows other digits is no leading zero.
+            let zero = x == '0' || y == '0';
+            let counts = zero && left[..at].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
+            number_at(&left, at, counts).cmp(&number_at(&right, at, counts)).then(x.cmp(&y))
         }
-        (n, end)
-    };
-    run(&left).cmp(&run(&right)).then(x.cmp(&y))
+    }
+}
+
+/// The number that begins at a character, with another digit in front if `counts`, and where it ends.
+fn number_at(text: &[char], at: usize, counts: bool) -> (i64, usize) {
+    let mut number = i64::from(counts);
+    let mut end = at;
+    while let Some(&digit) = text.get(end).filter(|c| c.is_numeric()) {
+        number = number.wrapping_mul(10).wrapping_add(i64::from(u32::from(digit)) - 48);
+        end += 1;
+    }
+    (number, end)
 }

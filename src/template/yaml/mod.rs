@@ -3,14 +3,12 @@
 mod decode;
 mod emit;
 mod node;
-mod pretty;
 pub mod resolve;
 
 use std::fmt;
 
 pub use decode::{parse, parse_value};
-pub use emit::emit;
-pub use pretty::emit_pretty;
+pub use emit::{emit, emit_pretty};
 
 /// Why text could not be read; the words are Go's.
 #[derive(Clone, Debug, PartialEq, Eq)]

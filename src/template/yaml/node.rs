@@ -1,7 +1,7 @@
 //! The node tree of a document, made of libyaml's events.
 
 use super::YamlError;
-use libyaml_safer::{ErrorKind, Event, EventData, Parser};
+use libyaml_safer::{ErrorKind, Event, EventData, Parser, ScalarStyle};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -34,10 +34,14 @@ pub(super) struct Document {
 
 /// Reads the first document; `None` if there is none.
 pub(super) fn compose(text: &[u8]) -> Result<Option<Document>, YamlError> {
-    let mut input = text;
+    // libyaml-safer panics where a block scalar ends at the end of the text without a line break.
+    let unfinished = !text.ends_with(b"\n") && text.iter().any(|b| matches!(b, b'|' | b'>'));
+    let finished = if unfinished { [text, b"\n"].concat() } else { Vec::new() };
+    let mut input = if unfinished { finished.as_slice() } else { text };
     let mut parser = Parser::new();
     parser.set_input_string(&mut input);
-    let mut composer = Composer { parser, anchors: Vec::new(), names: HashMap::new() };
+    let unfinished = unfinished.then_some(text);
+    let mut composer = Composer { parser, unfinished, anchors: Vec::new(), names: HashMap::new() };
     loop {
         match composer.next()?.data {
             EventData::StreamStart { .. } => {}
@@ -54,13 +58,20 @@ pub(super) fn compose(text: &[u8]) -> Result<Option<Document>, YamlError> {
 
 struct Composer<'a> {
     parser: Parser<&'a mut &'a [u8]>,
+    /// The text, if a line break was put behind it.
+    unfinished: Option<&'a [u8]>,
     anchors: Vec<Option<Rc<Node>>>,
     names: HashMap<String, usize>,
 }
 
 impl Composer<'_> {
     fn next(&mut self) -> Result<Event, YamlError> {
-        self.parser.parse().map_err(|e| syntax(&e))
+        // libyaml-safer panics where some tokens are cut off by the end of the text.
+        let parser = std::panic::AssertUnwindSafe(&mut self.parser);
+        match std::panic::catch_unwind(|| { parser }.0.parse()) {
+            Ok(result) => result.map_err(|e| syntax(&e)),
+            Err(_) => Err(YamlError("yaml: found unexpected end of stream".into())),
+        }
     }
 
     fn node(&mut self, event: Event, depth: usize) -> Result<Node, YamlError> {
@@ -74,7 +85,14 @@ impl Composer<'_> {
                     None => Err(YamlError(format!("yaml: unknown anchor '{anchor}' referenced"))),
                 };
             }
-            EventData::Scalar { anchor, tag, value, plain_implicit, .. } => {
+            EventData::Scalar { anchor, tag, mut value, plain_implicit, style, .. } => {
+                if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
+                    && let Some(text) = self.unfinished
+                    && event.end_mark.index > text.len() as u64
+                    && has_our_break(text, event.start_mark.index, &value)
+                {
+                    value.pop();
+                }
                 (self.reserve(anchor), Node::Scalar { value, tag, implicit: plain_implicit })
             }
             EventData::SequenceStart { anchor, .. } => {
@@ -116,6 +134,16 @@ impl Composer<'_> {
         self.anchors.push(None);
         Some(id)
     }
+}
+
+/// Whether the last line break of a block scalar is the one we put behind the text. If the last line is blank, it
+/// counts only where all line breaks are kept, or where the blanks are part of the scalar.
+fn has_our_break(text: &[u8], start: u64, value: &str) -> bool {
+    let last_line = text.rsplit(|&b| b == b'\n').next().unwrap_or_default();
+    let start = usize::try_from(start).unwrap_or(0);
+    let header = text.get(start..).unwrap_or_default().split(|&b| b == b'\n').next().unwrap_or_default();
+    let content = !last_line.iter().all(|&b| b == b' ') || value.ends_with(" \n");
+    value.ends_with('\n') && (content || header.iter().take(3).any(|&b| b == b'+'))
 }
 
 /// Go's text of a syntax error. The line is that of the problem; libyaml counts from 0, and go-yaml adds one

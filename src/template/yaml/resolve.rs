@@ -17,8 +17,6 @@ pub enum Scalar {
     Float(f64),
     /// A date, which is handed on as text.
     Timestamp,
-    /// `<<`
-    Merge,
     /// A text.
     Text,
 }
@@ -32,7 +30,6 @@ impl Scalar {
             Self::Int(_) | Self::Uint(_) => "!!int",
             Self::Float(_) => "!!float",
             Self::Timestamp => "!!timestamp",
-            Self::Merge => "!!merge",
             Self::Text => "!!str",
         }
     }
@@ -43,7 +40,6 @@ pub fn resolve(text: &str, dates: bool) -> Scalar {
     let Some(&first) = text.as_bytes().first() else { return Scalar::Null };
     match first {
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => word(text),
-        b'<' if text == "<<" => Scalar::Merge,
         b'.' => match word(text) {
             Scalar::Text => number::parse_float(text).map_or(Scalar::Text, Scalar::Float),
             scalar => scalar,
