@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::inventory::Inventory;
 use super::object::Gvk;
 use super::record::Status;
@@ -56,36 +58,21 @@ pub struct Revision {
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
 
-/// The name of a release and one revision of it.
-#[derive(Clone, Debug, Default)]
-pub struct Metadata<'a> {
-    /// Labels of the Secret.
-    pub labels: BTreeMap<&'a str, &'a str>,
-    /// Annotations of the Secret.
-    pub annotations: BTreeMap<&'a str, &'a str>,
-    /// uid of the Secret.
-    pub uid: &'a str,
-    /// resourceVersion of the Secret.
-    pub resource_version: &'a str,
-    /// creationTimestamp of the Secret.
-    pub created: &'a str,
-    /// uids of the owner references.
-    pub owner_references: Vec<&'a str>,
-}
-
 impl Revision {
-    /// Reads the metadata of a release Secret: the release's name and the revision.
-    pub fn read(metadata: &Metadata<'_>) -> Option<(String, Self)> {
-        let label = |name: &str| metadata.labels.get(name).copied();
-        let annotation = |name: &str| metadata.annotations.get(name).copied();
+    /// Reads the `metadata` of a release Secret: the release's name and the revision.
+    pub fn read(metadata: &Value) -> Option<(String, Self)> {
+        let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
+        let label = |name: &str| metadata.get("labels")?.get(name)?.as_str();
+        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let reference = || metadata.get("ownerReferences")?.get(0)?.get("uid")?.as_str();
         let release = label("name")?.to_owned();
         let revision = Self {
             revision: label("version")?.parse().ok()?,
             status: Status::parse(label("status")?),
-            uid: metadata.uid.into(),
-            resource_version: metadata.resource_version.into(),
-            created: metadata.created.into(),
-            owner_uid: label(OWNER_UID).or_else(|| metadata.owner_references.first().copied()).map(Into::into),
+            uid: text("uid").into(),
+            resource_version: text("resourceVersion").into(),
+            created: text("creationTimestamp").into(),
+            owner_uid: label(OWNER_UID).or_else(reference).map(Into::into),
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
@@ -130,20 +117,18 @@ fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{INPUTS, INVENTORY, KINDS, Metadata, Revision, encode_kinds, labels, name};
+    use super::{INPUTS, INVENTORY, KINDS, Revision, encode_kinds, labels, name};
     use crate::release::object::Gvk;
     use crate::release::record::Status;
+    use serde_json::json;
 
     #[test]
     fn the_metadata_that_is_written_is_read_back() {
-        let written = labels("web", 2, Status::Deployed, 1_700_000_000, "uid-1");
         let kinds = [(Gvk::new("apps", "v1", "Deployment"), Some("ns".into())), (Gvk::new("", "v1", "Node"), None)];
-        let text = encode_kinds(&kinds);
-        let metadata = Metadata {
-            labels: written.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
-            annotations: [(INPUTS, "abc"), (INVENTORY, ""), (KINDS, text.as_str())].into(),
-            ..Metadata::default()
-        };
+        let metadata = json!({
+            "labels": labels("web", 2, Status::Deployed, 1_700_000_000, "uid-1"),
+            "annotations": {INPUTS: "abc", INVENTORY: "", KINDS: encode_kinds(&kinds)},
+        });
         let (release, revision) = Revision::read(&metadata).unwrap();
         assert_eq!((release.as_str(), revision.revision, revision.status), ("web", 2, Status::Deployed));
         assert_eq!((revision.inputs.as_deref(), revision.owner_uid.as_deref()), (Some("abc"), Some("uid-1")));
@@ -153,11 +138,8 @@ mod tests {
 
     #[test]
     fn a_revision_that_a_human_wrote_has_no_inputs() {
-        let metadata = Metadata {
-            labels: [("name", "web"), ("owner", "helm"), ("status", "deployed"), ("version", "3")].into(),
-            ..Metadata::default()
-        };
-        let (_, revision) = Revision::read(&metadata).unwrap();
+        let labels = json!({"name": "web", "owner": "helm", "status": "deployed", "version": "3"});
+        let (_, revision) = Revision::read(&json!({"labels": labels})).unwrap();
         assert_eq!((revision.inputs, revision.inventory, revision.owner_uid), (None, None, None));
     }
 }
