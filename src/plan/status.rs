@@ -50,8 +50,8 @@ pub struct Report<'a> {
     pub release: Option<Release<'a>>,
     /// NOTES.txt, when this pass knows it.
     pub notes: Option<&'a str>,
-    /// The chart's hooks, which are not run yet.
-    pub hooks: usize,
+    /// The chart's hooks, which are not run yet, when this pass knows them.
+    pub hooks: Option<usize>,
     /// The objects of the release, and `None` for those that are missing.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
@@ -239,16 +239,11 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
     if let Some((id, Some(health))) = waiting {
         return (false, "Progressing", format!("{id}: {health}"));
     }
-    let hooks = match report.hooks {
-        0 => String::new(),
-        1 => "; 1 hook of the chart was not run (hooks are not supported yet)".to_owned(),
-        n => format!("; {n} hooks of the chart were not run (hooks are not supported yet)"),
-    };
     let objects = match report.objects.len() {
         1 => "1 object is ready".to_owned(),
         n => format!("{n} objects are ready"),
     };
-    (true, "Ready", format!("{objects}{hooks}"))
+    (true, "Ready", objects)
 }
 
 fn release_status(report: &Report<'_>, release: &Release<'_>) -> Value {
@@ -262,6 +257,15 @@ fn release_status(report: &Report<'_>, release: &Release<'_>) -> Value {
     if let Some(chart) = &release.chart {
         value.insert("chart".into(), format!("{}-{}", chart.name, chart.version).into());
         value.insert("appVersion".into(), chart.app_version.as_str().into());
+    }
+    match report.hooks {
+        Some(0) => {
+            value.remove("hooksNotRun");
+        }
+        Some(hooks) => {
+            value.insert("hooksNotRun".into(), hooks.into());
+        }
+        None => {}
     }
     if let (Some(inputs), None, false) = (report.inputs, report.failure, *report.situation == Situation::Blocked) {
         value.insert("digest".into(), inputs.into());
@@ -373,7 +377,7 @@ mod tests {
             inputs: Some("d"),
             release: Some(Release { name: "r", namespace: "ns", revision: 1, chart: None }),
             notes: None,
-            hooks: 0,
+            hooks: None,
             objects,
             blind: None,
         }

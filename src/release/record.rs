@@ -208,9 +208,17 @@ impl Record {
     pub fn status(&self) -> Status {
         self.info.get("status").and_then(Value::as_str).map_or(Status::Unknown, Status::parse)
     }
-    /// How many hooks the revision has.
-    pub fn hooks(&self) -> usize {
-        self.field::<Vec<serde::de::IgnoredAny>>("hooks").map_or(0, |h| h.len())
+    /// Whether the revision has these hooks.
+    pub fn hooks_equal(&self, hooks: &[Hook]) -> bool {
+        let identity = |hook: &Value| {
+            ["name", "kind", "manifest", "events", "weight", "delete_policies"].map(|k| hook.get(k).cloned().unwrap_or_default())
+        };
+        let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
+        let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
+        // Helm leaves out what is empty.
+        let same = |a: &Value, b: &Value| a == b || (is_empty_or_zero(a) && is_empty_or_zero(b));
+        ours.len() == theirs.len()
+            && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))
     }
     /// Sets status and description, as Helm's `SetStatus`.
     pub fn set_status(&mut self, status: Status, description: &str) {
@@ -272,6 +280,10 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(o) => o.is_empty(),
         Value::Number(_) => false,
     }
+}
+
+fn is_empty_or_zero(value: &Value) -> bool {
+    is_empty(value) || value.as_i64() == Some(0)
 }
 
 fn hook_json(hook: &Hook) -> Value {
