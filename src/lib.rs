@@ -1,7 +1,12 @@
 //! Tillerman turns charts into operators, and renders charts as Helm does.
+
 pub mod chart;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "operator")]
 pub mod cluster;
+#[cfg(feature = "cli")]
+pub mod host;
 pub mod kind;
 pub mod plan;
 #[cfg(feature = "operator")]

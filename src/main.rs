@@ -1,1 +1,5 @@
-fn main() {}
+//! The command `tillerman`.
+
+fn main() -> std::process::ExitCode {
+    tillerman::cli::main()
+}

@@ -1,5 +1,6 @@
 //! Which custom resources Tillerman serves, and with which chart.
 
+pub mod crd;
 pub mod duration;
 pub mod watches;
 

@@ -339,6 +339,7 @@ impl<'a> Run<'a> {
     }
 
     async fn mark_deployed(&mut self, revision: u64) -> Result<(), Error> {
+        let inputs = self.inputs();
         let Some(record) = &mut self.record else {
             return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
         };
@@ -346,7 +347,7 @@ impl<'a> Run<'a> {
         let inventory = encode(&Inventory(self.references.clone()))?;
         let mut patch = status_patch(Status::Deployed);
         patch["metadata"]["annotations"] = json!({
-            secret::INVENTORY: inventory, secret::INPUTS: self.inputs(), secret::OWNER: self.observed.owner.describe(),
+            secret::INVENTORY: inventory, secret::INPUTS: inputs, secret::OWNER: self.observed.owner.describe(),
         });
         patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
         patch["data"] = json!({"release": data(record)?});

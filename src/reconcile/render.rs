@@ -14,10 +14,13 @@ use crate::plan::situation::Situation;
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
 use crate::release::record::Record;
-use crate::render::{self, Release, Rendered};
+use crate::host;
+use crate::render::{self, Limits, Options, Release, Rendered};
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20 };
 /// Objects of one release; the inventory of so many still fits into an annotation.
 const MAX_OBJECTS: usize = 1500;
 
@@ -50,7 +53,8 @@ impl Renderer {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
         let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
         let rendering = tokio::task::spawn_blocking(move || {
-            let rendered = render::render(&chart.chart, &values, &release, &capabilities);
+            let options = Options { limits: LIMITS, ..host::options() };
+            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
             drop(permit);
             rendered

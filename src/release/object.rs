@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::template::yaml;
+
 /// Group, version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gvk {
@@ -159,9 +161,27 @@ fn split(text: &str) -> Vec<&str> {
     documents
 }
 
+/// YAML as Helm reads manifests. The parser makes every number a float, as Go does for values; what Helm sends to the API
+/// server is JSON, where a whole number has no fraction.
 fn parse_yaml(text: &str) -> Result<Value, String> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|_| "a manifest is not valid YAML".to_owned())
+    let mut value = yaml::parse(text.as_bytes()).map_err(|_| "a manifest is not valid YAML".to_owned())?;
+    make_whole(&mut value);
+    Ok(value)
+}
+
+fn make_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < 1e15)
+                && let Ok(whole) = format!("{whole:.0}").parse::<i64>()
+            {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(map) => map.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,23 @@
 //! Chart + values → what Helm would send to the API server.
 
-use crate::chart::{Chart, File};
+mod capabilities;
+mod coalesce;
+mod dependencies;
+mod objects;
+pub mod order;
+mod schema;
+
+use crate::chart::{Chart, File, Values, version};
+use crate::template::function::{Context, FnResult, Host};
+use crate::template::go::{self, Renderer, TemplateSet};
+use crate::template::value::{Map, MapType, Value};
+use crate::template::{functions, jinja};
+pub use capabilities::KubeVersion;
+use dependencies::Node;
+pub use go::Limits;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a rendering is about.
 #[derive(Clone, Debug)]
@@ -15,7 +32,7 @@ pub struct Release {
     pub is_upgrade: bool,
 }
 
-/// What templates see as `.Capabilities`.
+/// What templates see as `.Capabilities`. The default is what Helm takes a cluster to be that it has not asked.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// The API server's version, such as `v1.37.0`.
@@ -63,7 +80,7 @@ pub struct Rendered {
     pub hooks: Vec<Hook>,
     /// NOTES.txt.
     pub notes: String,
-    /// Files of `crds/` of the chart and its dependencies, in Helm's order.
+    /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
     pub crds: Vec<File>,
 }
 
@@ -78,21 +95,293 @@ impl Rendered {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Diagnostic {
-    /// Helm's text, without `Error: `. It may hold values of the chart; see [`Diagnostic::reason_line`].
+    /// Helm's text, without `Error: `. It may quote the chart and its values.
     pub message: String,
     /// Where, as `FILE:LINE:COLUMN`, when known.
     pub at: Option<String>,
+    /// Whether rendering had begun: Helm then adds its advice about `--debug`.
+    pub rendering: bool,
+}
+
+impl Diagnostic {
+    fn values(message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: None, rendering: false }
+    }
+
+    fn rendering(message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: None, rendering: true }
+    }
+}
+
+/// How a chart is rendered, beside its inputs.
+#[derive(Clone)]
+pub struct Options {
+    /// Do not check values against the charts' schemas.
+    pub skip_schema: bool,
+    /// The surroundings that functions may ask; rendering itself has no clock, randomness, network or cluster.
+    pub host: Arc<dyn Host + Send + Sync>,
+    /// What a rendering may cost.
+    pub limits: Limits,
+}
+
+/// A host behind a pointer that threads may share.
+struct Shared(Arc<dyn Host + Send + Sync>);
+
+impl Host for Shared {
+    fn random(&self, buffer: &mut [u8]) {
+        self.0.random(buffer);
+    }
+    fn now(&self) -> i128 {
+        self.0.now()
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        self.0.lookup(api_version, kind, namespace, name)
+    }
+    fn resolve(&self, name: &str) -> String {
+        self.0.resolve(name)
+    }
 }
 
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates.
+/// against its schemas, and given to the templates. It runs on a thread of its own, whose stack allows a thousand
+/// nested includes, as Helm does, and blocks until that ends.
 pub fn render(
-    _chart: &Chart,
-    _values: &serde_json::Map<String, serde_json::Value>,
-    _release: &Release,
-    _capabilities: &Capabilities,
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
 ) -> Result<Rendered, Diagnostic> {
-    todo!()
+    let run = || render_here(chart, values, release, capabilities, options);
+    go::on_deep_stack(run).map_err(|e| Diagnostic::rendering(format!("no thread to render on: {e}")))?
+}
+
+/// Renders a text without a chart, as `--name-template` does.
+pub fn text(template: &str, options: &Options) -> Result<String, String> {
+    let mut set = TemplateSet::new(functions::all());
+    set.parse("name-template", template).map_err(|e| e.message)?;
+    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
+    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.message)
+}
+
+fn render_here(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Rendered, Diagnostic> {
+    let user = dependencies::to_map(values);
+    let kube = KubeVersion::parse(&capabilities.kube_version)
+        .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
+    let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
+    let root = Node::resolve(chart, &user)
+        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(e))))?;
+    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    if !options.skip_schema
+        && let Some(text) = schema::violations(&root, &values)
+    {
+        return Err(Diagnostic::values(text));
+    }
+    let wanted = &root.metadata.kube_version;
+    if !wanted.is_empty() && !version::is_compatible_range(wanted, &kube.normalized) {
+        return Err(Diagnostic::rendering(format!(
+            "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {}",
+            kube.version
+        )));
+    }
+
+    let objects =
+        Objects { release, release_map: release_map(release), capabilities: objects::capabilities(capabilities, &kube), kube };
+    let mut templates = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    let values = Value::Map(values.with_type(MapType::Values));
+    objects.gather(&root, root.name(), Some(values), &mut templates, &mut files)?;
+    execute(&templates, options, &mut files)?;
+
+    let notes_path = format!("{}/templates/NOTES.txt", root.name());
+    let mut rendered = Rendered::default();
+    let mut manifests = Vec::new();
+    for (name, text) in files {
+        if name.ends_with("NOTES.txt") {
+            if name == notes_path {
+                rendered.notes = text;
+            }
+        } else {
+            manifests.push((name, text));
+        }
+    }
+    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(Diagnostic::rendering)?;
+    gather_crds(&root, root.name(), &mut rendered.crds);
+    Ok(rendered)
+}
+
+/// Go's `%t` of a value that is no boolean, which Helm prints here.
+fn not_a_bool(value: &Value) -> String {
+    match value {
+        Value::Nil => "%!t(<nil>)".into(),
+        Value::Bool(b) => b.to_string(),
+        other => {
+            let text = go::fmt::sprintf(b"%t", std::slice::from_ref(other)).unwrap_or_default();
+            String::from_utf8_lossy(&text).into_owned()
+        }
+    }
+}
+
+fn release_map(release: &Release) -> Value {
+    let map = Map::new(MapType::Any);
+    map.insert("Name", release.name.as_str());
+    map.insert("Namespace", release.namespace.as_str());
+    map.insert("IsUpgrade", release.is_upgrade);
+    map.insert("IsInstall", !release.is_upgrade);
+    map.insert("Revision", Value::int(i64::try_from(release.revision).unwrap_or(i64::MAX)));
+    map.insert("Service", "Helm");
+    Value::Map(map)
+}
+
+/// A template of a chart, and the root object it sees.
+struct Template<'a> {
+    text: &'a [u8],
+    root: Map,
+    base_path: String,
+}
+
+/// What all charts of a rendering see.
+struct Objects<'a> {
+    release: &'a Release,
+    release_map: Value,
+    capabilities: Value,
+    kube: KubeVersion,
+}
+
+impl Objects<'_> {
+    /// Gathers the Go templates of a chart and its dependencies by their full path, gives each chart its root object,
+    /// and renders the charts that are written in minijinja.
+    fn gather<'a>(
+        &self,
+        node: &Node<'a>,
+        path: &str,
+        values: Option<Value>,
+        templates: &mut BTreeMap<String, Template<'a>>,
+        files: &mut BTreeMap<String, String>,
+    ) -> Result<Map, Diagnostic> {
+        let root = Map::new(MapType::Values);
+        let subcharts = Map::new(MapType::Any);
+        let values = values.unwrap_or_else(|| Value::Map(Map::new(MapType::Values)));
+        root.insert("Chart", objects::chart(&node.metadata, !path.contains('/')));
+        root.insert("Files", Value::Object(Rc::new(objects::Files::new(&node.chart.files))));
+        root.insert("Release", self.release_map.clone());
+        root.insert("Capabilities", self.capabilities.clone());
+        root.insert("Values", values.clone());
+        root.insert("Subcharts", subcharts.clone());
+        for child in &node.dependencies {
+            let below = match &values {
+                Value::Map(values) => match values.get(child.name()) {
+                    Some(Value::Map(table)) => Some(Value::Map(table.with_type(MapType::Values))),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let path = format!("{path}/charts/{}", child.name());
+            let sub = self.gather(child, &path, below, templates, files)?;
+            subcharts.insert(child.name(), sub.with_type(MapType::Any));
+        }
+        if node.chart.is_minijinja() {
+            self.jinja(node, path, &values, files)?;
+            return Ok(root);
+        }
+        for file in &node.chart.templates {
+            let base = file.name.rsplit('/').next().unwrap_or(&file.name);
+            if node.chart.is_library() && !base.starts_with('_') {
+                continue;
+            }
+            let template = Template { text: &file.data, root: root.clone(), base_path: format!("{path}/templates") };
+            templates.insert(format!("{path}/{}", file.name), template);
+        }
+        Ok(root)
+    }
+
+    fn jinja(
+        &self,
+        node: &Node<'_>,
+        path: &str,
+        values: &Value,
+        files: &mut BTreeMap<String, String>,
+    ) -> Result<(), Diagnostic> {
+        let failed = |e: jinja::JinjaError| Diagnostic { message: e.message, at: e.at, rendering: true };
+        let templates = node.chart.jinja(path).map_err(failed)?;
+        let mut chart = serde_json::to_value(&node.metadata).unwrap_or_default();
+        // Absent fields of Chart.yaml are empty, so that a template may print them.
+        for field in ["appVersion", "description", "home", "icon"] {
+            if let Some(entries) = chart.as_object_mut() {
+                entries.entry(field).or_insert_with(|| "".into());
+            }
+        }
+        let context = serde_json::json!({
+            "values": schema::to_json(values),
+            "release": {
+                "name": self.release.name,
+                "namespace": self.release.namespace,
+                "revision": self.release.revision,
+                "isUpgrade": self.release.is_upgrade,
+                "isInstall": !self.release.is_upgrade,
+                "service": "Helm",
+            },
+            "chart": chart,
+            "capabilities": {
+                "kubeVersion": {
+                    "version": self.kube.version,
+                    "major": self.kube.major.to_string(),
+                    "minor": self.kube.minor.to_string(),
+                },
+                "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
+            },
+        });
+        files.extend(templates.render(&context).map_err(failed)?);
+        Ok(())
+    }
+}
+
+/// Parses all templates and executes those that are no partials.
+fn execute(
+    templates: &BTreeMap<String, Template<'_>>,
+    options: &Options,
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), Diagnostic> {
+    // Deeper paths first, then the later names: a parent's `define` is parsed last and wins.
+    let mut names: Vec<&String> = templates.keys().collect();
+    names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
+    let failed = |e: go::Error| {
+        let at = e.trace.last().map(ToString::to_string);
+        Diagnostic { message: e.message, at, rendering: true }
+    };
+    let mut set = TemplateSet::new(functions::all());
+    for name in &names {
+        set.parse(name, templates[*name].text).map_err(failed)?;
+    }
+    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let mut renderer = Renderer::new(&set, context, options.limits);
+    for name in names {
+        if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
+            continue;
+        }
+        let template = &templates[name];
+        let about = Map::new(MapType::Values);
+        about.insert("Name", name.as_str());
+        about.insert("BasePath", template.base_path.as_str());
+        template.root.insert("Template", about);
+        let text = renderer.render(name, Value::Map(template.root.clone())).map_err(failed)?;
+        files.insert(name.clone(), String::from_utf8_lossy(&text).into_owned());
+    }
+    Ok(())
+}
+
+fn gather_crds(node: &Node<'_>, path: &str, crds: &mut Vec<File>) {
+    crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: f.data.clone() }));
+    for child in &node.dependencies {
+        gather_crds(child, &format!("{path}/charts/{}", child.name()), crds);
+    }
 }

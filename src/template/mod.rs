@@ -3,5 +3,6 @@
 pub mod function;
 pub mod functions;
 pub mod go;
+pub mod jinja;
 pub mod value;
 pub mod yaml;

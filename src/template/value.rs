@@ -117,6 +117,22 @@ pub struct List {
     pub items: Rc<Vec<Value>>,
 }
 
+thread_local! {
+    /// The elements of every nil slice, known by their address.
+    static NIL_ITEMS: Rc<Vec<Value>> = Rc::default();
+}
+
+impl List {
+    /// A nil slice: as an empty one, but JSON shows it as `null` (`concat` of nothing, `regexFindAll` without a match).
+    pub fn nil(elem: Elem) -> Self {
+        Self { elem, items: NIL_ITEMS.with(Rc::clone) }
+    }
+    /// Whether the slice was made by [`List::nil`].
+    pub fn is_nil(&self) -> bool {
+        self.items.is_empty() && NIL_ITEMS.with(|nil| Rc::ptr_eq(nil, &self.items))
+    }
+}
+
 /// The static type of a Go map with string keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
@@ -219,6 +235,10 @@ pub trait Object {
     fn field(&self, name: &str) -> Option<Value>;
     /// The names of the fields in Go's order, for `%v`; of a map kind the sorted keys.
     fn fields(&self) -> Vec<Str>;
+    /// The elements of a slice type.
+    fn items(&self) -> Option<Rc<Vec<Value>>> {
+        None
+    }
     /// An exported method's parameters and variadic flag, or `None` when there is no such method.
     fn method(&self, _name: &str) -> Option<&'static [super::function::Param]> {
         None

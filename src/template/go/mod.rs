@@ -1,1 +1,54 @@
-//! Go's `text/template`: lexer, parser, executor, and `fmt`.
+//! Go's `text/template` with Helm's functions `include`, `tpl`, `required`, `fail` and `lookup`.
+//!
+//! A [`TemplateSet`] holds parsed templates; it is immutable afterwards, may be shared between threads, and is
+//! executed any number of times by [`Renderer`]s. One renderer belongs to one rendering of one chart: it counts
+//! nested includes and remembers what `tpl` has parsed.
+//!
+//! ```
+//! use tillerman::template::function::{Context, FnResult, Host};
+//! use tillerman::template::go::{Limits, Renderer, TemplateSet};
+//! use tillerman::template::value::{Str, Value};
+//! # struct Offline;
+//! # impl Host for Offline {
+//! #     fn random(&self, buffer: &mut [u8]) { buffer.fill(0) }
+//! #     fn now(&self) -> i128 { 0 }
+//! #     fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> FnResult { Ok(Value::map([])) }
+//! #     fn resolve(&self, _: &str) -> String { String::new() }
+//! # }
+//! let mut set = TemplateSet::new([]);
+//! set.parse("web/templates/_helpers.tpl", r#"{{ define "web.name" }}{{ .name }}-web{{ end }}"#)?;
+//! set.parse("web/templates/service.yaml", r#"name: {{ include "web.name" . }}"#)?;
+//!
+//! let context = Context { host: std::rc::Rc::new(Offline) };
+//! let mut renderer = Renderer::new(&set, context, Limits::default());
+//! let root = Value::map([(Str::from("name"), Value::from("shop"))]);
+//! assert_eq!(renderer.render("web/templates/service.yaml", root)?, b"name: shop-web");
+//! # Ok::<(), tillerman::template::go::Error>(())
+//! ```
+//!
+//! # Stack
+//! Templates may include each other 1,000 deep. Run [`TemplateSet::parse`] and [`Renderer::render`] inside
+//! [`on_deep_stack`] to allow that; elsewhere deep nesting is an error earlier. There is no other way for a template
+//! to use up a thread's stack, except by values that are nested some hundred thousand deep.
+
+mod ast;
+mod builtins;
+mod call;
+mod error;
+mod exec;
+pub mod fmt;
+mod lex;
+pub mod number;
+mod parse;
+mod printer;
+pub mod quote;
+mod render;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use builtins::truth;
+pub use error::{Error, Location};
+pub use render::{Limits, Renderer, TemplateSet};
+pub use stack::on_deep_stack;

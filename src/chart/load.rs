@@ -1,0 +1,327 @@
+//! Loads a chart from a directory or an archive, within limits.
+
+use super::ignore::Rules;
+use super::{Chart, File, Metadata, values};
+use crate::template::yaml;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+/// How much a chart may hold. The sizes are Helm's; the other limits keep hostile charts from costing much.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of all files together.
+    pub total: u64,
+    /// Number of files.
+    pub files: usize,
+    /// Depth of `charts/` in `charts/`, and of directories.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { total: 100 * 1024 * 1024, files: 20_000, depth: 64 }
+    }
+}
+
+/// Why a chart could not be loaded; the text is Helm's where Helm has one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LoadError(pub String);
+
+impl From<String> for LoadError {
+    fn from(s: String) -> Self {
+        Self(s)
+    }
+}
+
+/// Loads the chart directory or `.tgz` archive at `path`.
+pub fn load(path: &Path) -> Result<Chart, LoadError> {
+    let limits = Limits::default();
+    let info = std::fs::metadata(path).map_err(|e| LoadError(format!("stat {}: {}", path.display(), go_io(&e))))?;
+    if info.is_dir() {
+        let files = read_directory(path, &limits)?;
+        return assemble(files, &limits, 0);
+    }
+    let data = std::fs::read(path).map_err(|e| LoadError(format!("open {}: {}", path.display(), go_io(&e))))?;
+    if !data.starts_with(b"\x1f\x8b\x08") {
+        let name = path.display();
+        let yaml = path.extension().is_some_and(|e| e == "yaml" || e == "yml");
+        return Err(LoadError(if yaml {
+            format!("file '{name}' seems to be a YAML file, but expected a gzipped archive")
+        } else {
+            format!("file '{name}' does not appear to be a gzipped archive; got '{}'", content_type(&data))
+        }));
+    }
+    load_archive(&data, &limits)
+}
+
+/// Loads a gzipped tar archive.
+pub fn load_archive(data: &[u8], limits: &Limits) -> Result<Chart, LoadError> {
+    assemble(read_archive(data, limits)?, limits, 0)
+}
+
+/// An input/output error in Go's words.
+pub fn go_io(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "is a directory".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn content_type(data: &[u8]) -> &'static str {
+    let text = data.iter().take(512).all(|b| !matches!(b, 0..=8 | 11 | 14..=26 | 28..=31));
+    if text { "text/plain; charset=utf-8" } else { "application/octet-stream" }
+}
+
+fn without_bom(mut data: Vec<u8>) -> Vec<u8> {
+    if data.starts_with(b"\xef\xbb\xbf") {
+        data.drain(..3);
+    }
+    data
+}
+
+fn too_large(limits: &Limits) -> LoadError {
+    LoadError(format!("decompressed chart is larger than the maximum size {}", limits.total))
+}
+
+/// Files of a directory in the order of a depth-first walk by name; symbolic links are followed, as Helm does.
+fn read_directory(root: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> {
+    let ignore = match std::fs::read(root.join(".helmignore")) {
+        Ok(text) => Rules::parse(&text),
+        Err(_) => Rules::parse(b""),
+    }
+    .map_err(|e| LoadError(e.to_string()))?;
+    let mut walk = Walk { ignore, limits, left: limits.total, files: Vec::new() };
+    walk.directory(root, "", 0)?;
+    Ok(walk.files)
+}
+
+struct Walk<'a> {
+    ignore: Rules,
+    limits: &'a Limits,
+    left: u64,
+    files: Vec<File>,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, path: &Path, name: &str, depth: usize) -> Result<(), LoadError> {
+        if depth > self.limits.depth {
+            return Err(LoadError(format!("chart is nested deeper than {} folders at {name}", self.limits.depth)));
+        }
+        let failed = |e: std::io::Error| LoadError(format!("open {}: {}", path.display(), go_io(&e)));
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            names.push(entry.map_err(failed)?.file_name());
+        }
+        names.sort();
+        for entry in names {
+            let path = path.join(&entry);
+            let entry = entry.to_string_lossy();
+            let name = if name.is_empty() { entry.into_owned() } else { format!("{name}/{entry}") };
+            let info = std::fs::metadata(&path)
+                .map_err(|e| LoadError(format!("error evaluating symlink {}: {}", path.display(), go_io(&e))))?;
+            if self.ignore.ignores(&name, info.is_dir()) {
+                continue;
+            }
+            if info.is_dir() {
+                self.directory(&path, &name, depth + 1)?;
+            } else if info.is_file() {
+                self.file(&path, name, info.len())?;
+            } else {
+                let path = path.display();
+                return Err(LoadError(format!(
+                    "cannot load irregular file {path} as it has file mode type bits set"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, name: String, size: u64) -> Result<(), LoadError> {
+        if size > self.left || self.files.len() >= self.limits.files {
+            return Err(LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")));
+        }
+        let data = std::fs::read(path).map_err(|e| LoadError(format!("error reading {name}: {}", go_io(&e))))?;
+        self.left = self.left.saturating_sub(data.len() as u64);
+        self.files.push(File { name, data: without_bom(data) });
+        Ok(())
+    }
+}
+
+fn read_archive(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
+    let failed = |e: std::io::Error| LoadError(e.to_string());
+    // One byte more than allowed is read, so that an archive that unpacks to more is noticed and not cut.
+    let unpacked = flate2::read::MultiGzDecoder::new(data).take(limits.total + (limits.files as u64) * 1024 + 1);
+    let mut archive = tar::Archive::new(unpacked);
+    let mut files = Vec::new();
+    let mut left = limits.total;
+    for entry in archive.entries().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.header().entry_type();
+        if kind.is_dir() || kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
+            continue;
+        }
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = archive_name(&path)?;
+        let size = entry.header().size().map_err(failed)?;
+        if size > left {
+            return Err(too_large(limits));
+        }
+        let mut content = Vec::new();
+        let read = entry.take(left).read_to_end(&mut content).map_err(failed)? as u64;
+        if kind.is_file() && read < size || files.len() >= limits.files {
+            return Err(too_large(limits));
+        }
+        left -= read;
+        files.push(File { name, data: without_bom(content) });
+    }
+    if files.is_empty() {
+        return Err(LoadError("no files in chart archive".into()));
+    }
+    Ok(files)
+}
+
+/// The name of an archive's entry below the chart's folder. Archives made on Windows may use `\`.
+fn archive_name(path: &str) -> Result<String, LoadError> {
+    let fail = |s: &str| Err(LoadError(s.into()));
+    let delimiter = if path.contains('\\') { '\\' } else { '/' };
+    let (first, rest) = path.split_once(delimiter).unwrap_or((path, ""));
+    let rest = rest.replace(delimiter, "/");
+    if rest.starts_with('/') {
+        return fail("chart illegally contains absolute paths");
+    }
+    let mut clean: Vec<&str> = Vec::new();
+    for part in rest.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if clean.last().is_some_and(|last| *last != "..") => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    let name = clean.join("/");
+    if name.is_empty() {
+        return Err(LoadError(format!("chart illegally contains content outside the base directory: {path:?}")));
+    }
+    if name.starts_with("..") {
+        return fail("chart illegally references parent directory");
+    }
+    if name.len() > 2 && name.as_bytes()[0].is_ascii_alphabetic() && &name[1..3] == ":/" {
+        return fail("chart contains illegally named files");
+    }
+    if first == "Chart.yaml" {
+        return fail("chart yaml not in base directory");
+    }
+    Ok(name)
+}
+
+fn parse(name: &str, data: &[u8]) -> Result<serde_json::Value, LoadError> {
+    yaml::parse(data).map_err(|e| LoadError(format!("cannot load {name}: {e}")))
+}
+
+fn update(metadata: &mut Metadata, name: &str, data: &[u8]) -> Result<(), LoadError> {
+    let document = parse(name, data)?;
+    metadata.update(&document).map_err(|e| {
+        if e.starts_with("validation: ") {
+            return LoadError(e);
+        }
+        LoadError(format!("cannot load {name}: error unmarshaling JSON: while decoding JSON: {e}"))
+    })
+}
+
+/// Makes a chart out of its files.
+fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, LoadError> {
+    if depth > limits.depth {
+        return Err(LoadError(format!("charts are nested deeper than {}", limits.depth)));
+    }
+    let mut chart = Chart::default();
+    let mut found = false;
+    for file in files.iter().filter(|f| f.name == "Chart.yaml") {
+        found = true;
+        update(&mut chart.metadata, "Chart.yaml", &file.data)?;
+        if chart.metadata.api_version.is_empty() {
+            chart.metadata.api_version = "v1".into();
+        }
+    }
+    let mut others = Vec::new();
+    let mut subcharts: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for file in files {
+        match file.name.as_str() {
+            "Chart.yaml" => {}
+            "Chart.lock" => chart.lock = Some(parse("Chart.lock", &file.data)?),
+            "values.yaml" => {
+                chart.values =
+                    values::load(&file.data).map_err(|e| LoadError(format!("cannot load values.yaml: {e}")))?;
+            }
+            "values.schema.json" => chart.schema = Some(file.data),
+            "requirements.yaml" => {
+                found = true;
+                update(&mut chart.metadata, "requirements.yaml", &file.data)?;
+                if chart.metadata.api_version == "v1" {
+                    others.push(file);
+                }
+            }
+            "requirements.lock" => {
+                chart.lock = Some(parse("requirements.lock", &file.data)?);
+                if chart.metadata.api_version == "v1" {
+                    others.push(file);
+                }
+            }
+            name if name.starts_with("templates/") => chart.templates.push(file),
+            name if name.starts_with("charts/") => {
+                if Path::new(name).extension().is_some_and(|e| e == "prov") {
+                    others.push(file);
+                    continue;
+                }
+                let name = file.name["charts/".len()..].to_owned();
+                let folder = name.split('/').next().unwrap_or_default().to_owned();
+                subcharts.entry(folder).or_default().push(File { name, data: file.data });
+            }
+            _ => others.push(file),
+        }
+    }
+    chart.files = std::sync::Arc::new(others);
+    if !found {
+        return Err(LoadError("Chart.yaml file is missing".into()));
+    }
+    chart.metadata.validate()?;
+    for (name, files) in subcharts {
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        let subchart = subchart(&name, files, &chart.metadata.name, limits, depth)
+            .map_err(|e| LoadError(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name)))?;
+        chart.dependencies.push(subchart);
+    }
+    let engine = chart.metadata.annotations.get("tillerman.dev/engine").map(String::as_str);
+    match engine {
+        None | Some("helm") => {}
+        // What cannot be rendered safely is refused here, not at the first custom resource.
+        Some("minijinja") => {
+            chart.jinja(&chart.metadata.name).map_err(|e| LoadError(e.message))?;
+        }
+        Some(other) => {
+            return Err(LoadError(format!(
+                "Chart.yaml: annotation tillerman.dev/engine is {other:?}, but must be \"minijinja\", \"helm\" or absent"
+            )));
+        }
+    }
+    Ok(chart)
+}
+
+fn subchart(name: &str, files: Vec<File>, parent: &str, limits: &Limits, depth: usize) -> Result<Chart, LoadError> {
+    if Path::new(name).extension().is_some_and(|e| e == "tgz") {
+        let file = files.into_iter().next().filter(|f| f.name == name);
+        let file = file.ok_or_else(|| LoadError(format!("error unpacking subchart tar in {parent}: expected {name}")))?;
+        return assemble(read_archive(&file.data, limits)?, limits, depth + 1);
+    }
+    let files = files
+        .into_iter()
+        .filter_map(|f| f.name.split_once('/').map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() }))
+        .collect();
+    assemble(files, limits, depth + 1)
+}

@@ -1,0 +1,308 @@
+//! Chart.yaml, read as Helm reads it: keys in any case, wrong types refused in Go's words, texts made printable.
+
+use super::values::json_type;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// Chart.yaml.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of Chart.yaml, documented by Helm")]
+pub struct Metadata {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub home: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keywords: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maintainers: Vec<Maintainer>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub icon: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub condition: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tags: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub app_version: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deprecated: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kube_version: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<Dependency>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub r#type: String,
+}
+
+/// A maintainer of a chart.
+#[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of Chart.yaml, documented by Helm")]
+pub struct Maintainer {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub email: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+}
+
+/// An entry of `dependencies:` in Chart.yaml or requirements.yaml.
+#[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of Chart.yaml, documented by Helm")]
+pub struct Dependency {
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    pub repository: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub condition: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub enabled: bool,
+    #[serde(rename = "import-values", skip_serializing_if = "Vec::is_empty")]
+    pub import_values: Vec<Value>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub alias: String,
+}
+
+/// Reads one Go struct out of a JSON object: keys match in any case, `null` leaves a field as it is.
+struct Reader<'a> {
+    entries: &'a serde_json::Map<String, Value>,
+    /// The struct's name and the path to it, for Go's error text.
+    path: String,
+}
+
+impl<'a> Reader<'a> {
+    fn new(value: &'a Value, path: &str, go_type: &str) -> Result<Self, String> {
+        match value {
+            Value::Object(entries) => Ok(Self { entries, path: path.into() }),
+            other if path.contains('.') => Err(mismatch(other, path, go_type)),
+            other => Err(format!("json: cannot unmarshal {} into Go value of type {go_type}", json_type(other))),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let found = self.entries.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key));
+        found.map(|(_, v)| v).filter(|v| !v.is_null())
+    }
+
+    fn string(&self, key: &str, field: &mut String) -> Result<(), String> {
+        match self.get(key) {
+            None => {}
+            Some(Value::String(s)) => s.clone_into(field),
+            Some(other) => return Err(mismatch(other, &self.at(key), "string")),
+        }
+        Ok(())
+    }
+
+    fn bool(&self, key: &str, field: &mut bool) -> Result<(), String> {
+        match self.get(key) {
+            None => {}
+            Some(Value::Bool(b)) => *field = *b,
+            Some(other) => return Err(mismatch(other, &self.at(key), "bool")),
+        }
+        Ok(())
+    }
+
+    fn array(&self, key: &str, go_type: &str) -> Result<Option<&'a Vec<Value>>, String> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Array(items)) => Ok(Some(items)),
+            Some(other) => Err(mismatch(other, &self.at(key), go_type)),
+        }
+    }
+
+    fn strings(&self, key: &str, field: &mut Vec<String>) -> Result<(), String> {
+        if let Some(items) = self.array(key, "[]string")? {
+            *field = items
+                .iter()
+                .map(|item| match item {
+                    Value::String(s) => Ok(s.clone()),
+                    Value::Null => Ok(String::new()),
+                    other => Err(mismatch(other, &self.at(key), "string")),
+                })
+                .collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+
+    fn at(&self, key: &str) -> String {
+        format!("{}.{key}", self.path)
+    }
+}
+
+fn mismatch(value: &Value, path: &str, go_type: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {path} of type {go_type}", json_type(value))
+}
+
+impl Metadata {
+    /// Takes what a document of Chart.yaml or requirements.yaml says; what it does not say stays as it was.
+    pub fn update(&mut self, document: &Value) -> Result<(), String> {
+        if document.is_null() {
+            return Ok(());
+        }
+        let r = Reader::new(document, "Metadata", "v2.Metadata")?;
+        r.string("name", &mut self.name)?;
+        r.string("home", &mut self.home)?;
+        r.strings("sources", &mut self.sources)?;
+        r.string("version", &mut self.version)?;
+        r.string("description", &mut self.description)?;
+        r.strings("keywords", &mut self.keywords)?;
+        if let Some(items) = r.array("maintainers", "[]*v2.Maintainer")? {
+            self.maintainers = items.iter().map(Maintainer::read).collect::<Result<_, _>>()?;
+        }
+        r.string("icon", &mut self.icon)?;
+        r.string("apiVersion", &mut self.api_version)?;
+        r.string("condition", &mut self.condition)?;
+        r.string("tags", &mut self.tags)?;
+        r.string("appVersion", &mut self.app_version)?;
+        r.bool("deprecated", &mut self.deprecated)?;
+        match r.get("annotations") {
+            None => {}
+            Some(Value::Object(entries)) => {
+                for (key, value) in entries {
+                    let text = match value {
+                        Value::String(s) => s.clone(),
+                        Value::Null => String::new(),
+                        other => return Err(mismatch(other, "Metadata.annotations", "string")),
+                    };
+                    self.annotations.insert(key.clone(), text);
+                }
+            }
+            Some(other) => return Err(mismatch(other, "Metadata.annotations", "map[string]string")),
+        }
+        r.string("kubeVersion", &mut self.kube_version)?;
+        if let Some(items) = r.array("dependencies", "[]*v2.Dependency")? {
+            self.dependencies = items.iter().map(Dependency::read).collect::<Result<_, _>>()?;
+        }
+        r.string("type", &mut self.r#type)
+    }
+
+    /// Makes texts printable and checks what Helm checks, with its words.
+    pub fn validate(&mut self) -> Result<(), String> {
+        for text in [
+            &mut self.name,
+            &mut self.description,
+            &mut self.home,
+            &mut self.icon,
+            &mut self.condition,
+            &mut self.tags,
+            &mut self.app_version,
+            &mut self.kube_version,
+        ]
+        .into_iter()
+        .chain(&mut self.sources)
+        .chain(&mut self.keywords)
+        {
+            sanitize(text);
+        }
+        let fail = |what: String| Err(format!("validation: {what}"));
+        if self.api_version.is_empty() {
+            return fail("chart.metadata.apiVersion is required".into());
+        }
+        if self.name.is_empty() {
+            return fail("chart.metadata.name is required".into());
+        }
+        if self.name == "." || self.name == ".." {
+            return fail(format!("chart.metadata.name {:?} is not allowed", self.name));
+        }
+        if self.name.contains('/') {
+            return fail(format!("chart.metadata.name {:?} is invalid", self.name));
+        }
+        if self.version.is_empty() {
+            return fail("chart.metadata.version is required".into());
+        }
+        if !super::version::is_version(&self.version) {
+            return fail(format!("chart.metadata.version {:?} is invalid", self.version));
+        }
+        if !matches!(self.r#type.as_str(), "" | "application" | "library") {
+            return fail("chart.metadata.type must be application or library".into());
+        }
+        for maintainer in &mut self.maintainers {
+            for text in [&mut maintainer.name, &mut maintainer.email, &mut maintainer.url] {
+                sanitize(text);
+            }
+        }
+        let mut seen: HashMap<&str, ()> = HashMap::new();
+        for dependency in &mut self.dependencies {
+            dependency.validate()?;
+        }
+        for dependency in &self.dependencies {
+            let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
+            if seen.insert(key, ()).is_some() {
+                return Err(format!("validation: more than one dependency with name or alias {key:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Maintainer {
+    fn read(value: &Value) -> Result<Self, String> {
+        let mut maintainer = Self::default();
+        if value.is_null() {
+            return Err("validation: maintainers must not contain empty or null nodes".into());
+        }
+        let r = Reader::new(value, "Metadata.maintainers", "v2.Maintainer")?;
+        r.string("name", &mut maintainer.name)?;
+        r.string("email", &mut maintainer.email)?;
+        r.string("url", &mut maintainer.url)?;
+        Ok(maintainer)
+    }
+}
+
+impl Dependency {
+    fn read(value: &Value) -> Result<Self, String> {
+        let mut dependency = Self::default();
+        if value.is_null() {
+            return Err("validation: dependencies must not contain empty or null nodes".into());
+        }
+        let r = Reader::new(value, "Metadata.dependencies", "v2.Dependency")?;
+        r.string("name", &mut dependency.name)?;
+        r.string("version", &mut dependency.version)?;
+        r.string("repository", &mut dependency.repository)?;
+        r.string("condition", &mut dependency.condition)?;
+        r.strings("tags", &mut dependency.tags)?;
+        r.bool("enabled", &mut dependency.enabled)?;
+        if let Some(items) = r.array("import-values", "[]interface {}")? {
+            dependency.import_values.clone_from(items);
+        }
+        r.string("alias", &mut dependency.alias)?;
+        Ok(dependency)
+    }
+
+    fn validate(&mut self) -> Result<(), String> {
+        for text in [&mut self.name, &mut self.version, &mut self.repository, &mut self.condition] {
+            sanitize(text);
+        }
+        self.tags.iter_mut().for_each(sanitize);
+        if self.alias.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
+            return Ok(());
+        }
+        Err(format!("validation: dependency {:?} has disallowed characters in the alias", self.name))
+    }
+}
+
+/// White space becomes a space, and what cannot be printed goes.
+fn sanitize(text: &mut String) {
+    if text.bytes().all(|b| (b' '..0x7f).contains(&b)) {
+        return;
+    }
+    *text = text
+        .chars()
+        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!c.is_control()).then_some(c) })
+        .collect();
+}

@@ -1,0 +1,99 @@
+//! Values in files: one or more YAML documents, the later over the earlier.
+
+use super::Values;
+use crate::template::yaml;
+use serde_json::Value;
+
+/// A values file that is not valid.
+#[derive(Debug, thiserror::Error)]
+pub enum ValuesError {
+    /// What stands behind a `---` is neither white space nor a comment.
+    #[error("error reading yaml document: invalid Yaml document separator: {0}")]
+    Separator(String),
+    /// A document is not YAML, or not a mapping.
+    #[error("cannot unmarshal yaml document: {0}")]
+    Document(String),
+}
+
+/// Reads all documents of a values file and merges them.
+pub fn load(data: &[u8]) -> Result<Values, ValuesError> {
+    let mut values = Values::new();
+    for document in documents(data)? {
+        match yaml::parse(&document).map_err(|e| ValuesError::Document(e.to_string()))? {
+            Value::Object(map) => merge(&mut values, map),
+            Value::Null => {}
+            other => {
+                return Err(ValuesError::Document(format!(
+                    "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+                     map[string]interface {{}}",
+                    json_type(&other)
+                )));
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// How Go's `encoding/json` names the type of a JSON value in its errors.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Splits at lines that start with `---`. A separator before any text stays with its document, as in
+/// `k8s.io/apimachinery`'s reader.
+fn documents(data: &[u8]) -> Result<Vec<Vec<u8>>, ValuesError> {
+    let mut documents = Vec::new();
+    let mut current: Vec<u8> = Vec::new();
+    for line in data.split_inclusive(|b| *b == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"---") {
+            let rest = String::from_utf8_lossy(rest);
+            let rest = rest.trim();
+            if !rest.is_empty() && !rest.starts_with('#') {
+                return Err(ValuesError::Separator(rest.into()));
+            }
+            if !current.is_empty() {
+                documents.push(std::mem::take(&mut current));
+                continue;
+            }
+        }
+        current.extend_from_slice(line);
+    }
+    if !current.is_empty() {
+        documents.push(current);
+    }
+    Ok(documents)
+}
+
+/// Lays `over` over `base`: maps are merged, anything else is replaced, null too.
+pub fn merge(base: &mut Values, over: Values) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::documents;
+
+    #[test]
+    fn documents_are_split_at_separator_lines_only() {
+        let split = |s: &str| {
+            documents(s.as_bytes()).map(|d| d.into_iter().map(|d| String::from_utf8(d).unwrap()).collect::<Vec<_>>())
+        };
+        assert_eq!(split("a: 1\n---\nb: 2\n").unwrap(), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(split("---\na: 1\n--- # two\nb: 2").unwrap(), ["---\na: 1\n", "b: 2"]);
+        assert!(split("a: 1\n--- b\n").is_err());
+    }
+}

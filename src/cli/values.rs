@@ -1,0 +1,72 @@
+//! The flags that give values: `-f`, `--set` and their relatives, in Helm's order of precedence.
+
+use super::CliError;
+use crate::chart::strvals::{Mode, apply, floats};
+use crate::chart::{Values, go_io, values};
+use std::io::Read;
+
+/// Where values come from.
+#[derive(Debug, Default, clap::Args)]
+pub struct ValueArgs {
+    /// Values in a YAML file, `-` for standard input; several are laid over each other.
+    #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
+    files: Vec<String>,
+    /// Values as `key1=val1,key2=val2`.
+    #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    set: Vec<String>,
+    /// As --set, but every value is a string.
+    #[arg(long, value_name = "KEY=TEXT", allow_hyphen_values = true)]
+    set_string: Vec<String>,
+    /// As --set, with JSON values; or one JSON object.
+    #[arg(long, value_name = "KEY=JSON", allow_hyphen_values = true)]
+    set_json: Vec<String>,
+    /// As --set, with the contents of files as values.
+    #[arg(long, value_name = "KEY=PATH", allow_hyphen_values = true)]
+    set_file: Vec<String>,
+    /// One key, and its value as it stands.
+    #[arg(long, value_name = "KEY=TEXT", allow_hyphen_values = true)]
+    set_literal: Vec<String>,
+}
+
+impl ValueArgs {
+    /// All of them, later over earlier: files, JSON, plain, strings, files' contents, literals.
+    pub fn merge(&self) -> Result<Values, CliError> {
+        let mut all = Values::new();
+        for path in &self.files {
+            let data = read(path).map_err(CliError)?;
+            let file = values::load(&data).map_err(|e| CliError(format!("failed to parse {path}: {e}")))?;
+            values::merge(&mut all, file);
+        }
+        for text in &self.set_json {
+            if text.trim_start().starts_with('{') {
+                match serde_json::from_str(text.trim()).map(floats) {
+                    Ok(serde_json::Value::Object(object)) => values::merge(&mut all, object),
+                    _ => return Err(CliError(format!("failed parsing --set-json data JSON: {text}"))),
+                }
+            } else {
+                apply(text, &mut all, &Mode::Json)
+                    .map_err(|_| CliError(format!("failed parsing --set-json data {text}")))?;
+            }
+        }
+        let contents = |path: &str| read(path).map(|data| String::from_utf8_lossy(&data).into_owned());
+        for (flag, texts, mode) in [
+            ("--set", &self.set, Mode::Typed),
+            ("--set-string", &self.set_string, Mode::Text),
+            ("--set-file", &self.set_file, Mode::File(&contents)),
+            ("--set-literal", &self.set_literal, Mode::Literal),
+        ] {
+            for text in texts {
+                apply(text, &mut all, &mode).map_err(|e| CliError(format!("failed parsing {flag} data: {e}")))?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn read(path: &str) -> Result<Vec<u8>, String> {
+    if path.trim() == "-" {
+        let mut data = Vec::new();
+        return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(|e| e.to_string());
+    }
+    std::fs::read(path).map_err(|e| format!("open {path}: {}", go_io(&e)))
+}

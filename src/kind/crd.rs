@@ -1,0 +1,345 @@
+//! The CustomResourceDefinition of a chart: its values.schema.json as a structural OpenAPI schema.
+//!
+//! What JSON schema can say and a structural schema cannot (`anyOf`, `if`, `not`…) is left out of the CRD; the chart's
+//! own schema still checks it before anything is applied.
+
+use crate::chart::Chart;
+use serde_json::{Map, Value, json};
+
+/// How deep a schema may nest; `$ref`s may go round in circles.
+const MAX_DEPTH: usize = 32;
+
+/// The names of a custom resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// API group, such as `apps.tillerman.dev`.
+    pub group: String,
+    /// Version, such as `v1alpha1`.
+    pub version: String,
+    /// Kind, such as `PhpApp`.
+    pub kind: String,
+    /// Plural in lower case, such as `phpapps`.
+    pub plural: String,
+}
+
+impl Names {
+    /// The names that Chart.yaml's annotations `tillerman.dev/group`, `/version`, `/kind` and `/plural` give.
+    /// Without them: operator-sdk's version `v1alpha1`, and the chart's name in camel case as kind.
+    pub fn of_chart(chart: &Chart) -> Self {
+        let annotation = |name: &str| chart.metadata.annotations.get(&format!("tillerman.dev/{name}")).cloned();
+        let kind = annotation("kind").unwrap_or_else(|| camel_case(&chart.metadata.name));
+        let plural = annotation("plural").unwrap_or_else(|| plural(&kind));
+        Self {
+            group: annotation("group").unwrap_or_default(),
+            version: annotation("version").unwrap_or_else(|| "v1alpha1".into()),
+            kind,
+            plural,
+        }
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
+    words.map(|w| w[..1].to_ascii_uppercase() + &w[1..]).collect()
+}
+
+/// The plural of a kind, in lower case, by the rules that Kubernetes' own generators use.
+pub fn plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.as_bytes() {
+        [.., b's' | b'x' | b'z'] | [.., b'c' | b's', b'h'] => format!("{kind}es"),
+        [.., before, b'y'] if !b"aeiou".contains(before) => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    }
+}
+
+/// The CRD of a chart, as JSON.
+///
+/// A chart without a schema gets an open one: every value is taken. The error says what the schema lacks.
+pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
+    let spec = match &chart.schema {
+        None => open_object(),
+        Some(text) => {
+            let schema: Value =
+                serde_json::from_slice(text).map_err(|e| format!("values.schema.json is not JSON: {e}"))?;
+            let mut spec = Converter { root: &schema }.convert(&schema, 0);
+            if spec["type"] != "object" {
+                spec = open_object();
+            }
+            spec
+        }
+    };
+    let Names { group, version, kind, plural } = names;
+    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_ascii_lowercase(),
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": version,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+                    column("Status", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
+                    column("Revision", "integer", ".status.release.revision"),
+                    column("Version", "string", ".status.release.appVersion"),
+                    column("Age", "date", ".metadata.creationTimestamp"),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": description(chart, kind),
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        // The name is the release's, which Helm limits.
+                        "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 53}}},
+                        "spec": spec,
+                        "status": open_object(),
+                    },
+                }},
+            }],
+        },
+    }))
+}
+
+fn description(chart: &Chart, kind: &str) -> String {
+    if chart.metadata.description.is_empty() {
+        return format!("{kind} is an instance of the chart {}.", chart.metadata.name);
+    }
+    chart.metadata.description.clone()
+}
+
+fn open_object() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn open_value() -> Value {
+    json!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
+struct Converter<'a> {
+    root: &'a Value,
+}
+
+impl Converter<'_> {
+    fn convert(&self, schema: &Value, depth: usize) -> Value {
+        let Value::Object(source) = schema else { return open_value() };
+        if depth > MAX_DEPTH {
+            return open_value();
+        }
+        if let Some(reference) = source.get("$ref").and_then(Value::as_str) {
+            // Only what the file holds itself; a `$ref` to elsewhere is open.
+            let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+            let mut found = target.map_or_else(open_value, |target| self.convert(target, depth + 1));
+            if let (Some(text), Some(entries)) = (source.get("description"), found.as_object_mut()) {
+                entries.insert("description".into(), text.clone());
+            }
+            return found;
+        }
+        let mut to = Map::new();
+        for key in ["title", "description", "pattern"] {
+            if let Some(Value::String(_)) = source.get(key) {
+                to.insert(key.into(), source[key].clone());
+            }
+        }
+        let (types, nullable) = types(source);
+        if nullable {
+            to.insert("nullable".into(), Value::Bool(true));
+        }
+        match types.as_slice() {
+            ["object"] => self.object(source, &mut to, depth),
+            ["array"] => self.array(source, &mut to, depth),
+            ["string"] => scalar(source, &mut to, "string", &["minLength", "maxLength"]),
+            ["integer"] => scalar(source, &mut to, "integer", NUMERIC),
+            ["number" | "integer", "integer" | "number"] | ["number"] => scalar(source, &mut to, "number", NUMERIC),
+            ["boolean"] => scalar(source, &mut to, "boolean", &[]),
+            [a, b] if [*a, *b].contains(&"string") && [*a, *b].iter().any(|t| *t == "integer" || *t == "number") => {
+                to.remove("pattern");
+                to.insert("x-kubernetes-int-or-string".into(), Value::Bool(true));
+            }
+            _ => {
+                to.remove("pattern");
+                to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
+            }
+        }
+        if let Some(default) = source.get("default").filter(|d| !d.is_null()) {
+            to.insert("default".into(), default.clone());
+        }
+        Value::Object(to)
+    }
+
+    fn object(&self, source: &Map<String, Value>, to: &mut Map<String, Value>, depth: usize) {
+        to.insert("type".into(), "object".into());
+        copy(source, to, &["minProperties", "maxProperties"]);
+        let closed = source.get("additionalProperties") == Some(&Value::Bool(false));
+        if let Some(Value::Object(properties)) = source.get("properties") {
+            let converted = properties.iter().map(|(name, schema)| (name.clone(), self.convert(schema, depth + 1)));
+            to.insert("properties".into(), Value::Object(converted.collect()));
+            if let Some(required @ Value::Array(_)) = source.get("required") {
+                to.insert("required".into(), required.clone());
+            }
+            // A structural schema with properties drops what it does not name, unless told to keep it.
+            if !closed {
+                to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
+            }
+            return;
+        }
+        match source.get("additionalProperties") {
+            Some(items @ Value::Object(_)) => {
+                to.insert("additionalProperties".into(), self.convert(items, depth + 1));
+            }
+            _ if closed => {}
+            _ => {
+                to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
+            }
+        }
+    }
+
+    fn array(&self, source: &Map<String, Value>, to: &mut Map<String, Value>, depth: usize) {
+        to.insert("type".into(), "array".into());
+        copy(source, to, &["minItems", "maxItems"]);
+        let items = source.get("items").filter(|i| i.is_object());
+        to.insert("items".into(), items.map_or_else(open_value, |items| self.convert(items, depth + 1)));
+    }
+}
+
+const NUMERIC: &[&str] = &["minimum", "maximum", "multipleOf"];
+
+fn copy(source: &Map<String, Value>, to: &mut Map<String, Value>, keys: &[&str]) {
+    for key in keys {
+        if let Some(value @ Value::Number(_)) = source.get(*key) {
+            to.insert((*key).into(), value.clone());
+        }
+    }
+}
+
+fn scalar(source: &Map<String, Value>, to: &mut Map<String, Value>, kind: &str, keys: &[&str]) {
+    to.insert("type".into(), kind.into());
+    copy(source, to, keys);
+    if kind != "string" {
+        to.remove("pattern");
+    }
+    // Newer drafts write the bound itself, OpenAPI a flag beside the inclusive bound.
+    for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match source.get(exclusive).filter(|_| keys.contains(&inclusive)) {
+            Some(bound @ Value::Number(_)) => {
+                to.insert(inclusive.into(), bound.clone());
+                to.insert(exclusive.into(), Value::Bool(true));
+            }
+            Some(Value::Bool(true)) if to.contains_key(inclusive) => {
+                to.insert(exclusive.into(), Value::Bool(true));
+            }
+            _ => {}
+        }
+    }
+    let fits = |value: &&Value| match kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        _ => value.is_number(),
+    };
+    let allowed = match (source.get("enum"), source.get("const")) {
+        (Some(Value::Array(options)), _) => options.iter().filter(fits).cloned().collect(),
+        (_, Some(only)) if fits(&only) => vec![only.clone()],
+        _ => Vec::new(),
+    };
+    if !allowed.is_empty() {
+        to.insert("enum".into(), Value::Array(allowed));
+    }
+}
+
+/// The types a schema allows, without null, and whether null is one of them. A schema that names none, but has
+/// properties or items, means an object or an array.
+fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
+    let named: Vec<&str> = match source.get("type") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
+        _ if source.contains_key("properties") => vec!["object"],
+        _ if source.contains_key("items") => vec!["array"],
+        _ => Vec::new(),
+    };
+    let nullable = named.contains(&"null");
+    (named.into_iter().filter(|t| *t != "null").collect(), nullable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Converter, Names, of_chart, plural};
+    use crate::chart::Chart;
+    use serde_json::{Value, json};
+
+    fn convert(schema: &Value) -> Value {
+        Converter { root: schema }.convert(schema, 0)
+    }
+
+    #[test]
+    fn a_json_schema_becomes_structural() {
+        let converted = convert(&json!({
+            "definitions": {"port": {"type": "integer", "exclusiveMinimum": 0}},
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["name"],
+            "properties": {
+                "name": {"type": "string", "enum": ["a", "b", 3]},
+                "port": {"$ref": "#/definitions/port"},
+                "any": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                "amount": {"type": ["string", "integer"]},
+                "maybe": {"type": ["string", "null"]},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "list": {"items": {"type": "boolean"}},
+                "open": {"type": "object"},
+            },
+        }));
+        assert_eq!(
+            converted,
+            json!({
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string", "enum": ["a", "b"]},
+                    "port": {"type": "integer", "minimum": 0, "exclusiveMinimum": true},
+                    "any": {"x-kubernetes-preserve-unknown-fields": true},
+                    "amount": {"x-kubernetes-int-or-string": true},
+                    "maybe": {"type": "string", "nullable": true},
+                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "list": {"type": "array", "items": {"type": "boolean"}},
+                    "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_ends() {
+        let converted = convert(&json!({"type": "object", "properties": {"next": {"$ref": "#"}}}));
+        assert!(converted["properties"]["next"]["properties"].is_object());
+    }
+
+    #[test]
+    fn a_chart_without_a_schema_gets_an_open_one() {
+        let mut chart = Chart::default();
+        chart.metadata.name = "my-app".into();
+        let names = Names::of_chart(&chart);
+        assert_eq!((names.kind.as_str(), names.plural.as_str()), ("MyApp", "myapps"));
+        let crd = of_chart(&chart, &names).unwrap();
+        let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        assert_eq!(*spec, json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    }
+
+    #[test]
+    fn plurals_follow_kubernetes() {
+        for (kind, want) in [("PhpApp", "phpapps"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("Redis", "redises")] {
+            assert_eq!(plural(kind), want);
+        }
+    }
+}

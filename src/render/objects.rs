@@ -1,0 +1,297 @@
+//! The objects that Helm gives to templates beside values: `.Files`, `.Capabilities` and `.Chart`.
+
+use super::Capabilities;
+use super::capabilities::KubeVersion;
+use crate::chart::{File, Metadata};
+use crate::template::function::{FnError, Param};
+use crate::template::functions::glob;
+use crate::template::value::{Elem, IntType, Kind, List, Map, MapType, Object, Str, Value};
+use crate::template::yaml;
+use base64::Engine;
+use std::any::Any;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// `.Files`, and what its `Glob` answers with: a map from names to bytes, with methods.
+pub struct Files {
+    all: Arc<Vec<File>>,
+    /// Indices into `all`, in the order of the names.
+    sorted: Vec<usize>,
+}
+
+impl Files {
+    /// The files of a chart. Of two with the same name, the later counts.
+    pub fn new(all: &Arc<Vec<File>>) -> Self {
+        let mut sorted: Vec<usize> = (0..all.len()).collect();
+        sorted.sort_by(|a, b| all[*a].name.cmp(&all[*b].name).then(b.cmp(a)));
+        sorted.dedup_by(|b, a| all[*a].name == all[*b].name);
+        Self { all: Arc::clone(all), sorted }
+    }
+
+    fn get(&self, name: &str) -> Option<&[u8]> {
+        let at = self.sorted.binary_search_by(|i| self.all[*i].name.as_str().cmp(name)).ok()?;
+        Some(&self.all[self.sorted[at]].data)
+    }
+
+    fn each(&self) -> impl Iterator<Item = &File> {
+        self.sorted.iter().map(|i| &self.all[*i])
+    }
+
+    fn by_base_name(&self, content: impl Fn(&[u8]) -> Str) -> Result<Value, FnError> {
+        let map = Map::new(MapType::Str);
+        for file in self.each() {
+            let base = file.name.rsplit('/').next().unwrap_or(&file.name);
+            map.insert(base, Value::Str(content(&file.data)));
+        }
+        // Helm's `toYAML` swallows errors.
+        Ok(Value::str(yaml::emit(&Value::Map(map)).unwrap_or_default()))
+    }
+}
+
+fn bytes(data: &[u8]) -> Value {
+    let items = data.iter().map(|b| Value::Int(IntType::Uint8, i64::from(*b))).collect();
+    Value::List(List { elem: Elem::Byte, items: Rc::new(items) })
+}
+
+fn argument(args: &[Value]) -> std::borrow::Cow<'_, str> {
+    match args.first() {
+        Some(Value::Str(s)) => s.text(),
+        _ => "".into(),
+    }
+}
+
+impl Object for Files {
+    fn type_name(&self) -> &'static str {
+        "engine.files"
+    }
+    fn kind(&self) -> Kind {
+        Kind::Map
+    }
+    fn field(&self, name: &str) -> Option<Value> {
+        self.get(name).map(bytes)
+    }
+    fn fields(&self) -> Vec<Str> {
+        self.each().map(|f| f.name.as_str().into()).collect()
+    }
+    fn method(&self, name: &str) -> Option<&'static [Param]> {
+        match name {
+            "Get" | "GetBytes" | "Glob" | "Lines" => Some(&[Param::Str]),
+            "AsConfig" | "AsSecrets" => Some(&[]),
+            _ => None,
+        }
+    }
+    fn call(&self, name: &str, args: &[Value]) -> Result<Value, FnError> {
+        let argument = argument(args);
+        match name {
+            "Get" => Ok(Value::str(self.get(&argument).unwrap_or_default())),
+            "GetBytes" => Ok(bytes(self.get(&argument).unwrap_or_default())),
+            "Glob" => {
+                let matcher = glob::Glob::new(&argument);
+                let sorted = self.sorted.iter().copied().filter(|i| matcher.matches(&self.all[*i].name)).collect();
+                Ok(Value::Object(Rc::new(Self { all: Arc::clone(&self.all), sorted })))
+            }
+            "Lines" => {
+                let data = self.get(&argument).unwrap_or_default();
+                if data.is_empty() {
+                    return Ok(Value::strings(std::iter::empty::<Str>()));
+                }
+                let data = data.strip_suffix(b"\n").unwrap_or(data);
+                Ok(Value::strings(data.split(|b| *b == b'\n')))
+            }
+            "AsConfig" => self.by_base_name(|data| data.into()),
+            _ => self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data).into()),
+        }
+    }
+    fn truth(&self) -> bool {
+        !self.sorted.is_empty()
+    }
+    fn json(&self) -> Value {
+        let encode = |data: &[u8]| Value::str(base64::engine::general_purpose::STANDARD.encode(data));
+        Value::map(self.each().map(|f| (Str::from(f.name.as_str()), encode(&f.data))))
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A Go struct whose fields are known.
+struct Struct {
+    type_name: &'static str,
+    kind: Kind,
+    fields: Vec<(&'static str, Value)>,
+    /// Methods without parameters.
+    methods: Vec<(&'static str, Value)>,
+    display: Option<String>,
+}
+
+impl Object for Struct {
+    fn type_name(&self) -> &'static str {
+        self.type_name
+    }
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn field(&self, name: &str) -> Option<Value> {
+        self.fields.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
+    }
+    fn fields(&self) -> Vec<Str> {
+        self.fields.iter().map(|(n, _)| Str::from(*n)).collect()
+    }
+    fn method(&self, name: &str) -> Option<&'static [Param]> {
+        self.methods.iter().any(|(n, _)| *n == name).then_some(&[])
+    }
+    fn call(&self, name: &str, _args: &[Value]) -> Result<Value, FnError> {
+        let found = self.methods.iter().find(|(n, _)| *n == name);
+        found.map(|(_, v)| v.clone()).ok_or_else(|| "no such method".into())
+    }
+    fn display(&self) -> Option<String> {
+        self.display.clone()
+    }
+    fn json(&self) -> Value {
+        Value::map(self.fields.iter().map(|(n, v)| (Str::from(*n), v.clone())))
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// `.Capabilities.APIVersions`: a list with the method `Has`.
+struct VersionSet {
+    names: Rc<Vec<Value>>,
+}
+
+impl Object for VersionSet {
+    fn type_name(&self) -> &'static str {
+        "common.VersionSet"
+    }
+    fn kind(&self) -> Kind {
+        Kind::Slice
+    }
+    fn field(&self, _name: &str) -> Option<Value> {
+        None
+    }
+    fn fields(&self) -> Vec<Str> {
+        Vec::new()
+    }
+    fn items(&self) -> Option<Rc<Vec<Value>>> {
+        Some(Rc::clone(&self.names))
+    }
+    fn method(&self, name: &str) -> Option<&'static [Param]> {
+        (name == "Has").then_some(&[Param::Str])
+    }
+    fn call(&self, _name: &str, args: &[Value]) -> Result<Value, FnError> {
+        let wanted = argument(args);
+        let has = self.names.iter().any(|n| matches!(n, Value::Str(s) if s.bytes() == wanted.as_bytes()));
+        Ok(Value::Bool(has))
+    }
+    fn truth(&self) -> bool {
+        !self.names.is_empty()
+    }
+    fn json(&self) -> Value {
+        Value::List(List { elem: Elem::Str, items: Rc::clone(&self.names) })
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// `.Capabilities`.
+pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
+    let version = Struct {
+        type_name: "common.KubeVersion",
+        kind: Kind::Struct,
+        fields: vec![
+            ("Version", kube.version.as_str().into()),
+            ("Major", kube.major.to_string().into()),
+            ("Minor", kube.minor.to_string().into()),
+        ],
+        methods: vec![("String", kube.normalized.as_str().into()), ("GitVersion", kube.version.as_str().into())],
+        display: Some(kube.normalized.clone()),
+    };
+    let names = capabilities.api_versions.iter().map(|v| Value::str(v.as_str())).collect();
+    let helm = Struct {
+        type_name: "version.BuildInfo",
+        kind: Kind::Struct,
+        fields: vec![
+            ("Version", super::capabilities::HELM_VERSION.into()),
+            ("GitCommit", "".into()),
+            ("GitTreeState", "".into()),
+            ("GoVersion", super::capabilities::GO_VERSION.into()),
+            ("KubeClientVersion", super::capabilities::KUBE_CLIENT_VERSION.into()),
+        ],
+        methods: Vec::new(),
+        display: None,
+    };
+    Value::Object(Rc::new(Struct {
+        type_name: "*common.Capabilities",
+        kind: Kind::Ptr,
+        fields: vec![
+            ("KubeVersion", Value::Object(Rc::new(version))),
+            ("APIVersions", Value::Object(Rc::new(VersionSet { names: Rc::new(names) }))),
+            ("HelmVersion", Value::Object(Rc::new(helm))),
+        ],
+        methods: Vec::new(),
+        display: None,
+    }))
+}
+
+/// The list behind `.Capabilities.APIVersions`.
+pub fn api_versions(capabilities: &Value) -> Value {
+    let Value::Object(capabilities) = capabilities else { return Value::Nil };
+    match capabilities.field("APIVersions") {
+        Some(Value::Object(set)) => set.json(),
+        _ => Value::Nil,
+    }
+}
+
+/// `.Chart`: the fields of Chart.yaml under their Go names, and `IsRoot`.
+pub fn chart(metadata: &Metadata, is_root: bool) -> Value {
+    let text = |s: &str| Value::str(s);
+    let texts = |list: &[String]| Value::list(list.iter().map(|s| Value::str(s.as_str())).collect());
+    let table = |entries: Vec<(&str, Value)>| Value::map(entries.into_iter().map(|(k, v)| (Str::from(k), v)));
+    let maintainers = metadata
+        .maintainers
+        .iter()
+        .map(|m| table(vec![("Name", text(&m.name)), ("Email", text(&m.email)), ("URL", text(&m.url))]))
+        .collect();
+    let dependencies = metadata
+        .dependencies
+        .iter()
+        .map(|d| {
+            table(vec![
+                ("Name", text(&d.name)),
+                ("Version", text(&d.version)),
+                ("Repository", text(&d.repository)),
+                ("Condition", text(&d.condition)),
+                ("Tags", texts(&d.tags)),
+                ("Enabled", Value::Bool(d.enabled)),
+                ("ImportValues", Value::list(d.import_values.iter().map(Value::from).collect())),
+                ("Alias", text(&d.alias)),
+            ])
+        })
+        .collect();
+    let annotations = Map::new(MapType::Str);
+    for (key, value) in &metadata.annotations {
+        annotations.insert(key.as_str(), value.as_str());
+    }
+    table(vec![
+        ("Name", text(&metadata.name)),
+        ("Home", text(&metadata.home)),
+        ("Sources", texts(&metadata.sources)),
+        ("Version", text(&metadata.version)),
+        ("Description", text(&metadata.description)),
+        ("Keywords", texts(&metadata.keywords)),
+        ("Maintainers", Value::list(maintainers)),
+        ("Icon", text(&metadata.icon)),
+        ("APIVersion", text(&metadata.api_version)),
+        ("Condition", text(&metadata.condition)),
+        ("Tags", text(&metadata.tags)),
+        ("AppVersion", text(&metadata.app_version)),
+        ("Deprecated", Value::Bool(metadata.deprecated)),
+        ("Annotations", Value::Map(annotations)),
+        ("KubeVersion", text(&metadata.kube_version)),
+        ("Dependencies", Value::list(dependencies)),
+        ("Type", text(&metadata.r#type)),
+        ("IsRoot", Value::Bool(is_root)),
+    ])
+}

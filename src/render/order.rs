@@ -1,0 +1,241 @@
+//! From rendered files to manifests and hooks in Helm's order.
+
+use super::{Hook, Manifest};
+use crate::chart::values::json_type;
+use crate::template::yaml;
+use serde_json::Value;
+
+/// The order in which Helm installs kinds; others come last, by name.
+pub const INSTALL_ORDER: [&str; 38] = [
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+/// The hook events that Helm knows; `test-success` is an old name of `test`.
+const EVENTS: [&str; 9] = [
+    "pre-install",
+    "post-install",
+    "pre-delete",
+    "post-delete",
+    "pre-upgrade",
+    "post-upgrade",
+    "pre-rollback",
+    "post-rollback",
+    "test",
+];
+
+/// Sorts rendered files into manifests and hooks. `files` are in the order of their names.
+///
+/// The error is Helm's: which file holds a document that is not YAML, or whose head has wrong types.
+pub fn sort(files: &[(String, String)]) -> Result<(Vec<Manifest>, Vec<Hook>), String> {
+    let mut manifests = Vec::new();
+    let mut hooks = Vec::new();
+    for (path, text) in files {
+        let base = path.rsplit('/').next().unwrap_or(path);
+        if base.starts_with('_') || text.trim().is_empty() {
+            continue;
+        }
+        for document in split(text) {
+            let head = Head::read(document).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
+            place(path, document, head, &mut manifests, &mut hooks);
+        }
+    }
+    manifests.sort_by(|a: &Manifest, b: &Manifest| rank(&a.kind).cmp(&rank(&b.kind)));
+    hooks.sort_by(|a: &Hook, b: &Hook| rank(&a.manifest.kind).cmp(&rank(&b.manifest.kind)));
+    Ok((manifests, hooks))
+}
+
+fn place(path: &str, document: &str, head: Head, manifests: &mut Vec<Manifest>, hooks: &mut Vec<Hook>) {
+    let annotation = |name: &str| head.annotations.iter().rev().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+    let list = |name: &str| {
+        annotation(name).map_or_else(Vec::new, |v| v.split(',').map(|s| s.trim().to_lowercase()).collect())
+    };
+    let events = annotation("helm.sh/hook").map(|v| {
+        v.split(',')
+            .map(|event| match event.trim().to_lowercase().as_str() {
+                "test-success" => "test".to_owned(),
+                event => event.to_owned(),
+            })
+            .collect::<Vec<_>>()
+    });
+    let hook_details = events.map(|events| {
+        let weight = annotation("helm.sh/hook-weight").and_then(|w| w.parse().ok()).unwrap_or(0);
+        (events, weight, list("helm.sh/hook-delete-policy"), list("helm.sh/hook-output-log-policy"))
+    });
+    let manifest = Manifest {
+        source: path.into(),
+        text: document.into(),
+        api_version: head.api_version,
+        kind: head.kind,
+        name: head.name,
+    };
+    match hook_details {
+        None => manifests.push(manifest),
+        Some((events, ..)) if events.iter().any(|e| !EVENTS.contains(&e.as_str())) => {
+            tracing::info!(hook_types = events.join(","), "skipping unknown hooks");
+        }
+        Some((events, weight, delete_policies, output_log_policies)) => {
+            hooks.push(Hook { manifest, events, weight, delete_policies, output_log_policies });
+        }
+    }
+}
+
+/// Known kinds by their place, then unknown kinds by name.
+fn rank(kind: &str) -> (usize, &str) {
+    match INSTALL_ORDER.iter().position(|k| *k == kind) {
+        Some(at) => (at, ""),
+        None => (INSTALL_ORDER.len(), kind),
+    }
+}
+
+/// Documents of a stream. The separator is `---` with blanks behind it at the start of any line, whatever follows.
+pub fn split(text: &str) -> Vec<&str> {
+    let text = text.trim_start();
+    let mut documents = Vec::new();
+    let mut from = 0;
+    let mut line = 0;
+    while line <= text.len() {
+        if text[line..].starts_with("---") {
+            documents.push(&text[from..line]);
+            let rest = &text[line + 3..];
+            from = text.len() - rest.trim_start_matches([' ', '\t']).len();
+        }
+        match text[line.max(from)..].find('\n') {
+            Some(next) => line = line.max(from) + next + 1,
+            None => break,
+        }
+    }
+    documents.push(&text[from..]);
+    documents.into_iter().map(str::trim_start).filter(|d| !d.trim().is_empty()).collect()
+}
+
+/// What Helm reads of a document.
+#[derive(Default)]
+struct Head {
+    api_version: String,
+    kind: String,
+    name: String,
+    annotations: Vec<(String, String)>,
+}
+
+impl Head {
+    fn read(document: &str) -> Result<Self, String> {
+        let json = yaml::parse(document.as_bytes()).map_err(|e| e.to_string())?;
+        Self::decode(&json).map_err(|e| format!("error unmarshaling JSON: while decoding JSON: {e}"))
+    }
+
+    fn decode(json: &Value) -> Result<Self, String> {
+        let mut head = Self::default();
+        let entries = match json {
+            Value::Null => return Ok(head),
+            Value::Object(entries) => entries,
+            other => {
+                return Err(format!("json: cannot unmarshal {} into Go value of type util.SimpleHead", json_type(other)));
+            }
+        };
+        // Go reads the fields in the document's order; the first mismatch is told at the end, so order is no matter
+        // but for two mismatches.
+        text(entries, "apiVersion", "SimpleHead.apiVersion", &mut head.api_version)?;
+        text(entries, "kind", "SimpleHead.kind", &mut head.kind)?;
+        match field(entries, "metadata") {
+            None => {}
+            Some(Value::Object(metadata)) => {
+                text(metadata, "name", ".metadata.name", &mut head.name)?;
+                match field(metadata, "annotations") {
+                    None => {}
+                    Some(Value::Object(annotations)) => {
+                        for (key, value) in annotations {
+                            let value = match value {
+                                Value::String(s) => s.clone(),
+                                Value::Null => String::new(),
+                                other => return Err(mismatch(other, ".metadata.annotations", "string")),
+                            };
+                            head.annotations.push((key.clone(), value));
+                        }
+                    }
+                    Some(other) => return Err(mismatch(other, ".metadata.annotations", "map[string]string")),
+                }
+            }
+            Some(other) => {
+                return Err(mismatch(
+                    other,
+                    "SimpleHead.metadata",
+                    "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",
+                ));
+            }
+        }
+        Ok(head)
+    }
+}
+
+fn field<'a>(entries: &'a serde_json::Map<String, Value>, key: &str) -> Option<&'a Value> {
+    let exact = entries.get(key);
+    let found = exact.or_else(|| entries.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v));
+    found.filter(|v| !v.is_null())
+}
+
+fn text(entries: &serde_json::Map<String, Value>, key: &str, path: &str, to: &mut String) -> Result<(), String> {
+    match field(entries, key) {
+        None => Ok(()),
+        Some(Value::String(s)) => {
+            to.clone_from(s);
+            Ok(())
+        }
+        Some(other) => Err(mismatch(other, path, "string")),
+    }
+}
+
+fn mismatch(value: &Value, path: &str, go_type: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {path} of type {go_type}", json_type(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_separator_splits_wherever_a_line_starts_with_it() {
+        assert_eq!(split("---\na: 1\n---\nb: 2\n"), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(split("a: 1\n---b: 2\n"), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(split("a: |\n---  \n  x\n"), ["a: |\n", "x\n"]);
+        assert_eq!(split("\n\n  a: 1\n\n\n"), ["a: 1\n\n\n"]);
+        assert_eq!(split("a: ---\n---\n---\n# only a comment\n"), ["a: ---\n", "# only a comment\n"]);
+        assert!(split("---\n---\n").is_empty());
+    }
+}

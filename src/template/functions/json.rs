@@ -1,0 +1,426 @@
+//! JSON as Go's `encoding/json` writes and reads it.
+
+use super::text::{self, Digits, next_char};
+use crate::template::value::{Elem, IntType, List, Map, MapType, Str, Value};
+use base64::Engine as _;
+use std::io::Write as _;
+
+/// Values nested deeper than this are taken for maps that hold themselves.
+const MAX_DEPTH: usize = 1000;
+
+/// How JSON is written.
+#[derive(Clone, Copy, Default)]
+pub struct Style {
+    /// Escape `<`, `>` and `&`, as Go does unless told otherwise.
+    pub escape_html: bool,
+    /// Two spaces a level, as `toPrettyJson` does.
+    pub indent: bool,
+}
+
+/// The value as JSON, or Go's error text.
+pub fn write(value: &Value, style: Style) -> Result<Vec<u8>, String> {
+    let mut out = Vec::with_capacity(128);
+    Writer { style, out: &mut out }.value(value, 0)?;
+    Ok(out)
+}
+
+/// Go's error for a value that holds itself.
+pub fn cycle(value: &Value) -> String {
+    let kind = if matches!(value, Value::List(_)) { "[]interface {}" } else { "map[string]interface {}" };
+    format!("json: unsupported value: encountered a cycle via {kind}")
+}
+
+/// A float: decimal between 1e-6 and 1e21, with the shortest digits.
+pub fn float(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
+    if !f.is_finite() {
+        let mut shown = Vec::new();
+        text::float(f, &mut shown);
+        return Err(format!("json: unsupported value: {}", String::from_utf8_lossy(&shown)));
+    }
+    let digits = Digits::of(f);
+    let size = f.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        digits.fixed(out);
+    } else {
+        digits.scientific(out);
+        // e-09 is written e-9.
+        let n = out.len();
+        if out[n - 4..n - 1] == *b"e-0" {
+            out.remove(n - 2);
+        }
+    }
+    Ok(())
+}
+
+/// An integer; named types are plain numbers.
+pub fn integer(kind: IntType, i: i64, out: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail.
+    let _ = match kind {
+        IntType::Uint | IntType::Uint64 => write!(out, "{}", i.cast_unsigned()),
+        _ => write!(out, "{i}"),
+    };
+}
+
+/// A `[]byte` is written as base64.
+pub fn bytes(list: &List) -> Option<String> {
+    (list.elem == Elem::Byte && !list.is_nil())
+        .then(|| base64::engine::general_purpose::STANDARD.encode(text::bytes_of(&list.items)))
+}
+
+/// How many characters a text takes in JSON, with its quotes.
+pub fn string_length(text: &str) -> usize {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    string(text.as_bytes(), true, &mut out);
+    String::from_utf8_lossy(&out).chars().count()
+}
+
+struct Writer<'o> {
+    style: Style,
+    out: &'o mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(cycle(value));
+        }
+        match value {
+            Value::Nil => self.out.extend_from_slice(b"null"),
+            Value::Bool(b) => self.out.extend_from_slice(if *b { b"true" } else { b"false" }),
+            Value::Int(kind, i) => integer(*kind, *i, self.out),
+            Value::Float(f) => float(*f, self.out)?,
+            Value::Str(s) => string(s.bytes(), self.style.escape_html, self.out),
+            Value::List(list) => {
+                if let Some(text) = bytes(list) {
+                    string(text.as_bytes(), self.style.escape_html, self.out);
+                } else if list.is_nil() {
+                    self.out.extend_from_slice(b"null");
+                } else {
+                    self.list(&list.items, depth)?;
+                }
+            }
+            Value::Map(map) => self.map(map, depth)?,
+            Value::Object(object) => self.value(&object.json(), depth + 1)?,
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, items: &[Value], depth: usize) -> Result<(), String> {
+        self.out.push(b'[');
+        for (i, item) in items.iter().enumerate() {
+            self.separate(i, depth + 1);
+            self.value(item, depth + 1)?;
+        }
+        self.close(items.is_empty(), depth);
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn map(&mut self, map: &Map, depth: usize) -> Result<(), String> {
+        self.out.push(b'{');
+        for (i, (key, value)) in map.borrow().iter().enumerate() {
+            self.separate(i, depth + 1);
+            string(key.bytes(), self.style.escape_html, self.out);
+            self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
+            self.value(value, depth + 1)?;
+        }
+        self.close(map.is_empty(), depth);
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn separate(&mut self, index: usize, depth: usize) {
+        if index > 0 {
+            self.out.push(b',');
+        }
+        self.new_line(depth);
+    }
+
+    fn close(&mut self, empty: bool, depth: usize) {
+        if !empty {
+            self.new_line(depth);
+        }
+    }
+
+    fn new_line(&mut self, depth: usize) {
+        if self.style.indent {
+            self.out.push(b'\n');
+            self.out.resize(self.out.len() + depth * 2, b' ');
+        }
+    }
+}
+
+/// A string with its quotes.
+fn string(bytes: &[u8], escape_html: bool, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let is_plain = |b: &u8| {
+            matches!(b, b' '..=0x7f) && !matches!(b, b'"' | b'\\') && !(escape_html && matches!(b, b'<' | b'>' | b'&'))
+        };
+        let plain = rest.iter().take_while(|b| is_plain(b)).count();
+        out.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        let Some((c, width)) = next_char(rest) else { break };
+        match c {
+            Err(_) => out.extend_from_slice(b"\\ufffd"),
+            Ok('"') => out.extend_from_slice(b"\\\""),
+            Ok('\\') => out.extend_from_slice(b"\\\\"),
+            Ok('\x08') => out.extend_from_slice(b"\\b"),
+            Ok('\x0c') => out.extend_from_slice(b"\\f"),
+            Ok('\n') => out.extend_from_slice(b"\\n"),
+            Ok('\r') => out.extend_from_slice(b"\\r"),
+            Ok('\t') => out.extend_from_slice(b"\\t"),
+            Ok(c) if c.is_ascii() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            Ok(_) => out.extend_from_slice(&rest[..width]),
+        }
+        rest = &rest[width..];
+    }
+    out.push(b'"');
+}
+
+/// Reads a JSON text; numbers are `float64`. The error is Go's text.
+pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader { bytes, at: 0, later: None };
+    reader.blanks();
+    let value = reader.value(0)?;
+    reader.blanks();
+    match reader.peek() {
+        Some(_) => reader.unexpected("after top-level value"),
+        None => reader.later.map_or(Ok(value), Err),
+    }
+}
+
+/// What Go says of a value that is not of the type it should be read into.
+pub fn mismatch(value: &Value, wanted: &str) -> String {
+    let found = match value {
+        Value::Bool(_) => "bool",
+        Value::Float(_) | Value::Int(..) => "number",
+        Value::Str(_) => "string",
+        Value::List(_) => "array",
+        _ => "object",
+    };
+    format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+}
+
+struct Reader<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    /// A number that is out of range, reported only if the syntax is good.
+    later: Option<String>,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn unexpected<T>(&self, context: &str) -> Result<T, String> {
+        let Some(byte) = self.peek() else { return Err("unexpected end of JSON input".into()) };
+        let shown = match byte {
+            b'\'' => r"'\''".to_string(),
+            b'"' => "'\"'".to_string(),
+            _ => {
+                let quoted = text::quoted(&char::from(byte).to_string());
+                format!("'{}'", &quoted[1..quoted.len() - 1])
+            }
+        };
+        Err(format!("invalid character {shown} {context}"))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err("exceeded max depth".into());
+        }
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => Ok(Value::str(self.string()?)),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Nil),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => self.unexpected("looking for beginning of value"),
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                return self.unexpected(&format!("in literal {word} (expecting '{}')", char::from(expected)));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value, String> {
+        self.at += 1;
+        let map = Map::new(MapType::Any);
+        self.blanks();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Map(map));
+        }
+        loop {
+            self.blanks();
+            if self.peek() != Some(b'"') {
+                return self.unexpected("looking for beginning of object key string");
+            }
+            let key = self.string()?;
+            self.blanks();
+            if self.peek() != Some(b':') {
+                return self.unexpected("after object key");
+            }
+            self.at += 1;
+            self.blanks();
+            let value = self.value(depth + 1)?;
+            map.insert(Str::from(key), value);
+            self.blanks();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::Map(map));
+                }
+                _ => return self.unexpected("after object key:value pair"),
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value, String> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.blanks();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::list(items));
+        }
+        loop {
+            self.blanks();
+            items.push(self.value(depth + 1)?);
+            self.blanks();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::list(items));
+                }
+                _ => return self.unexpected("after array element"),
+            }
+        }
+    }
+
+    fn digits(&mut self, context: &str) -> Result<(), String> {
+        if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            return self.unexpected(context);
+        }
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<Value, String> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') { self.at += 1 } else { self.digits("in numeric literal")? }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+        match text.parse::<f64>() {
+            Ok(f) if f.is_finite() => Ok(Value::Float(f)),
+            _ => {
+                let message = format!("json: cannot unmarshal number {text} into Go value of type float64");
+                self.later.get_or_insert(message);
+                Ok(Value::Float(0.0))
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let plain = self.bytes[self.at..].iter().take_while(|b| !matches!(b, b'"' | b'\\' | 0..0x20)).count();
+            out.push_str(&text::valid(&self.bytes[self.at..self.at + plain]));
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    out.push(self.escape()?);
+                }
+                _ => return self.unexpected("in string literal"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, String> {
+        let c = match self.peek() {
+            Some(b @ (b'"' | b'\\' | b'/')) => char::from(b),
+            Some(b'b') => '\x08',
+            Some(b'f') => '\x0c',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode();
+            }
+            _ => return self.unexpected("in string escape code"),
+        };
+        self.at += 1;
+        Ok(c)
+    }
+
+    fn hex(&mut self) -> Result<u32, String> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(16)) else {
+                return self.unexpected(r"in \u hexadecimal character escape");
+            };
+            code = code * 16 + digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    /// A surrogate without its other half is U+FFFD.
+    fn unicode(&mut self) -> Result<char, String> {
+        let high = self.hex()?;
+        if (0xd800..0xdc00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
+            let before = self.at;
+            self.at += 2;
+            let low = self.hex()?;
+            if (0xdc00..0xe000).contains(&low) {
+                let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = before;
+        }
+        Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+}

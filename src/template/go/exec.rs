@@ -1,0 +1,319 @@
+//! Executes the statements of a template.
+
+use super::ast::{At, Branch, Call, Expr, Node, Pipe, Template};
+use super::builtins::{has_interfaces, truth};
+use super::error::{Failure, Location};
+use super::render::{Slot, State};
+use super::{fmt, quote, stack};
+use crate::template::function::FnError;
+use crate::template::value::{Kind, MapType, Value};
+
+/// A value as Go's `reflect` sees it while a template is executed.
+///
+/// Go knows whether a value was taken out of an interface, such as an element of a `map[string]interface {}`; this
+/// decides what a nil is (`interface: true`, a nil interface; else no value at all) and how types are named.
+#[derive(Clone)]
+pub(super) struct Rv {
+    pub value: Value,
+    pub interface: bool,
+}
+
+impl Rv {
+    /// No value at all.
+    pub const INVALID: Self = Self { value: Value::Nil, interface: false };
+
+    /// A value of its own type.
+    pub fn concrete(value: Value) -> Self {
+        Self { value, interface: false }
+    }
+
+    /// A value inside an interface.
+    pub fn interface(value: Value) -> Self {
+        Self { value, interface: true }
+    }
+
+    /// Whether there is no value at all.
+    pub fn is_invalid(&self) -> bool {
+        !self.interface && matches!(self.value, Value::Nil)
+    }
+}
+
+/// Why a statement did not end normally.
+pub(super) enum Stop {
+    Break,
+    Continue,
+    Fail(Failure),
+}
+
+pub(super) type Exec<T> = Result<T, Stop>;
+
+/// One execution of one template.
+pub(super) struct Frame<'t, 'r, 's> {
+    pub state: &'r mut State<'s>,
+    template: &'t Template,
+    /// What is being evaluated, for messages.
+    at: At<'t>,
+    /// Where the variables of this execution start.
+    base: usize,
+}
+
+impl<'t, 'r, 's> Frame<'t, 'r, 's> {
+    /// Executes a template.
+    pub fn run(state: &'r mut State<'s>, template: &'t Template, dot: &Rv) -> Result<(), Failure> {
+        let Some(first) = template.body.first() else { return Ok(()) };
+        let base = state.variables.len();
+        state.variables.push(Slot { id: 0, value: dot.clone() });
+        let mut frame = Frame { state, template, at: At::Node(first), base };
+        let result = frame.walk(dot, &template.body);
+        frame.state.variables.truncate(base);
+        match result {
+            Err(Stop::Fail(failure)) => Err(failure),
+            // The parser accepts `break` and `continue` only inside of `range`.
+            Ok(()) | Err(Stop::Break | Stop::Continue) => Ok(()),
+        }
+    }
+
+    // Errors.
+
+    /// Notes what is being evaluated.
+    pub fn at(&mut self, at: At<'t>) {
+        self.at = at;
+    }
+
+    /// Fails at what is being evaluated.
+    pub fn error<T>(&self, message: impl AsRef<str>) -> Exec<T> {
+        self.fail(message.as_ref(), None)
+    }
+
+    /// Fails at what is being evaluated, because of another failure whose text follows.
+    pub fn fail<T>(&self, message: &str, cause: Option<Failure>) -> Exec<T> {
+        let source = &self.template.source;
+        let (pos, node) = self.at.describe(source);
+        let (line, column) = source.line_column(pos);
+        let (file, name) = (&source.name, quote::quoted(self.template.name.as_bytes()));
+        let text = format!("template: {file}:{line}:{column}: executing {name} at <{node}>: {message}");
+        let location = Location { file: file.to_string(), line, column: Some(column) };
+        Err(Stop::Fail(Failure::exec(text, location, cause)))
+    }
+
+    /// The text of an operand, for messages.
+    pub fn text(&self, expr: &Expr) -> String {
+        At::Expr(expr).describe(&self.template.source).1
+    }
+
+    /// A value in a message.
+    pub fn show(&self, value: &Value) -> Exec<String> {
+        match fmt::sprint(std::slice::from_ref(value)) {
+            Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            Err(FnError::Message(message) | FnError::Nested(message)) => self.error(message),
+        }
+    }
+
+    // Limits.
+
+    /// Counts a step, and looks whether there is stack for another level.
+    pub fn step(&mut self) -> Exec<()> {
+        let Some(left) = self.state.steps.checked_sub(1) else {
+            let limit = self.state.limits.steps.unwrap_or(u64::MAX);
+            return self.error(format!("template took more than {limit} steps"));
+        };
+        self.state.steps = left;
+        if stack::is_exhausted() { self.error("template is nested too deeply") } else { Ok(()) }
+    }
+
+    fn check_output(&self) -> Exec<()> {
+        let limit = self.state.limits.output;
+        if self.state.out.len() > limit {
+            return self.error(format!("template wrote more than {limit} bytes"));
+        }
+        Ok(())
+    }
+
+    // Variables.
+
+    pub fn push(&mut self, id: u32, value: Rv) {
+        self.state.variables.push(Slot { id, value });
+    }
+
+    pub fn find(&mut self, id: u32, name: &str) -> Exec<&mut Rv> {
+        let found = self.state.variables[self.base..].iter().rposition(|slot| slot.id == id);
+        match found {
+            Some(i) => Ok(&mut self.state.variables[self.base + i].value),
+            None => self.error(format!("undefined variable: {name}")),
+        }
+    }
+
+    // Statements.
+
+    fn walk(&mut self, dot: &Rv, nodes: &'t [Node]) -> Exec<()> {
+        for node in nodes {
+            self.at(At::Node(node));
+            self.step()?;
+            match node {
+                Node::Text(span) => {
+                    let text = &self.template.source.text[span.start as usize..span.end as usize];
+                    self.state.out.extend_from_slice(text);
+                    self.check_output()?;
+                }
+                Node::Action(pipe) => {
+                    let value = self.pipeline(dot, pipe)?;
+                    if pipe.variables.is_empty() {
+                        self.at(At::Node(node));
+                        self.print(&value.value)?;
+                    }
+                }
+                Node::If(branch) => self.condition(dot, branch, false)?,
+                Node::With(branch) => self.condition(dot, branch, true)?,
+                Node::Range(branch) => self.range(dot, branch)?,
+                Node::Template(call) => self.call_template(dot, call)?,
+                Node::Break(_) => return Err(Stop::Break),
+                Node::Continue(_) => return Err(Stop::Continue),
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, value: &Value) -> Exec<()> {
+        let result = match value {
+            Value::Nil => {
+                self.state.out.extend_from_slice(b"<no value>");
+                Ok(())
+            }
+            // A pointer to a struct without a text of its own is printed as the struct.
+            Value::Object(o) if o.kind() == Kind::Ptr && o.display().is_none() => {
+                let start = self.state.out.len();
+                let result = fmt::print_value(&mut self.state.out, value);
+                if self.state.out.get(start) == Some(&b'&') {
+                    self.state.out.remove(start);
+                }
+                result
+            }
+            value => fmt::print_value(&mut self.state.out, value),
+        };
+        match result {
+            Ok(()) => self.check_output(),
+            Err(FnError::Message(message) | FnError::Nested(message)) => self.error(message),
+        }
+    }
+
+    fn condition(&mut self, dot: &Rv, branch: &'t Branch, is_with: bool) -> Exec<()> {
+        let mark = self.state.variables.len();
+        let value = self.pipeline(dot, &branch.pipe)?;
+        let result = if truth(&value.value) {
+            self.walk(if is_with { &value } else { dot }, &branch.body)
+        } else {
+            branch.otherwise.as_ref().map_or(Ok(()), |list| self.walk(dot, list))
+        };
+        self.state.variables.truncate(mark);
+        result
+    }
+
+    fn call_template(&mut self, dot: &Rv, call: &'t Call) -> Exec<()> {
+        let Some(template) = self.state.lookup(&call.name) else {
+            return self.error(format!("template {} not defined", quote::quoted(call.name.as_bytes())));
+        };
+        if stack::is_exhausted() {
+            // Go's limit is a number of levels, and ours the size of the stack; the message is Go's.
+            return self.error("exceeded maximum template depth (100000)");
+        }
+        let dot = match &call.pipe {
+            Some(pipe) => self.pipeline(dot, pipe)?,
+            None => Rv::INVALID,
+        };
+        Frame::run(self.state, &template, &dot).map_err(Stop::Fail)
+    }
+
+    fn range(&mut self, dot: &Rv, branch: &'t Branch) -> Exec<()> {
+        let mark = self.state.variables.len();
+        let value = self.pipeline(dot, &branch.pipe)?.value;
+        let mut ran = false;
+        let mut result = self.iterate(&value, branch, &mut ran);
+        if let (Ok(()), false, Some(list)) = (&result, ran, &branch.otherwise) {
+            result = self.walk(dot, list);
+        }
+        // A `break` in the `else` of a range ends this range too, not the one around it.
+        if let Err(Stop::Break) = result {
+            result = Ok(());
+        }
+        self.state.variables.truncate(mark);
+        result
+    }
+
+    fn iterate(&mut self, value: &Value, branch: &'t Branch, ran: &mut bool) -> Exec<()> {
+        match value {
+            Value::Nil => {}
+            Value::Int(int, count) => {
+                if branch.pipe.variables.len() > 1 {
+                    let shown = self.show(value)?;
+                    return self.error(format!("can't use {shown} to iterate over more than one variable"));
+                }
+                for i in 0..*count {
+                    *ran = true;
+                    self.iteration(branch, Rv::INVALID, &Rv::concrete(Value::Int(*int, i)))?;
+                }
+            }
+            Value::List(list) => {
+                let interface = has_interfaces(list);
+                for (index, item) in (0_i64..).zip(list.items.iter()) {
+                    *ran = true;
+                    let item = Rv { value: item.clone(), interface };
+                    self.iteration(branch, Rv::concrete(Value::int(index)), &item)?;
+                }
+            }
+            Value::Map(map) => {
+                let interface = map.kind != MapType::Str;
+                for (key, value) in map.entries() {
+                    *ran = true;
+                    self.iteration(branch, Rv::concrete(Value::Str(key)), &Rv { value, interface })?;
+                }
+            }
+            Value::Object(object) if object.kind() == Kind::Map => {
+                for key in object.fields() {
+                    *ran = true;
+                    let item = object.field(&key.text()).unwrap_or(Value::Nil);
+                    self.iteration(branch, Rv::concrete(Value::Str(key)), &Rv::concrete(item))?;
+                }
+            }
+            Value::Object(object) if object.kind() == Kind::Slice => {
+                let items = match object.json() {
+                    Value::List(list) => list.items,
+                    _ => std::rc::Rc::default(),
+                };
+                for (index, item) in (0_i64..).zip(items.iter()) {
+                    *ran = true;
+                    self.iteration(branch, Rv::concrete(Value::int(index)), &Rv::concrete(item.clone()))?;
+                }
+            }
+            other => {
+                let shown = self.show(other)?;
+                return self.error(format!("range can't iterate over {}", shown.trim_start_matches('&')));
+            }
+        }
+        Ok(())
+    }
+
+    fn iteration(&mut self, branch: &'t Branch, index: Rv, item: &Rv) -> Exec<()> {
+        self.step()?;
+        let Pipe { assign, variables, .. } = &branch.pipe;
+        let mark = self.state.variables.len();
+        match (variables.as_slice(), assign) {
+            ([], _) => {}
+            ([only], true) => *self.find(only.id, &only.name)? = item.clone(),
+            ([first, second, ..], true) => {
+                *self.find(first.id, &first.name)? = index;
+                *self.find(second.id, &second.name)? = item.clone();
+            }
+            ([_], false) => self.state.variables[mark - 1].value = item.clone(),
+            ([_, _, ..], false) => {
+                self.state.variables[mark - 1].value = item.clone();
+                self.state.variables[mark - 2].value = index;
+            }
+        }
+        let result = self.walk(item, &branch.body);
+        self.state.variables.truncate(mark);
+        match result {
+            Err(Stop::Continue) => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Go's `strconv` for numbers: constants of templates, and how floats are written.
+
+use super::quote::{Unquoted, quoted, unquote_char};
+use std::fmt::Write as _;
+
+/// A numeric constant under every type that can hold it.
+#[derive(Debug, PartialEq)]
+pub struct Constant {
+    /// As a signed integer.
+    pub int: Option<i64>,
+    /// As an unsigned integer.
+    pub uint: Option<u64>,
+    /// As a float.
+    pub float: Option<f64>,
+    /// Real and imaginary part, if it was written with the latter.
+    pub complex: Option<(f64, f64)>,
+    /// Whether, where any type would do, it is a float: its text has a point or exponent.
+    pub prefers_float: bool,
+}
+
+/// Reads a number or character constant of a template.
+///
+/// # Errors
+/// Go's message.
+pub fn constant(text: &[u8]) -> Result<Constant, String> {
+    if text.first() == Some(&b'\'') {
+        return character(text);
+    }
+    let shown = || quoted(text);
+    let text_str = std::str::from_utf8(text).map_err(|_| format!("illegal number syntax: {}", shown()))?;
+    if let Some(imaginary) = text_str.strip_suffix('i') {
+        return complex(imaginary).ok_or_else(|| format!("illegal number syntax: {}", shown()));
+    }
+    let mut uint = parse_uint(text_str);
+    let int = parse_int(text_str);
+    if int == Some(0) {
+        uint = Some(0);
+    }
+    let is_hex = text.len() > 2 && text_str[..2].eq_ignore_ascii_case("0x") && !text_str.contains(['p', 'P']);
+    let mut constant = Constant { int, uint, float: None, complex: None, prefers_float: false };
+    #[expect(clippy::cast_precision_loss, reason = "Go converts so")]
+    if let Some(i) = int {
+        constant.float = Some(i as f64);
+    } else if let Some(u) = uint {
+        constant.float = Some(u as f64);
+    } else if let Some(f) = parse_float(text_str) {
+        if !text_str.contains(['.', 'e', 'E', 'p', 'P']) {
+            return Err(format!("integer overflow: {}", shown()));
+        }
+        constant.float = Some(f);
+        (constant.int, constant.uint) = whole(f);
+    } else {
+        return Err(format!("illegal number syntax: {}", shown()));
+    }
+    constant.prefers_float = !is_hex && text_str.contains(['.', 'e', 'E', 'p', 'P']);
+    Ok(constant)
+}
+
+/// A float as the integers that are equal to it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole(f: f64) -> (Option<i64>, Option<u64>) {
+    let is_whole = f.fract() == 0.0;
+    let int = (is_whole && f.abs() < 9.2e18).then_some(f as i64);
+    (int, (is_whole && (0.0..1.8e19).contains(&f)).then_some(f as u64))
+}
+
+/// A complex constant, given without its `i`.
+fn complex(text: &str) -> Option<Constant> {
+    // The sign between the parts is the last one that is neither the first character nor an exponent's.
+    let sign = text
+        .char_indices()
+        .rfind(|&(i, c)| i > 0 && matches!(c, '+' | '-') && !text[..i].ends_with(['e', 'E', 'p', 'P']))
+        .map(|(i, _)| i);
+    let (real, imaginary) = match sign {
+        Some(i) => (parse_float(&text[..i])?, parse_float(&text[i..])?),
+        None => (0.0, parse_float(text)?),
+    };
+    let float = (imaginary == 0.0).then_some(real);
+    let (int, uint) = float.map_or((None, None), whole);
+    Some(Constant { int, uint, float, complex: Some((real, imaginary)), prefers_float: false })
+}
+
+fn character(text: &[u8]) -> Result<Constant, String> {
+    let (char, rest) = unquote_char(&text[1..], b'\'').ok_or("invalid syntax")?;
+    if rest != b"'" {
+        return Err(format!("malformed character constant: {}", String::from_utf8_lossy(text)));
+    }
+    let code = match char {
+        Unquoted::Char(c) => u32::from(c),
+        Unquoted::Byte(b) => u32::from(b),
+    };
+    Ok(Constant {
+        int: Some(i64::from(code)),
+        uint: Some(u64::from(code)),
+        float: Some(f64::from(code)),
+        complex: None,
+        prefers_float: false,
+    })
+}
+
+/// Whether underscores stand between digits only, or behind a base prefix.
+fn underscores_are_good(digits: &str, after_prefix: bool) -> bool {
+    let mut previous = if after_prefix { b'0' } else { b'!' };
+    for b in digits.bytes() {
+        if b == b'_' && !previous.is_ascii_hexdigit() || previous == b'_' && !b.is_ascii_hexdigit() {
+            return false;
+        }
+        previous = b;
+    }
+    previous != b'_'
+}
+
+/// `strconv.ParseUint(s, 0, 64)`.
+fn parse_uint(text: &str) -> Option<u64> {
+    let lower = text.get(..2).map(str::to_ascii_lowercase);
+    let (digits, radix, prefixed) = match lower.as_deref() {
+        Some("0x") => (&text[2..], 16, true),
+        Some("0b") => (&text[2..], 2, true),
+        Some("0o") => (&text[2..], 8, true),
+        _ if text.len() > 1 && text.starts_with('0') => (&text[1..], 8, true),
+        _ => (text, 10, false),
+    };
+    if digits.starts_with(['+', '-']) || !underscores_are_good(digits, prefixed) {
+        return None;
+    }
+    if digits.contains('_') {
+        return u64::from_str_radix(&digits.replace('_', ""), radix).ok();
+    }
+    u64::from_str_radix(digits, radix).ok()
+}
+
+/// `strconv.ParseInt(s, 0, 64)`.
+fn parse_int(text: &str) -> Option<i64> {
+    if let Some(digits) = text.strip_prefix('-') {
+        let magnitude = parse_uint(digits)?;
+        return 0_i64.checked_sub_unsigned(magnitude);
+    }
+    i64::try_from(parse_uint(text.strip_prefix('+').unwrap_or(text))?).ok()
+}
+
+/// `strconv.ParseFloat(s, 64)` of what a lexer accepts as a number.
+fn parse_float(text: &str) -> Option<f64> {
+    let clean = text.replace('_', "");
+    let (sign, magnitude) = match clean.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, clean.strip_prefix('+').unwrap_or(&clean)),
+    };
+    if let Some(hex) = magnitude.strip_prefix("0x").or_else(|| magnitude.strip_prefix("0X")) {
+        let (mantissa, exponent) = hex.split_once(['p', 'P'])?;
+        let exponent: i32 = exponent.parse().ok()?;
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut value = 0.0;
+        for digit in whole.chars().chain(fraction.chars()) {
+            value = value * 16.0 + f64::from(digit.to_digit(16)?);
+        }
+        let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
+        return Some(sign * value * 2_f64.powi(shift)).filter(|f| f.is_finite());
+    }
+    if !magnitude.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    magnitude.parse::<f64>().ok().filter(|f| f.is_finite()).map(|f| sign * f)
+}
+
+/// No `f64` has more decimal digits, or more of them behind its point; what is asked for beyond is zeros.
+const MAX_DIGITS: usize = 1_100;
+
+/// `strconv.FormatFloat(f, format, precision, 64)`; no precision is the shortest text that reads back the same.
+///
+/// `format` is one of `e E f g G b x X`.
+pub fn format_float(f: f64, format: u8, precision: Option<usize>) -> String {
+    if f.is_nan() {
+        return "NaN".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { "+Inf".into() } else { "-Inf".into() };
+    }
+    match format {
+        b'b' => return binary_exponent(f),
+        b'x' | b'X' => return hexadecimal(f, precision, format == b'X'),
+        _ => {}
+    }
+    let mut out = String::with_capacity(24);
+    if f.is_sign_negative() {
+        out.push('-');
+    }
+    let f = f.abs();
+    match (format, precision) {
+        (b'f', Some(precision)) => {
+            let exact = precision.min(MAX_DIGITS);
+            let _ = write!(out, "{f:.exact$}");
+            out.extend((exact..precision).map(|_| '0'));
+        }
+        (b'f', None) => {
+            let decimal = Decimal::shortest(f);
+            decimal.write_plain(&mut out);
+        }
+        (b'e' | b'E', Some(precision)) => {
+            Decimal::rounded(f, precision + 1).write_exponent(&mut out, precision, format);
+        }
+        (b'e' | b'E', None) => {
+            let decimal = Decimal::shortest(f);
+            let precision = decimal.digits.len() - 1;
+            decimal.write_exponent(&mut out, precision, format);
+        }
+        (_, precision) => {
+            let (decimal, threshold) = match precision {
+                None => (Decimal::shortest(f), 6),
+                Some(precision) => {
+                    let precision = precision.max(1);
+                    let decimal = Decimal::rounded(f, precision).trimmed();
+                    let digits = i32::try_from(decimal.digits.len()).unwrap_or(i32::MAX);
+                    let wanted = i32::try_from(precision).unwrap_or(i32::MAX);
+                    let is_whole = digits > decimal.exponent;
+                    (decimal, if wanted > digits && is_whole { digits } else { wanted })
+                }
+            };
+            if decimal.exponent < -4 || decimal.exponent >= threshold {
+                let digits = decimal.digits.len() - 1;
+                decimal.write_exponent(&mut out, digits, if format == b'G' { b'E' } else { b'e' });
+            } else {
+                decimal.write_plain(&mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Decimal digits without a leading zero, and the exponent of the first one: `1.25e3` is (`125`, 3).
+struct Decimal {
+    digits: Vec<u8>,
+    exponent: i32,
+}
+
+impl Decimal {
+    fn parse(scientific: &str) -> Self {
+        let (mantissa, exponent) = scientific.split_once(['e', 'E']).unwrap_or((scientific, "0"));
+        let mut exponent: i32 = exponent.parse().unwrap_or(0);
+        let whole = mantissa.find('.').unwrap_or(mantissa.len());
+        let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+        exponent += i32::try_from(whole).unwrap_or(i32::MAX) - 1;
+        let zeros = digits.iter().take_while(|&&d| d == b'0').count().min(digits.len() - 1);
+        exponent -= i32::try_from(zeros).unwrap_or(0);
+        Self { digits: digits[zeros..].to_vec(), exponent }
+    }
+
+    fn shortest(f: f64) -> Self {
+        if f == 0.0 {
+            return Self { digits: b"0".to_vec(), exponent: 0 };
+        }
+        // The same algorithm as Go's, with the same choice between two equally short texts.
+        Self::parse(ryu::Buffer::new().format_finite(f)).trimmed()
+    }
+
+    fn rounded(f: f64, digits: usize) -> Self {
+        Self::parse(&format!("{f:.*e}", digits.clamp(1, MAX_DIGITS) - 1))
+    }
+
+    fn trimmed(mut self) -> Self {
+        while self.digits.len() > 1 && self.digits.last() == Some(&b'0') {
+            self.digits.pop();
+        }
+        self
+    }
+
+    fn push_digits(out: &mut String, digits: &[u8]) {
+        out.extend(digits.iter().map(|&d| d as char));
+    }
+
+    fn write_plain(&self, out: &mut String) {
+        let Ok(point) = usize::try_from(self.exponent) else {
+            out.push_str("0.");
+            out.extend((1..-self.exponent).map(|_| '0'));
+            Self::push_digits(out, &self.digits);
+            return;
+        };
+        let whole = self.digits.len().min(point + 1);
+        Self::push_digits(out, &self.digits[..whole]);
+        out.extend((whole..=point).map(|_| '0'));
+        if self.digits.len() > whole {
+            out.push('.');
+            Self::push_digits(out, &self.digits[whole..]);
+        }
+    }
+
+    fn write_exponent(&self, out: &mut String, precision: usize, e: u8) {
+        Self::push_digits(out, &self.digits[..1]);
+        if precision > 0 {
+            out.push('.');
+            let fraction = &self.digits[1..];
+            Self::push_digits(out, &fraction[..fraction.len().min(precision)]);
+            out.extend((fraction.len()..precision).map(|_| '0'));
+        }
+        let sign = if self.exponent < 0 { '-' } else { '+' };
+        let _ = write!(out, "{}{sign}{:02}", e as char, self.exponent.abs());
+    }
+}
+
+fn binary_exponent(f: f64) -> String {
+    let (mantissa, exponent) = parts(f);
+    let sign = if f.is_sign_negative() { "-" } else { "" };
+    format!("{sign}{mantissa}p{exponent:+}")
+}
+
+/// Mantissa as an integer, and the power of two it is multiplied with.
+fn parts(f: f64) -> (u64, i32) {
+    let bits = f.to_bits();
+    let fraction = bits & ((1 << 52) - 1);
+    match i32::try_from((bits >> 52) & 0x7FF).unwrap_or(0) {
+        0 => (fraction, -1074),
+        biased => (fraction | (1 << 52), biased - 1075),
+    }
+}
+
+fn hexadecimal(f: f64, precision: Option<usize>, upper: bool) -> String {
+    let (mut mantissa, mut exponent) = parts(f);
+    exponent += 52;
+    if mantissa == 0 {
+        exponent = 0;
+    } else {
+        while mantissa >> 52 == 0 {
+            mantissa <<= 1;
+            exponent -= 1;
+        }
+    }
+    // One digit before the point and thirteen behind it.
+    let mut kept = 13;
+    if let Some(precision) = precision.filter(|&p| p < 13) {
+        let shift = 4 * (13 - precision);
+        let half = 1_u64 << (shift - 1);
+        let rest = mantissa & ((1 << shift) - 1);
+        mantissa >>= shift;
+        if rest > half || rest == half && mantissa & 1 == 1 {
+            mantissa += 1;
+        }
+        mantissa <<= shift;
+        if mantissa >> 53 == 1 {
+            mantissa >>= 1;
+            exponent += 1;
+        }
+        kept = precision;
+    }
+    let mut fraction = format!("{:013x}", mantissa & ((1 << 52) - 1));
+    fraction.truncate(kept);
+    match precision {
+        None => fraction.truncate(fraction.trim_end_matches('0').len()),
+        Some(precision) => fraction.extend((kept..precision).map(|_| '0')),
+    }
+    let sign = if f.is_sign_negative() { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    let e = if exponent < 0 { '-' } else { '+' };
+    let text = format!("{sign}0x{}{point}{fraction}p{e}{:02}", mantissa >> 52, exponent.abs());
+    if upper { text.to_uppercase() } else { text }
+}

@@ -1,0 +1,615 @@
+//! Tokens to templates, with Go's messages.
+//!
+//! Go's parser keeps up to three tokens of look-ahead and names the line of the last token that it *read* in its
+//! messages, so the look-ahead is kept the same way here.
+
+use super::ast::{Branch, Call, Command, Expr, ExprKind, Node, Number, Pipe, Source, Span, Template, Variable};
+use super::builtins::FuncRef;
+use super::lex::{Kind, Lexer, Token};
+use super::{number, quote, stack};
+use std::mem;
+use std::sync::Arc;
+
+/// What a text defines, in the order of its definitions; its own body is last.
+pub struct Parsed {
+    /// The templates.
+    pub templates: Vec<Arc<Template>>,
+    /// How many string constants there are, with those counted before.
+    pub constants: u32,
+}
+
+/// Nesting of `if`, `range`, `with` and `block` that is accepted. Go has no limit; real charts stay below 30.
+const MAX_CONTROL_DEPTH: usize = 2_000;
+/// Nesting of parentheses that Go accepts.
+const MAX_PAREN_DEPTH: usize = 10_000;
+
+/// Parses a text. `constants` is the number of the first string constant.
+///
+/// # Errors
+/// Go's message, as in `template: NAME:LINE: unexpected "}" in operand`.
+pub fn parse(
+    name: &str,
+    text: &[u8],
+    functions: &dyn Fn(&str) -> Option<FuncRef>,
+    constants: u32,
+) -> Result<Parsed, String> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(format!("template: {name}:1: template text is larger than 4 GiB"));
+    }
+    let source = Arc::new(Source { name: name.into(), text: text.into() });
+    let mut parser = Parser {
+        lexer: Lexer::new(text),
+        source: Arc::clone(&source),
+        functions,
+        names: vec!["$".into()],
+        constants,
+        tree: Tree::default(),
+        templates: Vec::new(),
+        control_depth: 0,
+    };
+    let body = parser.file()?;
+    parser.add(Template { name: name.into(), source, body })?;
+    Ok(Parsed { templates: parser.templates, constants: parser.constants })
+}
+
+type Parse<T> = Result<T, String>;
+
+/// What belongs to one template while it is parsed; a `define` inside a file has its own.
+struct Tree {
+    tokens: [Token; 3],
+    peeked: usize,
+    variables: Vec<u32>,
+    action_line: usize,
+    range_depth: usize,
+    paren_depth: usize,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        // Number 0 is `$`, which every template has.
+        let variables = vec![0];
+        Self { tokens: [Token::NONE; 3], peeked: 0, variables, action_line: 0, range_depth: 0, paren_depth: 0 }
+    }
+}
+
+struct Parser<'s> {
+    lexer: Lexer<'s>,
+    source: Arc<Source>,
+    functions: &'s dyn Fn(&str) -> Option<FuncRef>,
+    names: Vec<Box<str>>,
+    constants: u32,
+    tree: Tree,
+    templates: Vec<Arc<Template>>,
+    control_depth: usize,
+}
+
+/// A statement, or what ends a list of statements.
+enum Item {
+    Node(Node),
+    End,
+    Else,
+}
+
+impl Item {
+    fn show(&self) -> &'static str {
+        match self {
+            Self::Else => "{{else}}",
+            _ => "{{end}}",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    If,
+    With,
+    Range,
+}
+
+impl Control {
+    fn keyword(self) -> &'static str {
+        match self {
+            Self::If => "if",
+            Self::With => "with",
+            Self::Range => "range",
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "parse() refuses texts of 4 GiB")]
+fn position(token: Token) -> u32 {
+    token.start as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "parse() refuses texts of 4 GiB")]
+fn span(token: Token) -> Span {
+    Span { start: token.start as u32, end: token.end as u32 }
+}
+
+impl Parser<'_> {
+    // Tokens.
+
+    fn next(&mut self) -> Token {
+        let tree = &mut self.tree;
+        if tree.peeked > 0 {
+            tree.peeked -= 1;
+        } else {
+            tree.tokens[0] = self.lexer.next_token();
+        }
+        tree.tokens[tree.peeked]
+    }
+
+    fn backup(&mut self) {
+        self.tree.peeked += 1;
+    }
+
+    /// Puts `first` back in front of the token that was read last.
+    fn backup2(&mut self, first: Token) {
+        self.tree.tokens[1] = first;
+        self.tree.peeked = 2;
+    }
+
+    fn backup3(&mut self, first: Token, second: Token) {
+        self.tree.tokens[1] = second;
+        self.tree.tokens[2] = first;
+        self.tree.peeked = 3;
+    }
+
+    fn peek(&mut self) -> Token {
+        let tree = &mut self.tree;
+        if tree.peeked == 0 {
+            tree.peeked = 1;
+            tree.tokens[0] = self.lexer.next_token();
+        }
+        tree.tokens[tree.peeked - 1]
+    }
+
+    fn next_non_space(&mut self) -> Token {
+        loop {
+            let token = self.next();
+            if token.kind != Kind::Space {
+                return token;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Token {
+        let token = self.next_non_space();
+        self.backup();
+        token
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Parse<Token> {
+        let token = self.next_non_space();
+        if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
+    }
+
+    fn text(&self, token: Token) -> String {
+        String::from_utf8_lossy(self.lexer.bytes(token)).into_owned()
+    }
+
+    // Errors.
+
+    fn error<T>(&self, message: impl AsRef<str>) -> Parse<T> {
+        Err(format!("template: {}:{}: {}", self.source.name, self.tree.tokens[0].line, message.as_ref()))
+    }
+
+    fn unexpected<T>(&self, token: Token, context: &str) -> Parse<T> {
+        if token.kind != Kind::Error {
+            return self.error(format!("unexpected {} in {context}", self.lexer.show(token)));
+        }
+        let message = self.lexer.error();
+        let started = self.tree.action_line;
+        if started == 0 || started == token.line {
+            return self.error(message);
+        }
+        let lead = if message.ends_with(" action") { "" } else { " in action" };
+        self.error(format!("{message}{lead} started at {}:{started}", self.source.name))
+    }
+
+    // Statements.
+
+    fn file(&mut self) -> Parse<Vec<Node>> {
+        let mut body = Vec::new();
+        loop {
+            match self.peek().kind {
+                Kind::Eof => return Ok(body),
+                Kind::LeftDelim => {
+                    let delim = self.next();
+                    if self.next_non_space().kind == Kind::Define {
+                        self.definition()?;
+                        continue;
+                    }
+                    self.backup2(delim);
+                }
+                _ => {}
+            }
+            match self.text_or_action()? {
+                Item::Node(node) => body.push(node),
+                item => return self.error(format!("unexpected {}", item.show())),
+            }
+        }
+    }
+
+    /// Adds a template, unless one with the same name was defined in this text and only one of them has a body.
+    fn add(&mut self, template: Template) -> Parse<()> {
+        match self.templates.iter().position(|t| t.name == template.name) {
+            None => self.templates.push(Arc::new(template)),
+            Some(i) if self.templates[i].is_empty() => {
+                self.templates.remove(i);
+                self.templates.push(Arc::new(template));
+            }
+            Some(_) if template.is_empty() => {}
+            Some(_) => {
+                let name = quote::quoted(template.name.as_bytes());
+                return self.error(format!("template: multiple definition of template {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn definition(&mut self) -> Parse<()> {
+        const CONTEXT: &str = "define clause";
+        let outer = mem::take(&mut self.tree);
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        self.expect(Kind::RightDelim, CONTEXT)?;
+        let body = self.sub_template(CONTEXT)?;
+        self.add(Template { name, source: Arc::clone(&self.source), body })?;
+        self.tree = outer;
+        Ok(())
+    }
+
+    fn sub_template(&mut self, context: &str) -> Parse<Vec<Node>> {
+        let (body, end) = self.item_list()?;
+        match end {
+            Item::End => Ok(body),
+            other => self.error(format!("unexpected {} in {context}", other.show())),
+        }
+    }
+
+    fn template_name(&mut self, token: Token, context: &str) -> Parse<Box<str>> {
+        if !matches!(token.kind, Kind::Str | Kind::RawString) {
+            return self.unexpected(token, context);
+        }
+        match quote::unquote(self.lexer.bytes(token)) {
+            Some(name) => Ok(String::from_utf8_lossy(&name).into()),
+            None => self.error("invalid syntax"),
+        }
+    }
+
+    fn item_list(&mut self) -> Parse<(Vec<Node>, Item)> {
+        let mut list = Vec::new();
+        while self.peek_non_space().kind != Kind::Eof {
+            match self.text_or_action()? {
+                Item::Node(node) => list.push(node),
+                end => return Ok((list, end)),
+            }
+        }
+        self.error("unexpected EOF")
+    }
+
+    fn text_or_action(&mut self) -> Parse<Item> {
+        let token = self.next_non_space();
+        match token.kind {
+            Kind::Text => Ok(Item::Node(Node::Text(span(token)))),
+            Kind::LeftDelim => {
+                self.tree.action_line = token.line;
+                let item = self.action();
+                self.tree.action_line = 0;
+                item
+            }
+            _ => self.unexpected(token, "input"),
+        }
+    }
+
+    fn action(&mut self) -> Parse<Item> {
+        let token = self.next_non_space();
+        let node = match token.kind {
+            Kind::Block => self.block()?,
+            Kind::Break => self.jump("{{break}}", Node::Break(position(token)))?,
+            Kind::Continue => self.jump("{{continue}}", Node::Continue(position(token)))?,
+            Kind::Else => {
+                // `{{else if` and `{{else with` leave their keyword for the control that they belong to.
+                if !matches!(self.peek_non_space().kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Item::Else);
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Item::End);
+            }
+            Kind::If => self.control(Control::If)?,
+            Kind::Range => self.control(Control::Range)?,
+            Kind::With => self.control(Control::With)?,
+            Kind::Template => self.template_call()?,
+            _ => {
+                self.backup();
+                self.peek();
+                Node::Action(self.pipeline("command", Kind::RightDelim)?)
+            }
+        };
+        Ok(Item::Node(node))
+    }
+
+    fn jump(&mut self, statement: &str, node: Node) -> Parse<Node> {
+        let token = self.next_non_space();
+        if token.kind != Kind::RightDelim {
+            return self.unexpected(token, statement);
+        }
+        if self.tree.range_depth == 0 {
+            return self.error(format!("{statement} outside {{{{range}}}}"));
+        }
+        Ok(node)
+    }
+
+    fn template_call(&mut self) -> Parse<Node> {
+        const CONTEXT: &str = "template clause";
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        let mut pipe = None;
+        if self.next_non_space().kind != Kind::RightDelim {
+            self.backup();
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+        }
+        Ok(Node::Template(Box::new(Call { pos: position(token), name, pipe })))
+    }
+
+    fn block(&mut self) -> Parse<Node> {
+        const CONTEXT: &str = "block clause";
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        self.enter_control()?;
+        let outer = mem::take(&mut self.tree);
+        let body = self.sub_template(CONTEXT)?;
+        self.add(Template { name: name.clone(), source: Arc::clone(&self.source), body })?;
+        self.tree = outer;
+        self.control_depth -= 1;
+        Ok(Node::Template(Box::new(Call { pos: position(token), name, pipe: Some(pipe) })))
+    }
+
+    fn enter_control(&mut self) -> Parse<()> {
+        self.control_depth += 1;
+        if self.control_depth > MAX_CONTROL_DEPTH || stack::is_exhausted() {
+            return self.error("control structures are nested too deeply");
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, control: Control) -> Parse<Node> {
+        let variables = self.tree.variables.len();
+        let pipe = self.pipeline(control.keyword(), Kind::RightDelim)?;
+        self.enter_control()?;
+        let in_range = usize::from(control == Control::Range);
+        self.tree.range_depth += in_range;
+        let (body, end) = self.item_list()?;
+        self.tree.range_depth -= in_range;
+        let mut otherwise = None;
+        if let Item::Else = end {
+            let chained = match (control, self.peek().kind) {
+                (Control::If, Kind::If) | (Control::With, Kind::With) => Some(control),
+                _ => None,
+            };
+            if let Some(control) = chained {
+                // The chained control takes the `{{end}}` of this one.
+                self.next();
+                otherwise = Some(vec![self.control(control)?]);
+            } else {
+                let (list, end) = self.item_list()?;
+                if !matches!(end, Item::End) {
+                    return self.error(format!("expected end; found {}", end.show()));
+                }
+                otherwise = Some(list);
+            }
+        }
+        self.control_depth -= 1;
+        self.tree.variables.truncate(variables);
+        let branch = Box::new(Branch { pipe, body, otherwise });
+        Ok(match control {
+            Control::If => Node::If(branch),
+            Control::With => Node::With(branch),
+            Control::Range => Node::Range(branch),
+        })
+    }
+
+    // Pipelines.
+
+    fn variable(&mut self, token: Token) -> Variable {
+        let name = self.text(token);
+        let id = self.names.iter().position(|n| **n == *name).unwrap_or_else(|| {
+            self.names.push(name.as_str().into());
+            self.names.len() - 1
+        });
+        Variable { id: u32::try_from(id).unwrap_or(u32::MAX), name: name.into() }
+    }
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
+        let first = self.peek_non_space();
+        let mut pipe = Pipe { pos: position(first), assign: false, variables: Vec::new(), commands: Vec::new() };
+        self.declarations(&mut pipe, context)?;
+        loop {
+            let token = self.next_non_space();
+            match token.kind {
+                kind if kind == end => break,
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawString
+                | Kind::Str
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.backup();
+                    let command = self.command()?;
+                    pipe.commands.push(command);
+                }
+                _ => return self.unexpected(token, context),
+            }
+        }
+        if pipe.commands.is_empty() {
+            return self.error(format!("missing value for {context}"));
+        }
+        for (i, command) in pipe.commands.iter().enumerate().skip(1) {
+            use ExprKind::{Bool, Dot, Nil, Number, Str};
+            if let Some(Expr { kind: Bool(_) | Dot | Nil | Number(_) | Str { .. }, .. }) = command.args.first() {
+                return self.error(format!("non executable command in pipeline stage {}", i + 1));
+            }
+        }
+        Ok(pipe)
+    }
+
+    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parse<()> {
+        loop {
+            let token = self.peek_non_space();
+            if token.kind != Kind::Variable {
+                return Ok(());
+            }
+            self.next();
+            let after = self.peek();
+            let next = self.peek_non_space();
+            let comma = next.kind == Kind::Char && self.lexer.bytes(next) == b",";
+            if matches!(next.kind, Kind::Assign | Kind::Declare) || comma {
+                self.next_non_space();
+                let variable = self.variable(token);
+                self.tree.variables.push(variable.id);
+                pipe.variables.push(variable);
+                if !comma {
+                    pipe.assign = next.kind == Kind::Assign;
+                    return Ok(());
+                }
+                if context != "range" || pipe.variables.len() >= 2 {
+                    return self.error(format!("too many declarations in {context}"));
+                }
+                if !matches!(self.peek_non_space().kind, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
+                    return self.error("range can only initialize variables");
+                }
+            } else {
+                if after.kind == Kind::Space {
+                    self.backup3(token, after);
+                } else {
+                    self.backup2(token);
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn command(&mut self) -> Parse<Command> {
+        let pos = position(self.peek_non_space());
+        let mut args = Vec::new();
+        loop {
+            self.peek_non_space();
+            if let Some(operand) = self.operand()? {
+                args.push(operand);
+            }
+            let token = self.next();
+            match token.kind {
+                Kind::Space => continue,
+                Kind::RightDelim | Kind::RightParen => self.backup(),
+                Kind::Pipe => {}
+                _ => return self.unexpected(token, "operand"),
+            }
+            break;
+        }
+        if args.is_empty() {
+            return self.error("empty command");
+        }
+        Ok(Command { pos, args })
+    }
+
+    fn operand(&mut self) -> Parse<Option<Expr>> {
+        let Some(term) = self.term()? else { return Ok(None) };
+        let first = self.peek();
+        if first.kind != Kind::Field {
+            return Ok(Some(term));
+        }
+        let mut added: Vec<Box<str>> = Vec::new();
+        while self.peek().kind == Kind::Field {
+            let token = self.next();
+            added.push(self.text(token)[1..].into());
+        }
+        // More fields on a field or variable make one longer chain, whose position is its *second* part's.
+        let kind = match term.kind {
+            ExprKind::Field(fields) => ExprKind::Field(fields.into_iter().chain(added).collect()),
+            ExprKind::Variable(variable, fields) => {
+                ExprKind::Variable(variable, fields.into_iter().chain(added).collect())
+            }
+            ExprKind::Bool(_) | ExprKind::Str { .. } | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
+                let (_, text) = super::ast::At::Expr(&term).describe(&self.source);
+                return self.error(format!("unexpected . after term {}", quote::quoted(text.as_bytes())));
+            }
+            _ => ExprKind::Chain(Box::new(term), added.into()),
+        };
+        Ok(Some(Expr { pos: position(first), kind }))
+    }
+
+    fn term(&mut self) -> Parse<Option<Expr>> {
+        let token = self.next_non_space();
+        let kind = match token.kind {
+            Kind::Identifier => {
+                let name = self.text(token);
+                match (self.functions)(&name) {
+                    Some(function) => ExprKind::Function(function),
+                    None => {
+                        return self.error(format!("function {} not defined", quote::quoted(name.as_bytes())));
+                    }
+                }
+            }
+            Kind::Dot => ExprKind::Dot,
+            Kind::Nil => ExprKind::Nil,
+            Kind::Variable => {
+                let variable = self.variable(token);
+                if !self.tree.variables.contains(&variable.id) {
+                    let name = quote::quoted(variable.name.as_bytes());
+                    return self.error(format!("undefined variable {name}"));
+                }
+                ExprKind::Variable(variable, Box::default())
+            }
+            Kind::Field => ExprKind::Field(Box::new([self.text(token)[1..].into()])),
+            Kind::Bool => ExprKind::Bool(self.lexer.bytes(token) == b"true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => ExprKind::Number(self.number(token)?),
+            Kind::LeftParen => {
+                if self.tree.paren_depth >= MAX_PAREN_DEPTH || stack::is_exhausted() {
+                    return self.error("max expression depth exceeded");
+                }
+                self.tree.paren_depth += 1;
+                let pipe = self.pipeline("parenthesized pipeline", Kind::RightParen)?;
+                self.tree.paren_depth -= 1;
+                return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
+            }
+            Kind::Str | Kind::RawString => {
+                let Some(text) = quote::unquote(self.lexer.bytes(token)) else {
+                    return self.error("invalid syntax");
+                };
+                let id = self.constants;
+                self.constants += 1;
+                ExprKind::Str { id, text: text.into(), quoted: span(token) }
+            }
+            _ => {
+                self.backup();
+                return Ok(None);
+            }
+        };
+        Ok(Some(Expr { pos: position(token), kind }))
+    }
+
+    fn number(&mut self, token: Token) -> Parse<Number> {
+        match number::constant(self.lexer.bytes(token)) {
+            Ok(c) => Ok(Number {
+                int: c.int,
+                uint: c.uint,
+                float: c.float,
+                complex: c.complex,
+                prefers_float: c.prefers_float,
+                text: span(token),
+            }),
+            Err(message) => self.error(message),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Sets of templates, and their execution as Helm's engine does it.
+
+use super::ast::Template;
+use super::builtins::{FuncRef, builtin, is_engine_only};
+use super::error::{Error, Failure};
+use super::exec::{Frame, Rv};
+use super::{parse, quote, stack};
+use crate::template::function::{Context, FnResult, Function};
+use crate::template::value::{Str, Value};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The name that Helm gives to the template all others are associated with, and to every text of `tpl`.
+const ROOT: &str = "gotpl";
+
+/// How often Helm lets a template be included while it is being included.
+const MAX_INCLUDES: usize = 1_000;
+
+/// Templates that know each other by name.
+pub struct TemplateSet {
+    templates: HashMap<Box<str>, Arc<Template>>,
+    functions: HashMap<&'static str, &'static Function>,
+    constants: u32,
+}
+
+impl TemplateSet {
+    /// An empty set whose templates may call these functions, besides those of Go and of this engine.
+    pub fn new(functions: impl IntoIterator<Item = &'static Function>) -> Self {
+        let functions = functions.into_iter().map(|f| (f.name, f)).collect();
+        Self { templates: HashMap::new(), functions, constants: 0 }
+    }
+
+    /// Parses a file and adds it, and what it defines, to the set.
+    ///
+    /// A later definition replaces an earlier one, unless it is blank: Helm adds the files with the longest paths
+    /// first.
+    ///
+    /// # Errors
+    /// Helm's `parse error at (FILE:LINE): …`.
+    pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), Error> {
+        let parsed = stack::enter(|| self.parse_text(name, text.as_ref(), self.constants));
+        let parsed = parsed.map_err(|message| Error::from_parse(name, &message))?;
+        self.constants = parsed.constants;
+        for template in parsed.templates {
+            if !(template.is_empty() && self.templates.contains_key(&template.name)) {
+                self.templates.insert(template.name.clone(), template);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a template with this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.templates.contains_key(name)
+    }
+
+    fn parse_text(&self, name: &str, text: &[u8], constants: u32) -> Result<parse::Parsed, String> {
+        parse::parse(name, text, &|function| self.function(function), constants)
+    }
+
+    fn function(&self, name: &str) -> Option<FuncRef> {
+        match self.functions.get(name) {
+            Some(function) if !is_engine_only(name) => Some(FuncRef::Plain(function)),
+            _ => builtin(name),
+        }
+    }
+}
+
+/// What an execution may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Statements, commands and iterations, of all templates of the renderer together.
+    pub steps: Option<u64>,
+    /// Bytes of output that may be held at one time, counting nested includes.
+    pub output: usize,
+}
+
+impl Default for Limits {
+    /// No limit of steps, as Helm has none; 256 MiB of output, which no API server would take.
+    fn default() -> Self {
+        Self { steps: None, output: 256 << 20 }
+    }
+}
+
+/// Executes the templates of a set for one rendering.
+pub struct Renderer<'s> {
+    state: State<'s>,
+}
+
+impl<'s> Renderer<'s> {
+    /// A renderer with its own count of includes and its own memory of texts given to `tpl`.
+    pub fn new(set: &'s TemplateSet, context: Context, limits: Limits) -> Self {
+        Self {
+            state: State {
+                set,
+                context,
+                limits,
+                steps: limits.steps.unwrap_or(u64::MAX),
+                out: Vec::new(),
+                variables: Vec::new(),
+                args: Vec::new(),
+                constants: Vec::new(),
+                next_constant: set.constants,
+                includes: HashMap::new(),
+                scope: None,
+                tpl_cache: HashMap::new(),
+            },
+        }
+    }
+
+    /// The text of a template, with dot and `$` being `root`. Like Helm, it leaves out `<no value>`.
+    ///
+    /// # Errors
+    /// Helm's message. The renderer may be used again afterwards.
+    pub fn render(&mut self, name: &str, root: Value) -> Result<Vec<u8>, Error> {
+        let state = &mut self.state;
+        let result = stack::enter(|| state.execute(name, &Rv::concrete(root)));
+        let out = std::mem::take(&mut state.out);
+        state.variables.clear();
+        state.args.clear();
+        if let Err(failure) = result {
+            state.includes.clear();
+            state.scope = None;
+            return Err(Error::from_failure(name, &failure));
+        }
+        Ok(match without_no_value(&out) {
+            Cow::Borrowed(_) => out,
+            Cow::Owned(cleaned) => cleaned,
+        })
+    }
+}
+
+/// Helm cannot keep Go from printing missing values, so it takes them out of the text.
+fn without_no_value(text: &[u8]) -> Cow<'_, [u8]> {
+    const NO_VALUE: &[u8] = b"<no value>";
+    let find = |text: &[u8]| {
+        let mut from = 0;
+        while let Some(i) = text[from..].iter().position(|&b| b == b'<') {
+            if text[from + i..].starts_with(NO_VALUE) {
+                return Some(from + i);
+            }
+            from += i + 1;
+        }
+        None
+    };
+    let Some(mut at) = find(text) else { return Cow::Borrowed(text) };
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + NO_VALUE.len()..];
+        match find(rest) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    out.extend_from_slice(rest);
+    Cow::Owned(out)
+}
+
+/// The templates that a text of `tpl` adds to those around it.
+struct Scope {
+    templates: Vec<Arc<Template>>,
+    outer: Option<Rc<Scope>>,
+}
+
+/// A variable on the stack: the number of its name, and its value.
+pub(super) struct Slot {
+    pub id: u32,
+    pub value: Rv,
+}
+
+/// What all nested executions of a renderer share.
+pub(super) struct State<'s> {
+    set: &'s TemplateSet,
+    pub context: Context,
+    pub limits: Limits,
+    pub steps: u64,
+    /// The output of the innermost execution stands behind that of the ones around it.
+    pub out: Vec<u8>,
+    pub variables: Vec<Slot>,
+    /// Arguments of the calls being made.
+    pub args: Vec<Value>,
+    constants: Vec<Option<Str>>,
+    next_constant: u32,
+    includes: HashMap<Box<[u8]>, usize>,
+    scope: Option<Rc<Scope>>,
+    tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>>,
+}
+
+impl State<'_> {
+    /// A string constant of a template, made once per renderer.
+    pub fn constant(&mut self, id: u32, text: &[u8]) -> Str {
+        let id = id as usize;
+        if id >= self.constants.len() {
+            self.constants.resize(self.next_constant.max(1) as usize, None);
+        }
+        match self.constants.get_mut(id) {
+            Some(slot) => slot.get_or_insert_with(|| text.into()).clone(),
+            None => text.into(),
+        }
+    }
+
+    pub fn lookup(&self, name: &str) -> Option<Arc<Template>> {
+        let mut scope = self.scope.as_deref();
+        while let Some(inner) = scope {
+            if let Some(template) = inner.templates.iter().find(|t| *t.name == *name) {
+                return Some(Arc::clone(template));
+            }
+            scope = inner.outer.as_deref();
+        }
+        self.set.templates.get(name).map(Arc::clone)
+    }
+
+    /// Calls a function of the set's table by name.
+    pub fn call_function(&self, name: &str, args: &[Value]) -> FnResult {
+        match self.set.functions.get(name) {
+            Some(function) => (function.run)(&self.context, args),
+            None => Err(format!("{} is not a defined function", quote::quoted(name.as_bytes())).into()),
+        }
+    }
+
+    fn execute(&mut self, name: &str, dot: &Rv) -> Result<(), Failure> {
+        let Some(template) = self.lookup(name) else {
+            let name = quote::quoted(name.as_bytes());
+            return Err(Failure::plain(format!("template: no template {name} associated with template \"{ROOT}\"")));
+        };
+        Frame::run(self, &template, dot)
+    }
+
+    /// Runs something that writes output, and answers with what it wrote.
+    fn capture(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<(), Failure>,
+        take: impl FnOnce(&[u8]) -> Str,
+    ) -> Result<Str, Failure> {
+        let start = self.out.len();
+        run(self)?;
+        let text = take(&self.out[start..]);
+        self.out.truncate(start);
+        Ok(text)
+    }
+
+    /// Helm's `include`.
+    pub fn include(&mut self, name: &Str, data: Value) -> Result<Str, Failure> {
+        match self.includes.get_mut(name.bytes()) {
+            Some(count) if *count > MAX_INCLUDES => {
+                let text = format!("rendering template has a nested reference name: {}: ", name.text());
+                return Err(Failure::wrap(text, Failure::plain("unable to execute template")));
+            }
+            Some(count) => *count += 1,
+            None => {
+                self.includes.insert(name.bytes().into(), 1);
+            }
+        }
+        let result = self.capture(|state| state.execute(&name.text(), &Rv::concrete(data)), |out| out.into());
+        if let Some(count) = self.includes.get_mut(name.bytes()) {
+            *count -= 1;
+        }
+        result
+    }
+
+    /// Helm's `tpl`: what the text defines is known only while it is executed.
+    pub fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Failure> {
+        if !text.bytes().windows(2).any(|pair| pair == b"{{") {
+            return Ok(match without_no_value(text.bytes()) {
+                Cow::Borrowed(_) => text.clone(),
+                Cow::Owned(cleaned) => cleaned.into(),
+            });
+        }
+        let templates = self.parse_tpl(text)?;
+        let is_new = |t: &&Arc<Template>| !t.is_empty() || *t.name == *ROOT || self.lookup(&t.name).is_none();
+        let templates = templates.iter().filter(is_new).map(Arc::clone).collect();
+        let outer = self.scope.clone();
+        self.scope = Some(Rc::new(Scope { templates, outer: outer.clone() }));
+        let run = |state: &mut Self| state.execute(ROOT, &Rv::concrete(data));
+        let result = self.capture(run, |out| without_no_value(out).as_ref().into());
+        self.scope = outer;
+        result.map_err(|failure| {
+            let text = format!("error during tpl function execution for {}: ", quote::quoted(text.bytes()));
+            Failure::wrap(text, failure)
+        })
+    }
+
+    fn parse_tpl(&mut self, text: &Str) -> Result<Rc<Vec<Arc<Template>>>, Failure> {
+        if let Some(templates) = self.tpl_cache.get(text.bytes()) {
+            return Ok(Rc::clone(templates));
+        }
+        let parsed = self.set.parse_text(ROOT, text.bytes(), self.next_constant).map_err(|message| {
+            let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
+            Failure::wrap(lead, Failure::plain(message))
+        })?;
+        self.next_constant = parsed.constants;
+        let templates = Rc::new(parsed.templates);
+        self.tpl_cache.insert(text.clone(), Rc::clone(&templates));
+        Ok(templates)
+    }
+}

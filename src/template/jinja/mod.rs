@@ -1,0 +1,213 @@
+//! minijinja charts: templates in which no value can break the YAML around it.
+//!
+//! Every expression prints JSON, which is YAML wherever a whole value may stand. [`context`] refuses expressions
+//! anywhere else when the chart is loaded. What a macro or a block captured is template text with JSON in it, and is
+//! printed as it is; the filters and tags that would let a value through unescaped do not exist here.
+
+mod context;
+
+pub use context::{Misplaced, check};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use serde::Serialize;
+
+/// How many instructions one template may take.
+const FUEL: u64 = 20_000_000;
+
+/// Why a template cannot be used or failed. The text never holds a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JinjaError {
+    /// What is wrong, with file and line in front.
+    pub message: String,
+    /// `FILE:LINE:COLUMN`, as far as known.
+    pub at: Option<String>,
+}
+
+/// The compiled templates of one chart.
+#[derive(Debug)]
+pub struct Templates {
+    environment: Environment<'static>,
+    names: Vec<String>,
+}
+
+impl Templates {
+    /// Compiles templates; names are full paths (`web/templates/a.yaml`), which `include` and `import` use too.
+    /// A template whose last name starts with `_` is not rendered by itself.
+    pub fn compile<'a>(files: impl IntoIterator<Item = (String, &'a str)>) -> Result<Self, JinjaError> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        environment.set_auto_escape_callback(|_| AutoEscape::Json);
+        environment.set_formatter(print);
+        environment.set_fuel(Some(FUEL));
+        environment.set_recursion_limit(100);
+        // A line that holds only a tag leaves nothing behind.
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.map_err(|e| error("", &e))?);
+        for unescaped in ["safe", "escape", "e"] {
+            environment.remove_filter(unescaped);
+        }
+        environment.add_filter("sha256", |text: String| {
+            use sha2::Digest;
+            sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>()
+        });
+        environment.add_filter("b64encode", |text: String| {
+            use base64::Engine;
+            base64::engine::general_purpose::STANDARD.encode(text)
+        });
+        // A path in an include or import may be relative to the folder of the template that names it.
+        environment.set_path_join_callback(|name, parent| {
+            let folder = parent.rsplit_once('/').map_or("", |(folder, _)| folder);
+            format!("{folder}/{name}").into()
+        });
+        let mut names = Vec::new();
+        for (name, text) in files {
+            if !is_notes(&name) {
+                check(text).map_err(|e| misplaced(&name, &e))?;
+            }
+            environment.add_template_owned(name.clone(), text.to_owned()).map_err(|e| error(&name, &e))?;
+            names.push(name);
+        }
+        Ok(Self { environment, names })
+    }
+
+    /// Renders all templates that are no partials, in the order they were given: name and text.
+    pub fn render(&self, context: &impl Serialize) -> Result<Vec<(String, String)>, JinjaError> {
+        let context = Value::from(Serde(context));
+        let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
+        self.names
+            .iter()
+            .filter(whole)
+            .map(|name| {
+                let template = self.environment.get_template(name).map_err(|e| error(name, &e))?;
+                let text = template.render(context.clone()).map_err(|e| error(name, &e))?;
+                Ok((name.clone(), text))
+            })
+            .collect()
+    }
+}
+
+fn is_notes(name: &str) -> bool {
+    name.ends_with("NOTES.txt")
+}
+
+/// Prints a value: JSON in manifests, plain in NOTES.txt.
+fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    let failed = |_| Error::from(ErrorKind::WriteFailure);
+    if value.is_safe() || is_notes(state.name()) {
+        return std::fmt::Write::write_fmt(out, format_args!("{value}")).map_err(failed);
+    }
+    let json = serde_json::to_string(value).map_err(|_| Error::from(ErrorKind::BadSerialization))?;
+    let mut from = 0;
+    for (at, c) in json.char_indices() {
+        // What YAML takes for a line break or does not allow to stand as it is.
+        if matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') {
+            out.write_str(&json[from..at]).map_err(failed)?;
+            out.write_str(&format!("\\u{:04x}", u32::from(c))).map_err(failed)?;
+            from = at + c.len_utf8();
+        }
+    }
+    out.write_str(&json[from..]).map_err(failed)
+}
+
+fn misplaced(name: &str, e: &Misplaced) -> JinjaError {
+    let at = format!("{name}:{}:{}", e.line, e.column);
+    JinjaError { message: format!("{at}: {e}"), at: Some(at) }
+}
+
+/// minijinja's details may quote values, so they are told only where they come from the template's text.
+fn error(name: &str, e: &Error) -> JinjaError {
+    let mut message = e.kind().to_string();
+    let from_source = matches!(
+        e.kind(),
+        ErrorKind::SyntaxError
+            | ErrorKind::UnknownFilter
+            | ErrorKind::UnknownFunction
+            | ErrorKind::UnknownTest
+            | ErrorKind::UnknownMethod
+            | ErrorKind::TemplateNotFound
+    );
+    if let Some(detail) = e.detail().filter(|_| from_source) {
+        message = format!("{message}: {detail}");
+    }
+    let file = e.name().unwrap_or(name);
+    let line = e.line();
+    let column = e.range().and_then(|range| {
+        let source = e.template_source()?;
+        let before = source.get(..range.start)?;
+        Some(before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+    });
+    let at = match (line, column) {
+        (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
+        (Some(line), None) => format!("{file}:{line}"),
+        _ => file.to_owned(),
+    };
+    let excerpt = line.and_then(|line| e.template_source()?.lines().nth(line - 1).map(|l| l.trim().to_owned()));
+    let excerpt = excerpt.map_or_else(String::new, |l| format!(" in `{l}`"));
+    JinjaError { message: format!("{at}: {message}{excerpt}"), at: Some(at) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Templates;
+    use proptest::prelude::{any, proptest};
+    use serde_json::{Value, json};
+
+    fn render(text: &str, values: &Value) -> Result<String, String> {
+        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
+        let rendered = templates.render(&json!({ "values": values })).map_err(|e| e.message)?;
+        Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
+    }
+
+    #[test]
+    fn expressions_print_json() {
+        let values = json!({"a": "x: y\n- z", "n": 3, "m": {"k": [1, true, null]}});
+        assert_eq!(render("a: {{ values.a }}\n", &values).unwrap(), "a: \"x: y\\n- z\"\n");
+        assert_eq!(render("n: {{ values.n }}\nm: {{ values.m }}", &values).unwrap(), "n: 3\nm: {\"k\":[1,true,null]}");
+        assert_eq!(render("a: {{ values.n ~ '-web' }}", &values).unwrap(), "a: \"3-web\"");
+    }
+
+    #[test]
+    fn a_macro_prints_its_text_and_escapes_its_values() {
+        let text = "{% macro labels(x) %}\napp: {{ x }}\n{% endmacro %}\n{{ labels(values.a) }}";
+        assert_eq!(render(text, &json!({"a": "b\nc: d"})).unwrap().trim(), "app: \"b\\nc: d\"");
+    }
+
+    #[test]
+    fn ways_around_the_escape_do_not_exist() {
+        assert!(render("a: {{ values.a|safe }}", &json!({"a": "x"})).unwrap_err().contains("unknown filter"));
+        assert!(render("a: {{ values.a|e }}", &json!({"a": "x"})).is_err());
+        let off = "{% autoescape false %}\na: {{ values.a }}\n{% endautoescape %}";
+        assert_eq!(render(off, &json!({"a": "x\ny"})).unwrap().trim(), "a: \"x\\ny\"");
+    }
+
+    #[test]
+    fn an_error_names_the_place_and_no_value() {
+        let message = render("x: 1\na: {{ values.secret + 1 }}", &json!({"secret": "hunter2"})).unwrap_err();
+        assert!(message.starts_with("c/templates/a.yaml:2"), "{message}");
+        assert!(message.contains("values.secret + 1") && !message.contains("hunter2"), "{message}");
+        assert!(render("a: {{ values.nope }}", &json!({})).unwrap_err().contains("undefined value"));
+    }
+
+    #[test]
+    fn an_endless_loop_runs_out_of_fuel() {
+        let text = "{% for a in range(10000) %}{% for b in range(10000) %}{% set x = a %}{% endfor %}{% endfor %}";
+        assert!(render(text, &json!({})).unwrap_err().contains("fuel"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_yaml(text in any::<String>(), key in any::<String>()) {
+            let values = json!({"a": text, "m": {key.clone(): text}});
+            let template = "a: {{ values.a }}\nb:\n  - {{ values.a }}\n  - {c: {{ values.a }}, d: [{{ values.m }}]}\ne: 1\n";
+            let yaml = render(template, &values).unwrap();
+            let want = json!({"a": text, "b": [text, {"c": text, "d": [{key: text}]}], "e": 1.0});
+            let read = crate::template::yaml::parse(yaml.as_bytes()).unwrap();
+            assert_eq!(read, want, "{yaml}");
+        }
+    }
+}

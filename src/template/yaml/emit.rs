@@ -1,0 +1,538 @@
+//! `toYaml`: what go-yaml v2 writes for a value that has been through JSON.
+//!
+//! Go marshals to JSON, reads that JSON as YAML, and writes it again. The detour shows in few places, each
+//! with its own rule here: numbers, broken UTF-8, U+0085, and characters and keys that the reader refuses.
+
+use super::resolve::{Scalar, is_base60, resolve};
+use crate::template::functions::{json, text};
+use crate::template::value::Value;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Lines are folded at the first space behind this column.
+const WIDTH: usize = 80;
+/// Values nested deeper than this are taken for maps that hold themselves.
+const MAX_DEPTH: usize = 1000;
+
+/// The value as YAML with its last newline, or Go's error text.
+pub fn emit(value: &Value) -> Result<Vec<u8>, String> {
+    let mut emitter = Emitter::default();
+    emitter.node(value, Place::default(), 0)?;
+    if !emitter.indention || emitter.column > 0 {
+        emitter.line_break();
+    }
+    Ok(emitter.out)
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The indent of the collection around it; `None` at the root.
+    indent: Option<usize>,
+    in_mapping: bool,
+    simple_key: bool,
+}
+
+struct Emitter {
+    out: Vec<u8>,
+    column: usize,
+    /// The last character written is a blank or indicator that needs none behind it.
+    whitespace: bool,
+    /// Only blanks and indicators stand on this line so far.
+    indention: bool,
+}
+
+impl Default for Emitter {
+    fn default() -> Self {
+        Self { out: Vec::with_capacity(256), column: 0, whitespace: true, indention: true }
+    }
+}
+
+impl Emitter {
+    fn put(&mut self, byte: u8) {
+        self.out.push(byte);
+        self.column += 1;
+    }
+
+    fn put_ascii(&mut self, text: &[u8]) {
+        self.out.extend_from_slice(text);
+        self.column += text.len();
+    }
+
+    fn put_char(&mut self, c: char) {
+        let mut buffer = [0; 4];
+        self.out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+        self.column += 1;
+    }
+
+    fn line_break(&mut self) {
+        self.out.push(b'\n');
+        self.column = 0;
+    }
+
+    fn write_indent(&mut self, indent: usize) {
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.line_break();
+        }
+        if self.column < indent {
+            self.out.resize(self.out.len() + indent - self.column, b' ');
+            self.column = indent;
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    fn indicator(&mut self, text: &[u8], need_whitespace: bool, is_whitespace: bool, is_indention: bool) {
+        if need_whitespace && !self.whitespace {
+            self.put(b' ');
+        }
+        self.put_ascii(text);
+        self.whitespace = is_whitespace;
+        self.indention = self.indention && is_indention;
+    }
+
+    fn plain(&mut self, text: &[u8]) {
+        if !self.whitespace {
+            self.put(b' ');
+        }
+        self.put_ascii(text);
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn node(&mut self, value: &Value, place: Place, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(json::cycle(value));
+        }
+        match value {
+            Value::Nil => self.plain(b"null"),
+            Value::Bool(b) => self.plain(if *b { b"true" } else { b"false" }),
+            Value::Int(kind, i) => {
+                let mut out = Vec::new();
+                json::integer(*kind, *i, &mut out);
+                self.plain(&out);
+            }
+            Value::Float(f) => {
+                let mut out = Vec::new();
+                number(*f, &mut out)?;
+                self.plain(&out);
+            }
+            Value::Str(s) => self.string(&through_json(s.bytes())?, place),
+            Value::List(list) => {
+                if let Some(text) = json::bytes(list) {
+                    self.string(&text, place);
+                } else if list.is_nil() {
+                    self.plain(b"null");
+                } else {
+                    self.sequence(&list.items, place, depth)?;
+                }
+            }
+            Value::Map(map) => {
+                let entries = map.borrow();
+                let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
+                self.mapping(sorted(keys)?, place, depth)?;
+            }
+            Value::Object(object) => self.node(&object.json(), place, depth + 1)?,
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, items: &[Value], place: Place, depth: usize) -> Result<(), String> {
+        if items.is_empty() {
+            self.indicator(b"[", true, true, false);
+            self.indicator(b"]", false, false, false);
+            return Ok(());
+        }
+        let indent = match place.indent {
+            None => 0,
+            // The items of a list under a key stand below the key.
+            Some(indent) if place.in_mapping && !self.indention => indent,
+            Some(indent) => indent + 2,
+        };
+        for item in items {
+            self.write_indent(indent);
+            self.indicator(b"-", true, false, true);
+            self.node(item, Place { indent: Some(indent), ..Place::default() }, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn mapping(&mut self, entries: Vec<(Cow<'_, str>, &Value)>, place: Place, depth: usize) -> Result<(), String> {
+        if entries.is_empty() {
+            self.indicator(b"{", true, true, false);
+            self.indicator(b"}", false, false, false);
+            return Ok(());
+        }
+        let indent = place.indent.map_or(0, |indent| indent + 2);
+        let place = Place { indent: Some(indent), in_mapping: true, simple_key: false };
+        for (key, value) in entries {
+            self.write_indent(indent);
+            if key.len() <= 128 && !key.contains(is_break) {
+                self.string(&key, Place { simple_key: true, ..place });
+                self.indicator(b":", false, false, false);
+            } else {
+                self.indicator(b"?", true, false, true);
+                self.string(&key, place);
+                self.write_indent(indent);
+                self.indicator(b":", true, false, true);
+            }
+            self.node(value, place, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, text: &str, place: Place) {
+        let analysis = Analysis::of(text);
+        // Continuation lines stand two deeper than the collection.
+        let indent = place.indent.map_or(2, |indent| indent + 2);
+        let folds = !place.simple_key;
+        let literal = text.contains('\n');
+        if literal {
+            if analysis.block && !place.simple_key {
+                self.literal(text, indent);
+            } else {
+                self.double_quoted(text, indent, folds);
+            }
+        } else if resolve(text, true) != Scalar::Text || is_base60(text) {
+            self.double_quoted(text, indent, folds);
+        } else if analysis.plain && !(text.is_empty() && place.simple_key) {
+            self.plain_text(text, indent, folds, analysis.simple);
+        } else if analysis.single_quoted {
+            self.single_quoted(text, indent, folds);
+        } else {
+            self.double_quoted(text, indent, folds);
+        }
+    }
+
+    fn plain_text(&mut self, text: &str, indent: usize, folds: bool, simple: bool) {
+        if !self.whitespace {
+            self.put(b' ');
+        }
+        // Text that ends before the width has nothing to fold.
+        if simple && (!folds || self.column + text.len() <= WIDTH) {
+            self.put_ascii(text.as_bytes());
+        } else {
+            let mut spaces = false;
+            let mut rest = text.chars().peekable();
+            while let Some(c) = rest.next() {
+                if c == ' ' && folds && !spaces && self.column > WIDTH && rest.peek() != Some(&' ') {
+                    self.write_indent(indent);
+                } else {
+                    self.put_char(c);
+                    self.indention = false;
+                }
+                spaces = c == ' ';
+            }
+        }
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single_quoted(&mut self, text: &str, indent: usize, folds: bool) {
+        self.indicator(b"'", true, false, false);
+        let (mut spaces, mut breaks) = (false, false);
+        let last = text.len() - 1;
+        for (i, c) in text.char_indices() {
+            if c == ' ' {
+                let next_is_space = text.as_bytes().get(i + 1) == Some(&b' ');
+                if folds && !spaces && self.column > WIDTH && i > 0 && i < last && !next_is_space {
+                    self.write_indent(indent);
+                } else {
+                    self.put(b' ');
+                }
+                spaces = true;
+            } else if is_break(c) {
+                self.break_char(c);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent(indent);
+                }
+                if c == '\'' {
+                    self.put(b'\'');
+                }
+                self.put_char(c);
+                self.indention = false;
+                (spaces, breaks) = (false, false);
+            }
+        }
+        self.indicator(b"'", false, false, false);
+    }
+
+    /// Writes a line break that the text itself holds; only `\n` becomes a plain newline.
+    fn break_char(&mut self, c: char) {
+        self.put_char(c);
+        self.column = 0;
+    }
+
+    fn double_quoted(&mut self, text: &str, indent: usize, folds: bool) {
+        self.indicator(b"\"", true, false, false);
+        // go-yaml looks for a byte order mark at the start of the text, whatever character it is at.
+        let all = text.starts_with('\u{feff}');
+        let mut spaces = false;
+        let last = text.len().saturating_sub(1);
+        for (i, c) in text.char_indices() {
+            if all || !is_printable(c) || is_break(c) || c == '"' || c == '\\' {
+                self.escape(c);
+                spaces = false;
+            } else if c == ' ' {
+                if folds && !spaces && self.column > WIDTH && i > 0 && i < last {
+                    self.write_indent(indent);
+                    if text.as_bytes()[i + 1] == b' ' {
+                        self.put(b'\\');
+                    }
+                } else {
+                    self.put(b' ');
+                }
+                spaces = true;
+            } else {
+                self.put_char(c);
+                spaces = false;
+            }
+        }
+        self.indicator(b"\"", false, false, false);
+    }
+
+    fn escape(&mut self, c: char) {
+        let code = u32::from(c);
+        let short = match code {
+            0x00 => b'0',
+            0x07 => b'a',
+            0x08 => b'b',
+            0x09 => b't',
+            0x0a => b'n',
+            0x0b => b'v',
+            0x0c => b'f',
+            0x0d => b'r',
+            0x1b => b'e',
+            0x22 => b'"',
+            0x5c => b'\\',
+            0x85 => b'N',
+            0xa0 => b'_',
+            0x2028 => b'L',
+            0x2029 => b'P',
+            0..=0xff => return self.put_ascii(format!("\\x{code:02X}").as_bytes()),
+            0x100..=0xffff => return self.put_ascii(format!("\\u{code:04X}").as_bytes()),
+            _ => return self.put_ascii(format!("\\U{code:08X}").as_bytes()),
+        };
+        self.put_ascii(&[b'\\', short]);
+    }
+
+    fn literal(&mut self, text: &str, indent: usize) {
+        self.indicator(b"|", true, false, false);
+        if text.starts_with(|c| c == ' ' || is_break(c)) {
+            self.indicator(b"2", false, false, false);
+        }
+        let mut end = text.chars().rev();
+        match (end.next().is_some_and(is_break), end.next()) {
+            (false, _) => self.indicator(b"-", false, false, false),
+            (true, None) => self.indicator(b"+", false, false, false),
+            (true, Some(c)) if is_break(c) => self.indicator(b"+", false, false, false),
+            _ => {}
+        }
+        self.line_break();
+        self.indention = true;
+        self.whitespace = true;
+        let mut breaks = true;
+        for line in text.split_inclusive(is_break) {
+            let content = line.trim_end_matches(is_break);
+            if !content.is_empty() {
+                if breaks {
+                    self.write_indent(indent);
+                }
+                self.put_ascii(content.as_bytes());
+                self.indention = false;
+                breaks = false;
+            }
+            if let Some(c) = line.chars().next_back().filter(|&c| is_break(c)) {
+                self.break_char(c);
+                self.indention = true;
+                breaks = true;
+            }
+        }
+    }
+}
+
+/// Which styles a text can be written in (libyaml's `analyze_scalar`, in block context).
+struct Analysis {
+    plain: bool,
+    single_quoted: bool,
+    block: bool,
+    /// Printable ASCII throughout.
+    simple: bool,
+}
+
+impl Analysis {
+    fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+            return Self { plain: true, single_quoted: true, block: false, simple: true };
+        };
+        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let blank_follows = |i: usize| matches!(bytes.get(i), None | Some(b' ' | b'\t'));
+        indicators |= match first {
+            b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@'
+            | b'`' => true,
+            b'?' | b':' | b'-' => blank_follows(1),
+            _ => false,
+        };
+        let simple = bytes.iter().all(|b| (b' '..=b'~').contains(b));
+        if simple {
+            // Without line breaks and odd characters only blanks and indicators matter.
+            for (i, &b) in bytes.iter().enumerate().skip(1) {
+                indicators |= b == b':' && blank_follows(i + 1) || b == b'#' && bytes[i - 1] == b' ';
+            }
+            let edges = first == b' ' || last == b' ';
+            return Self { plain: !indicators && !edges, single_quoted: true, block: last != b' ', simple };
+        }
+        Self::in_full(text, indicators)
+    }
+
+    fn in_full(text: &str, mut indicators: bool) -> Self {
+        let (mut breaks, mut special, mut break_space, mut space_break) = (false, false, false, false);
+        let (mut previous_space, mut previous_break, mut blank_before) = (false, false, true);
+        let mut rest = text.chars().peekable();
+        let mut at_start = true;
+        while let Some(c) = rest.next() {
+            let blank_after = matches!(rest.peek(), None | Some(' ' | '\t'));
+            if !at_start {
+                indicators |= c == ':' && blank_after || c == '#' && blank_before;
+            }
+            special |= !is_printable(c);
+            if c == ' ' {
+                break_space |= previous_break;
+                (previous_space, previous_break) = (true, false);
+            } else if is_break(c) {
+                breaks = true;
+                space_break |= previous_space;
+                (previous_space, previous_break) = (false, true);
+            } else {
+                (previous_space, previous_break) = (false, false);
+            }
+            blank_before = matches!(c, ' ' | '\t' | '\0') || is_break(c);
+            at_start = false;
+        }
+        let edge = |c: Option<char>| c.is_some_and(|c| c == ' ' || is_break(c));
+        let edges = edge(text.chars().next()) || edge(text.chars().next_back());
+        let bad = space_break || special;
+        Self {
+            plain: !(edges || break_space || bad || breaks || indicators),
+            single_quoted: !(break_space || bad),
+            block: !(text.ends_with(' ') || bad),
+            simple: false,
+        }
+    }
+}
+
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// go-yaml's idea of printable has no tab, no C1 controls, and nothing beyond the basic plane.
+fn is_printable(c: char) -> bool {
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
+}
+
+/// A float as it looks after JSON: whole numbers that fit 64 bits are integers again.
+pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
+    json::float(f, out)?;
+    let text = std::str::from_utf8(out).unwrap_or_default();
+    match resolve(text, false) {
+        Scalar::Int(0) => *out = b"0".to_vec(),
+        Scalar::Int(_) | Scalar::Uint(_) => {}
+        _ => {
+            out.clear();
+            text::float(f, out);
+        }
+    }
+    Ok(())
+}
+
+/// What a string is after JSON and go-yaml's reader.
+fn through_json(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    let plain = bytes.iter().all(|b| *b < 0x7f);
+    if plain && let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(text.into());
+    }
+    let text = text::valid(bytes);
+    if text.contains(|c| matches!(c, '\u{7f}' | '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')) {
+        return Err("yaml: control characters are not allowed".into());
+    }
+    if text.contains('\u{85}') { Ok(fold_next_lines(&text).into()) } else { Ok(text) }
+}
+
+/// U+0085 is the one line break that JSON does not escape; go-yaml's reader folds it as in any quoted text.
+fn fold_next_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{85}') {
+        out.push_str(rest[..at].trim_end_matches(' '));
+        let after = rest[at..].trim_start_matches([' ', '\u{85}']);
+        let breaks = rest[at..rest.len() - after.len()].matches('\u{85}').count();
+        if breaks == 1 {
+            out.push(' ');
+        } else {
+            out.extend(std::iter::repeat_n('\n', breaks - 1));
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The entries in go-yaml's order, with keys as they are after JSON.
+fn sorted<'v>(
+    entries: impl Iterator<Item = (&'v [u8], &'v Value)>,
+) -> Result<Vec<(Cow<'v, str>, &'v Value)>, String> {
+    let mut list = Vec::with_capacity(entries.size_hint().0);
+    for (key, value) in entries {
+        let text = through_json(key)?;
+        // A key is written before its colon is seen, so go-yaml's reader forgets keys beyond 1,024 characters,
+        // and those that hold a line break.
+        if key.len() > 150 && json::string_length(&text) > 1024 || matches!(&text, Cow::Owned(_)) && key_breaks(key) {
+            return Err("yaml: did not find expected ',' or '}'".into());
+        }
+        list.push((text, value));
+    }
+    list.sort_by(|a, b| natural(&a.0, &b.0));
+    Ok(list)
+}
+
+fn key_breaks(key: &[u8]) -> bool {
+    text::valid(key).contains('\u{85}')
+}
+
+/// The order of keys in go-yaml's `sorter.go`: letters behind everything else, runs of digits by their value.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let common = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    // Usually the first difference is between two ASCII letters.
+    if let (Some(x), Some(y)) = (a.as_bytes().get(common), b.as_bytes().get(common))
+        && x.is_ascii_alphabetic()
+        && y.is_ascii_alphabetic()
+    {
+        return x.cmp(y);
+    }
+    let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let Some(i) = left.iter().zip(&right).position(|(x, y)| x != y) else { return left.len().cmp(&right.len()) };
+    let (x, y) = (left[i], right[i]);
+    match (x.is_alphabetic(), y.is_alphabetic()) {
+        (true, true) => return x.cmp(&y),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    // A zero that follows other digits is no leading zero.
+    let counts = (x == '0' || y == '0')
+        && left[..i].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
+    let run = |text: &[char]| {
+        let mut n = i64::from(counts);
+        let mut end = i;
+        while let Some(c) = text.get(end).filter(|c| c.is_numeric()) {
+            n = n.wrapping_mul(10).wrapping_add(i64::from(u32::from(*c)) - 48);
+            end += 1;
+        }
+        (n, end)
+    };
+    run(&left).cmp(&run(&right)).then(x.cmp(&y))
+}

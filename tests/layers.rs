@@ -1,0 +1,75 @@
+//! The layers of ARCHITECTURE.md, read off the sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Source files below a folder of `src`.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    fn walk(path: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(path).expect("the folder is part of the crate") {
+            let path = entry.expect("the folder can be read").path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).expect("sources are text");
+                found.push((path, text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder), &mut found);
+    assert!(!found.is_empty(), "{folder} has no sources");
+    found
+}
+
+/// A source without its tests and comments.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn assert_without(folders: &[&str], forbidden: &[&str]) {
+    for folder in folders {
+        for (path, text) in sources(folder) {
+            let code = code(&text);
+            for word in forbidden {
+                assert!(!code.contains(word), "{} uses {word}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_decides_has_no_client_no_socket_and_no_clock() {
+    assert_without(
+        &["chart", "template", "render", "release", "plan"],
+        &["kube::", "std::net", "tokio::", "SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "getrandom"],
+    );
+}
+
+#[test]
+fn only_chart_and_cli_read_files() {
+    assert_without(&["template", "render", "release", "plan"], &["std::fs", "File::open"]);
+}
+
+#[test]
+fn the_cluster_knows_nothing_of_charts() {
+    assert_without(&["cluster"], &["crate::chart", "crate::render", "crate::template"]);
+}
+
+#[test]
+fn nothing_needs_the_command_line() {
+    for folder in ["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "template"] {
+        assert_without(&[folder], &["crate::cli", "clap::"]);
+    }
+}
+
+#[test]
+fn no_file_imports_everything_of_a_module() {
+    for folder in ["chart", "cli", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "template"] {
+        for (path, text) in sources(folder) {
+            let glob = code(&text).lines().any(|line| line.trim_start().starts_with("use ") && line.contains("::*"));
+            assert!(!glob, "{} imports with a star", path.display());
+        }
+    }
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Runs parts of the tests and ends with one line that sums them: run.sh PART...
+#   format       rustfmt
+#   lint         clippy, pedantic, warnings are errors; the documentation
+#   library      the crate without its default features: a renderer without Kubernetes
+#   unit         unit, case and documentation tests
+#   conformance  charts and function vectors against the recorded output of Helm 4.3.1
+#   cluster      tests on a real API server
+#   demo         `make demo` on a local control plane, from end to end
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tests/cluster/env.sh
+passed=0 failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+command -v cargo >/dev/null || { echo "error: Rust is needed: install it with rustup" >&2; exit 1; }
+cargo="nice cargo"
+
+# count NAME PASSED FAILED
+count() {
+	printf '%s: %s passed, %s failed\n\n' "$1" "$2" "$3"
+	passed=$((passed + $2)) failed=$((failed + $3))
+}
+
+# one NAME CMD...: a part that passes or fails as a whole
+one() {
+	local name=$1
+	shift
+	if "$@"; then count "$name" 1 0; else count "$name" 0 1; fi
+}
+
+# cargo_tests NAME CMD...: sums what cargo's test runners print; a run that fails without saying so counts as one failure
+cargo_tests() {
+	local name=$1 p f code
+	shift
+	"$@" 2>&1 | tee "$log"
+	code=${PIPESTATUS[0]}
+	p=$(awk '/^test result:/ {n += $4} END {print n + 0}' "$log")
+	f=$(awk '/^test result:/ {n += $6} END {print n + 0}' "$log")
+	[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+	count "$name" "$p" "$f"
+}
+
+for part in "$@"; do
+	echo "== $part"
+	case $part in
+	format) one format $cargo fmt --check ;;
+	lint)
+		one "lint code" $cargo clippy --all-targets --features cluster-tests -- -D warnings
+		RUSTDOCFLAGS="-D warnings" one "lint documentation" $cargo doc --no-deps --quiet
+		;;
+	library) one library $cargo clippy --no-default-features -- -D warnings ;;
+	unit) cargo_tests unit $cargo test ;;
+	conformance)
+		$cargo build --release || { count conformance 0 1; continue; }
+		tests/conformance/run.sh target/release/tillerman 2>&1 | tee "$log"
+		code=${PIPESTATUS[0]}
+		p=$(awk '/^charts|^vectors/ {n += $2} END {print n + 0}' "$log")
+		f=$(awk '/^charts|^vectors/ {n += $4} END {print n + 0}' "$log")
+		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+		count conformance "$p" "$f"
+		;;
+	cluster)
+		# Built before the cluster starts, so that it does not idle meanwhile.
+		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
+		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
+		;;
+	demo)
+		$cargo build --release || { count demo 0 1; continue; }
+		one demo tests/demo.sh target/release/tillerman
+		;;
+	*) echo "error: unknown part '$part'" >&2; exit 2 ;;
+	esac
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
