@@ -15,6 +15,8 @@ use crate::release::record::ChartLabel;
 
 /// Bytes of a condition's message; Kubernetes allows 32 KiB, and people read the first lines.
 pub const MAX_MESSAGE: usize = 2048;
+/// The version that tried.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Entries of `status.resources`.
 const MAX_RESOURCES: usize = 50;
 
@@ -122,6 +124,8 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
 pub fn is_spent(status: &Map<String, Value>, inputs: Option<&str>) -> bool {
     status.get("lastAttempted").is_some_and(|attempted| {
         attempted.get("terminal") == Some(&Value::Bool(true))
+            // Another version may be able to do what this one could not.
+            && attempted.get("version").and_then(Value::as_str) == Some(VERSION)
             && attempted.get("digest").and_then(Value::as_str) == inputs
             && inputs.is_some()
     })
@@ -299,7 +303,7 @@ fn attempted(report: &Report<'_>, failure: &Failure) -> Value {
         .and_then(|old| old.get("attempts").and_then(Value::as_u64))
         .unwrap_or_default();
     json!({"digest": digest, "attempts": attempts + 1, "reason": failure.reason, "at": report.now,
-        "terminal": failure.terminal})
+        "terminal": failure.terminal, "version": VERSION})
 }
 
 /// The conditions, with `lastTransitionTime` kept while the status does not change.
