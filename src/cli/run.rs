@@ -198,6 +198,7 @@ async fn stop_on_signal(stop: CancellationToken) {
     stop.cancel();
 }
 
+/// The client library logs every answer that is not a success as an error; passes say better what it meant.
 /// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
 fn start_log(args: &Args) {
     let level = match args.zap_log_level.as_str() {
@@ -206,7 +207,7 @@ fn start_log(args: &Args) {
         "warn" => "warn",
         _ => "debug",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("warn,tillerman={level}")));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
     let text = args.zap_devel || args.zap_encoder == "console" || std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second log in one process changes nothing.

@@ -78,6 +78,7 @@ impl ApiError {
                 409 => "Conflict",
                 400 | 422 => "Invalid",
                 429 => "TooManyRequests",
+                500 if self.is_untyped() => "Invalid",
                 _ => "ApiServerError",
             },
             Self::Unreachable { .. } => "ApiServerUnreachable",
@@ -89,9 +90,14 @@ impl ApiError {
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { code, .. } => *code == 429 || *code >= 500,
+            // A plain 500 is an answer to this request: a webhook that failed, an object that is not of its type.
+            Self::Refused { code, .. } => *code == 429 || *code > 500,
             Self::UnknownKind { .. } | Self::Foreign { .. } => false,
         }
+    }
+    /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).
+    fn is_untyped(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains("failed to create typed patch object"))
     }
     /// 404.
     pub fn is_not_found(&self) -> bool {

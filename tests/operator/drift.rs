@@ -8,7 +8,7 @@ fn a_changed_field_is_repaired_without_a_new_revision() {
     let space = Space::new("drift");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));
-    space.wait("web/app", "Deployed", "True");
+    space.wait_web("app");
     operator.settle();
     let before = space.requests().len();
     space.kubectl(&["patch", "deployment/app-web", "--type=merge", "-p", r#"{"spec":{"replicas":7}}"#]).unwrap();
@@ -59,7 +59,7 @@ fn what_others_add_is_no_drift() {
     let space = Space::new("added");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));
-    space.wait("web/app", "Deployed", "True");
+    space.wait_web("app");
     operator.settle();
     let before = operator.sent();
     space.kubectl(&["annotate", "deployment/app-web", "somebody=else"]).unwrap();

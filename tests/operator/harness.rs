@@ -28,8 +28,14 @@ pub fn kubectl(args: &[&str], input: Option<&str>) -> Result<String, String> {
 
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, String> {
     use std::io::Write as _;
+    // `web/app` could be somebody else's kind of that name, and kubectl's cache of kinds could be another cluster's.
+    let full = |arg: &&str| match arg.split_once('/') {
+        Some((kind @ ("web" | "failing" | "other"), name)) => format!("{kind}s.test.tillerman.dev/{name}"),
+        _ => (*arg).to_owned(),
+    };
     let mut child = Command::new(program)
-        .args(args)
+        .args(args.iter().map(full))
+        .env("KUBECACHEDIR", std::env::temp_dir().join(format!("tillerman-test-kubectl-{}", std::process::id())))
         .env("KUBECONFIG", cluster_dir().join("admin.kubeconfig"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -177,6 +183,15 @@ impl Space {
             Ok(_) => Err("it is there".to_owned()),
             Err(why) if why.contains("NotFound") => Ok(()),
             Err(why) => Err(why),
+        });
+    }
+
+    /// Waits until a Web is as ready as it can be where no pod ever runs.
+    pub fn wait_web(&self, name: &str) {
+        let expected = format!("Deployment {name}-web: 0 of 1 replicas are available");
+        eventually(&format!("web {name} is deployed"), || {
+            let ready = self.condition(&format!("web/{name}"), "Ready")?;
+            if ready["message"] == expected { Ok(()) } else { Err(ready.to_string()) }
         });
     }
 

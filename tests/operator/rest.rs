@@ -10,7 +10,7 @@ fn a_settled_release_costs_no_request() {
     let operator = space.operator(&space.watches(&[("Web", "web")]), &["--reconcile-period=1s"]);
     for name in ["a", "b", "c"] {
         space.apply("Web", name, &json!({}));
-        space.wait(&format!("web/{name}"), "Deployed", "True");
+        space.wait_web(name);
     }
     let before = operator.settle();
     let audited = space.requests().len();
@@ -27,7 +27,7 @@ fn a_restart_writes_nothing_and_reads_no_single_object() {
     let operator = space.operator(&watches, &[]);
     for name in ["a", "b"] {
         space.apply("Web", name, &json!({}));
-        space.wait(&format!("web/{name}"), "Deployed", "True");
+        space.wait_web(name);
     }
     operator.settle();
     assert!(operator.stop());
