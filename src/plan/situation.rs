@@ -23,6 +23,8 @@ pub struct Facts {
     pub refusal: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
+    /// Somebody else's operation on the release (`helm upgrade`, `helm uninstall`) began a moment ago and is not finished.
+    pub busy: bool,
     /// The revisions, oldest first.
     pub history: Vec<Revision>,
     /// Digest of what the release would be rendered from; `None` when there is no usable chart.
@@ -53,7 +55,7 @@ pub enum Situation {
     Leave,
     /// It cannot be served.
     Refused(Refusal),
-    /// Caches that are needed for the decision are not complete yet.
+    /// Caches that are needed for the decision are not complete yet, or somebody else works on the release.
     Waiting,
     /// What is deployed is what it should be.
     Settled,
@@ -103,9 +105,11 @@ pub fn situation(facts: &Facts) -> Situation {
     match () {
         () if facts.deleting && facts.finalized => Situation::Uninstall,
         () if facts.deleting => Situation::Leave,
-        () if let Some(message) = &facts.foreign => {
-            Situation::Refused(Refusal { reason: "ReleaseConflict", message: message.clone() })
+        () if facts.foreign.is_some() => {
+            let message = facts.foreign.clone().unwrap_or_default();
+            Situation::Refused(Refusal { reason: "ReleaseConflict", message })
         }
+        () if facts.busy => Situation::Waiting,
         () if judged && (same_inputs || stays) => match drift(facts) {
             drift if !drift.is_empty() => Situation::Drifted(drift),
             _ => match &facts.refusal {
@@ -114,7 +118,7 @@ pub fn situation(facts: &Facts) -> Situation {
                 None => Situation::Settled,
             },
         },
-        () if let Some(refusal) = &facts.refusal => Situation::Refused(refusal.clone()),
+        () if facts.refusal.is_some() => facts.refusal.clone().map_or(Situation::Settled, Situation::Refused),
         () if facts.spent => Situation::Blocked,
         () if gone => Situation::New,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {

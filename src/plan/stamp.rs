@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use crate::release::object::{Gvk, Object, ObjectId};
@@ -71,6 +73,9 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let mut body = object.body.clone();
     // The status is written by controllers. Applying it would make us a co-owner of their fields (apply.md B5).
     body.remove("status");
+    if object.gvk.group.is_empty() && &*object.gvk.kind == "Secret" {
+        encode_string_data(&mut body);
+    }
     let metadata = child(&mut body, "metadata");
     metadata.remove("creationTimestamp");
     match &namespace {
@@ -97,6 +102,20 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     }
     let id = ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() };
     Stamped { id, body, kept }
+}
+
+/// `stringData` as the API server takes it: base64 into `data`, over what is there. Applied as it is, its fields would be
+/// owned by nobody, so that neither drift nor removal of a key were seen (tried on 1.36).
+fn encode_string_data(body: &mut Map<String, Value>) {
+    let all_text = body.get("stringData").and_then(Value::as_object).is_some_and(|d| d.values().all(Value::is_string));
+    if !all_text {
+        return;
+    }
+    let Some(Value::Object(text)) = body.remove("stringData") else { return };
+    let data = child(body, "data");
+    for (key, value) in text {
+        data.insert(key, BASE64.encode(value.as_str().unwrap_or_default()).into());
+    }
 }
 
 /// Stamps all objects of a release. An object that is written twice counts once, in its last form at its first place: applying
@@ -175,6 +194,16 @@ mod tests {
         assert!(stamped.kept);
         assert_eq!(stamped.body["metadata"].get("ownerReferences"), None);
         assert_eq!(stamped.body["metadata"]["annotations"].get("operator-sdk/primary-resource"), None);
+    }
+
+    #[test]
+    fn string_data_of_a_secret_becomes_data() {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "eA==", "b": "eA=="},
+            "stringData": {"a": "y"}});
+        let secret = Object::from_body(body.as_object().unwrap().clone()).unwrap();
+        let stamped = stamp(&secret, true, &owner());
+        assert_eq!(stamped.body["data"], json!({"a": "eQ==", "b": "eA=="}));
+        assert_eq!(stamped.body.get("stringData"), None);
     }
 
     #[test]

@@ -26,6 +26,9 @@ const MAX_SPEC: usize = 1 << 20;
 /// Levels of nesting in a spec. The deepest charts use a dozen.
 const MAX_DEPTH: usize = 100;
 
+/// Helm's `--timeout`, in seconds.
+const HELM_TIMEOUT: i64 = 300;
+
 /// helm-operator's annotation: the custom resource stays until the objects of its release are gone.
 const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
 
@@ -99,6 +102,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: cr.annotations.get(UNINSTALL_WAIT).is_some_and(|v| &**v == "true"),
+        busy: is_busy(history.last()),
         foreign: foreign(&owner, &cr, ctx, &history),
         spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
         refusal,
@@ -234,6 +238,17 @@ fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option
         return refuse("Unsupported", format!("{field} in watches.yaml is not supported yet"));
     }
     None
+}
+
+/// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
+fn is_busy(newest: Option<&secret::Revision>) -> bool {
+    newest.is_some_and(|r| {
+        let unfinished = matches!(
+            r.status,
+            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback | Status::Uninstalling
+        );
+        unfinished && r.inputs.is_none() && jiff::Timestamp::now().as_second() - r.at < HELM_TIMEOUT
+    })
 }
 
 /// Whether the release of this name belongs to somebody else, in a sentence.

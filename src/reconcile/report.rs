@@ -20,6 +20,9 @@ use crate::release::record::{ChartLabel, Record, Status};
 /// When the chart's custom resource definitions were created, the next look at them.
 const SOON: Duration = Duration::from_millis(800);
 
+/// How long until a release that waits is looked at again, if no event comes before.
+const WAIT: Duration = Duration::from_secs(30);
+
 /// Writes the report and says when the next pass is due.
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
@@ -37,7 +40,8 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         Some(error) if error.is_terminal() => Ok(Next::After(period(observed, ctx))),
         Some(error) => Err(error),
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
-        None if waits => Ok(Next::Event),
+        // For caches an event comes; somebody's helm may have died.
+        None if waits => Ok(Next::After(WAIT)),
         None => Ok(Next::After(period(observed, ctx))),
     }
 }

@@ -46,6 +46,8 @@ pub struct Revision {
     pub resource_version: Box<str>,
     /// When the Secret was created, RFC 3339 by the API server's clock.
     pub created: Box<str>,
+    /// When it was last written, seconds, by its writer's clock.
+    pub at: i64,
     /// uid of the custom resource that it belongs to: our label, or else helm-operator's owner reference.
     pub owner_uid: Option<Box<str>>,
     /// `Kind.group NAMESPACE/NAME` of it.
@@ -72,6 +74,7 @@ impl Revision {
             uid: text("uid").into(),
             resource_version: text("resourceVersion").into(),
             created: text("creationTimestamp").into(),
+            at: label("modifiedAt").or_else(|| label("createdAt")).and_then(|t| t.parse().ok()).unwrap_or(0),
             owner_uid: label(OWNER_UID).or_else(reference).map(Into::into),
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),

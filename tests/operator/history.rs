@@ -69,7 +69,9 @@ fn what_a_human_uninstalls_is_installed_again() {
     space.helm(&["uninstall", "app"]).unwrap();
     eventually("it comes back", || {
         space.get("deployment/app-web")?;
-        space.get("secret/sh.helm.release.v1.app.v1")
+        space.get("configmap/app-config")?;
+        let status = space.helm(&["status", "app"])?;
+        if status.contains("STATUS: deployed") { Ok(()) } else { Err(status) }
     });
 }
 

@@ -17,7 +17,9 @@ struct Door {
 impl Door {
     fn new() -> Self {
         let config = std::fs::read_to_string(cluster_dir().join("admin.kubeconfig")).unwrap();
-        let server = config.lines().find_map(|l| l.trim().strip_prefix("server: https://")).unwrap().to_owned();
+        let config: serde_json::Value = serde_saphyr::from_str(&config).unwrap();
+        let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
+        let server = server.strip_prefix("https://").unwrap().to_owned();
         let port = free_port();
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let (open, through) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Vec::new())));
