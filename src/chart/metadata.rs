@@ -1,6 +1,6 @@
 //! Chart.yaml, read as Helm reads it: keys in any case, wrong types refused in Go's words, texts made printable.
 
-use super::values::json_type;
+use super::values::{json_type, scalar_text};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -102,8 +102,9 @@ impl<'a> Reader<'a> {
     fn string(&self, key: &str, field: &mut String) -> Result<(), String> {
         match self.get(key) {
             None => {}
-            Some(Value::String(s)) => s.clone_into(field),
-            Some(other) => return Err(mismatch(other, &self.at(key), "string")),
+            Some(value) => {
+                *field = scalar_text(value).ok_or_else(|| mismatch(value, &self.at(key), "string"))?;
+            }
         }
         Ok(())
     }
@@ -129,11 +130,7 @@ impl<'a> Reader<'a> {
         if let Some(items) = self.array(key, "[]string")? {
             *field = items
                 .iter()
-                .map(|item| match item {
-                    Value::String(s) => Ok(s.clone()),
-                    Value::Null => Ok(String::new()),
-                    other => Err(mismatch(other, &self.at(key), "string")),
-                })
+                .map(|item| scalar_text(item).ok_or_else(|| mismatch(item, &self.at(key), "string")))
                 .collect::<Result<_, _>>()?;
         }
         Ok(())
@@ -174,11 +171,8 @@ impl Metadata {
             None => {}
             Some(Value::Object(entries)) => {
                 for (key, value) in entries {
-                    let text = match value {
-                        Value::String(s) => s.clone(),
-                        Value::Null => String::new(),
-                        other => return Err(mismatch(other, "Metadata.annotations", "string")),
-                    };
+                    let text =
+                        scalar_text(value).ok_or_else(|| mismatch(value, "Metadata.annotations", "string"))?;
                     self.annotations.insert(key.clone(), text);
                 }
             }

@@ -173,7 +173,8 @@ impl Parser<'_> {
     fn index(&mut self) -> Result<i64, Stop> {
         let (text, stop) = self.until(&[']']);
         if stop.is_none() {
-            return fail("error parsing index: EOF");
+            // Helm takes the missing bracket for the end of the text.
+            return Err(Stop::End);
         }
         let plain = text.strip_prefix(['+', '-']).unwrap_or(&text);
         if plain.is_empty() || !plain.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,6 +1,7 @@
 //! Values in files: one or more YAML documents, the later over the earlier.
 
 use super::Values;
+use crate::template::go::number;
 use crate::template::yaml;
 use serde_json::Value;
 
@@ -32,6 +33,24 @@ pub fn load(data: &[u8]) -> Result<Values, ValuesError> {
         }
     }
     Ok(values)
+}
+
+/// A scalar where Go wants a string: `sigs.k8s.io/yaml` writes numbers and booleans out. `None` for lists and maps.
+pub fn scalar_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some(String::new()),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::String(s) => Some(s.clone()),
+        Value::Number(n) => {
+            let f = n.as_f64()?;
+            // 2^53: up to there a whole number is exact, and was an integer in the text.
+            if f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0 {
+                return Some(format!("{f:.0}"));
+            }
+            Some(number::format_float(f, b'g', None))
+        }
+        Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// How Go's `encoding/json` names the type of a JSON value in its errors.

@@ -1,70 +1,163 @@
-//! Semantic versions and constraints as Masterminds/semver 3.5 reads them, which Helm uses everywhere.
-//!
-//! It differs from other semver libraries: versions may be short (`v1.2`), constraints are joined with blanks or
-//! commas, `||` separates alternatives, and a prerelease fits only a group that names a prerelease itself.
+//! Versions and constraints as Masterminds/semver 3.5.0 reads them: for `semverCompare`, dependencies of charts,
+//! and `kubeVersion`.
 
+use crate::template::go::quote::quoted;
+use regex::Regex;
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::LazyLock;
+
+/// Why a version or constraint could not be read; the words are Masterminds'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionError(String);
+
+impl fmt::Display for VersionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for VersionError {}
+
+fn error<T>(message: impl Into<String>) -> Result<T, VersionError> {
+    Err(VersionError(message.into()))
+}
+
+/// A semantic version. Comparing looks at the numbers and the prerelease, never at the metadata.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// First number.
+    pub major: u64,
+    /// Second number.
+    pub minor: u64,
+    /// Third number.
+    pub patch: u64,
+    /// What follows `-`, or nothing.
+    pub prerelease: String,
+    /// What follows `+`, or nothing.
+    pub metadata: String,
+    /// The text the version was read from.
+    pub original: String,
+}
 
 const MAX_VERSION: usize = 256;
 const MAX_CONSTRAINT: usize = 512;
 const MAX_GROUPS: usize = 32;
 
-/// A version, with its text as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// Major number.
-    pub major: u64,
-    /// Minor number.
-    pub minor: u64,
-    /// Patch number.
-    pub patch: u64,
-    /// What stands behind `-`.
-    pub prerelease: String,
-    /// What stands behind `+`; it does not count in comparisons.
-    pub metadata: String,
-    /// The text as written.
-    pub original: String,
+const LOOSE: &str =
+    r"v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
+const WITH_X: &str = r"v?([0-9|xX*]+)(\.[0-9|xX*]+)?(\.[0-9|xX*]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
+const OPERATORS: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
+/// Go's `\s`.
+const SPACE: &str = r"[\t\n\f\r ]";
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is a constant that the tests compile")
 }
 
-/// Why a text is no version or no constraint; the text is the library's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct VersionError(pub String);
-
-fn fail<T>(message: impl Into<String>) -> Result<T, VersionError> {
-    Err(VersionError(message.into()))
-}
+static LOOSE_VERSION: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{LOOSE}$")));
+static ONE: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{SPACE}*({OPERATORS}){SPACE}*({WITH_X}){SPACE}*$")));
+static RANGE: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!("{SPACE}*({WITH_X}){SPACE}+-{SPACE}+({WITH_X}){SPACE}*")));
+static FIND: LazyLock<Regex> = LazyLock::new(|| regex(&format!("({OPERATORS}){SPACE}*({WITH_X})")));
+static GROUP: LazyLock<Regex> = LazyLock::new(|| {
+    let one = format!("({OPERATORS}){SPACE}*({WITH_X}){SPACE}*");
+    regex(&format!("^({SPACE}*{one})((?:{SPACE}+|,{SPACE}*){one})*$"))
+});
 
 impl Version {
-    /// Reads a version leniently: a leading `v`, one to three numbers, leading zeros allowed.
+    /// Reads a version leniently: a `v` in front, missing numbers and leading zeros are accepted.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.len() > MAX_VERSION {
-            return fail(format!("version string is too long (max {MAX_VERSION} bytes)"));
+            return error(format!("version string is too long (max {MAX_VERSION} bytes)"));
         }
-        let invalid = || VersionError("invalid semantic version".into());
-        let (parts, rest) = Parts::read(text, false).ok_or_else(invalid)?;
-        if !rest.is_empty() {
-            return Err(invalid());
-        }
-        parts.version(text)
+        let Some(found) = LOOSE_VERSION.captures(text) else { return error("invalid semantic version") };
+        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
+        let number = |i: usize| {
+            let digits = part(i).trim_start_matches('.');
+            if digits.is_empty() {
+                return Ok(0);
+            }
+            digits.parse().map_err(|_| {
+                VersionError(format!(
+                    "error parsing version segment: strconv.ParseUint: parsing {}: value out of range",
+                    quoted(digits.as_bytes())
+                ))
+            })
+        };
+        let version = Self {
+            major: number(1)?,
+            minor: number(2)?,
+            patch: number(3)?,
+            prerelease: part(5).into(),
+            metadata: part(8).into(),
+            original: text.into(),
+        };
+        check_prerelease(&version.prerelease)?;
+        Ok(version)
     }
 
-    /// Order by the rules of semver.org; metadata does not count.
-    pub fn compare(&self, other: &Self) -> Ordering {
-        (self.major, self.minor, self.patch)
-            .cmp(&(other.major, other.minor, other.patch))
-            .then_with(|| match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
-                (true, true) => Ordering::Equal,
-                (true, false) => Ordering::Greater,
-                (false, true) => Ordering::Less,
-                (false, false) => compare_prerelease(&self.prerelease, &other.prerelease),
+    /// Reads a version that keeps to the letter of semver.org.
+    pub fn parse_strict(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return error("version string empty");
+        }
+        if text.len() > MAX_VERSION {
+            return error(format!("version string is too long (max {MAX_VERSION} bytes)"));
+        }
+        let parts: Vec<&str> = text.splitn(3, '.').collect();
+        let [major, minor, rest] = parts.as_slice() else { return error("invalid semantic version") };
+        let (rest, metadata) = rest.split_once('+').map_or((*rest, None), |(r, m)| (r, Some(m)));
+        if metadata.is_some_and(|m| !m.split('.').all(only_identifier)) {
+            return error("invalid metadata string");
+        }
+        let (patch, prerelease) = rest.split_once('-').map_or((rest, None), |(r, p)| (r, Some(p)));
+        if let Some(prerelease) = prerelease {
+            check_prerelease(prerelease)?;
+        }
+        for number in [major, minor, patch] {
+            if !number.bytes().all(|b| b.is_ascii_digit()) {
+                return error("invalid characters in version");
+            }
+            if number.len() > 1 && number.starts_with('0') {
+                return error("version segment starts with 0");
+            }
+        }
+        let number = |digits: &str| {
+            digits.parse().map_err(|_| {
+                let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
+                VersionError(format!("strconv.ParseUint: parsing {}: {why}", quoted(digits.as_bytes())))
             })
+        };
+        Ok(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+            patch: number(patch)?,
+            prerelease: prerelease.unwrap_or_default().into(),
+            metadata: metadata.unwrap_or_default().into(),
+            original: text.into(),
+        })
     }
 }
 
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+fn only_identifier(part: &str) -> bool {
+    part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+fn check_prerelease(text: &str) -> Result<(), VersionError> {
+    for part in text.split('.') {
+        if part.bytes().all(|b| b.is_ascii_digit()) {
+            if part.len() > 1 && part.starts_with('0') {
+                return error("version segment starts with 0");
+            }
+        } else if !only_identifier(part) {
+            return error("invalid prerelease string");
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
         if !self.prerelease.is_empty() {
             write!(f, "-{}", self.prerelease)?;
@@ -76,262 +169,180 @@ impl std::fmt::Display for Version {
     }
 }
 
-fn compare_prerelease(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a.split('.'), b.split('.'));
-    loop {
-        let (x, y) = match (a.next(), b.next()) {
-            (None, None) => return Ordering::Equal,
-            (x, y) => (x.unwrap_or(""), y.unwrap_or("")),
-        };
-        let order = if x == y {
-            Ordering::Equal
-        } else if x.is_empty() || y.is_empty() {
-            x.len().cmp(&y.len())
-        } else {
-            match (x.parse::<u64>(), y.parse::<u64>()) {
-                (Ok(m), Ok(n)) => m.cmp(&n),
-                (Ok(_), Err(_)) => Ordering::Less,
-                (Err(_), Ok(_)) => Ordering::Greater,
-                (Err(_), Err(_)) => x.cmp(y),
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Version {}
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let numbers = |v: &Self| (v.major, v.minor, v.patch);
+        numbers(self).cmp(&numbers(other)).then_with(|| {
+            match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => compare_prerelease(&self.prerelease, &other.prerelease),
             }
+        })
+    }
+}
+
+fn compare_prerelease(a: &str, b: &str) -> Ordering {
+    let (a, b): (Vec<&str>, Vec<&str>) = (a.split('.').collect(), b.split('.').collect());
+    for i in 0..a.len().max(b.len()) {
+        let (a, b) = (a.get(i).copied().unwrap_or(""), b.get(i).copied().unwrap_or(""));
+        let order = match (a.parse::<u64>(), b.parse::<u64>()) {
+            _ if a == b => Ordering::Equal,
+            _ if a.is_empty() => Ordering::Less,
+            _ if b.is_empty() => Ordering::Greater,
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a.cmp(b),
         };
         if order != Ordering::Equal {
             return order;
         }
     }
+    Ordering::Equal
 }
 
-/// A version taken apart; the numbers may be wildcards in a constraint.
-struct Parts<'a> {
-    numbers: [&'a str; 3],
-    prerelease: &'a str,
-    metadata: &'a str,
+/// What a version may be asked to fulfil: `>=1.2 <2 || ~3.1`.
+#[derive(Clone, Debug)]
+pub struct Constraints {
+    /// One of the groups must hold, with all in it.
+    groups: Vec<Group>,
 }
 
-impl<'a> Parts<'a> {
-    /// Reads the longest version at the start of a text, and answers with what is left.
-    fn read(text: &'a str, wildcards: bool) -> Option<(Self, &'a str)> {
-        let digit = |c: char| c.is_ascii_digit() || wildcards && matches!(c, 'x' | 'X' | '*' | '|');
-        let mut rest = text.strip_prefix('v').unwrap_or(text);
-        let mut numbers = [""; 3];
-        for (i, number) in numbers.iter_mut().enumerate() {
-            let body = if i == 0 { Some(rest) } else { rest.strip_prefix('.') };
-            let Some(body) = body else { break };
-            let end = body.find(|c| !digit(c)).unwrap_or(body.len());
-            if end == 0 {
-                break;
-            }
-            *number = &body[..end];
-            rest = &body[end..];
-        }
-        if numbers[0].is_empty() {
-            return None;
-        }
-        let (prerelease, rest) = suffix(rest, '-');
-        let (metadata, rest) = suffix(rest, '+');
-        Some((Self { numbers, prerelease, metadata }, rest))
-    }
-
-    fn version(&self, original: &str) -> Result<Version, VersionError> {
-        let number = |text: &str| match text {
-            "" => Ok(0),
-            text => text.parse::<u64>().map_err(|_| {
-                let text = text.to_owned();
-                VersionError(format!(
-                    "error parsing version segment: strconv.ParseUint: parsing {text:?}: value out of range"
-                ))
-            }),
-        };
-        let zero = |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
-        let version = Version {
-            major: number(self.numbers[0])?,
-            minor: number(self.numbers[1])?,
-            patch: number(self.numbers[2])?,
-            prerelease: self.prerelease.into(),
-            metadata: self.metadata.into(),
-            original: original.into(),
-        };
-        if self.prerelease.split('.').any(zero) {
-            return fail("version segment starts with 0");
-        }
-        Ok(version)
-    }
-}
-
-/// The identifiers behind a mark: letters, digits and hyphens, joined by dots.
-fn suffix(text: &str, mark: char) -> (&str, &str) {
-    let Some(body) = text.strip_prefix(mark) else { return ("", text) };
-    let mut end = 0;
-    loop {
-        let part = &body[end..];
-        let length = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(part.len());
-        if length == 0 {
-            // A dot with nothing behind it does not belong to the version.
-            return if end == 0 { ("", text) } else { (&body[..end - 1], &body[end - 1..]) };
-        }
-        end += length;
-        if !body[end..].starts_with('.') {
-            return (&body[..end], &body[end..]);
-        }
-        end += 1;
-    }
-}
-
-/// Whether Helm takes the text for a version.
-pub fn is_version(text: &str) -> bool {
-    Version::parse(text).is_ok()
-}
-
-/// Whether a version fits a constraint; a text that is neither fits nothing.
-pub fn is_compatible_range(constraint: &str, version: &str) -> bool {
-    match (Constraint::parse(constraint), Version::parse(version)) {
-        (Ok(constraint), Ok(version)) => constraint.check(&version),
-        _ => false,
-    }
+#[derive(Clone, Debug)]
+struct Group {
+    all: Vec<Constraint>,
+    /// Whether one of them names a prerelease; otherwise no prerelease is good enough.
+    prereleases: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
-    /// None or `=`: equal, or with wildcards as `~`.
     Equal,
     NotEqual,
     Greater,
     Less,
-    GreaterEqual,
-    LessEqual,
+    GreaterOrEqual,
+    LessOrEqual,
     Tilde,
     Caret,
 }
 
-/// Longer spellings first.
-const OPERATORS: [(&str, Operator); 11] = [
-    (">=", Operator::GreaterEqual),
-    ("=>", Operator::GreaterEqual),
-    ("<=", Operator::LessEqual),
-    ("=<", Operator::LessEqual),
-    ("!=", Operator::NotEqual),
-    ("~>", Operator::Tilde),
-    ("=", Operator::Equal),
-    (">", Operator::Greater),
-    ("<", Operator::Less),
-    ("~", Operator::Tilde),
-    ("^", Operator::Caret),
-];
-
-/// A constraint: alternatives of groups of conditions.
 #[derive(Clone, Debug)]
-pub struct Constraint(Vec<Vec<Condition>>);
-
-#[derive(Clone, Debug)]
-struct Condition {
+struct Constraint {
     operator: Operator,
     version: Version,
-    /// Some number is missing or a wildcard.
+    /// Some number is missing or an `x`; `minor_dirty` and `patch_dirty` say which.
     dirty: bool,
     minor_dirty: bool,
     patch_dirty: bool,
 }
 
-impl Constraint {
-    /// Reads a constraint.
+impl Constraints {
+    /// Reads a constraint. Groups are separated by `||`, what must hold together by spaces or commas.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.len() > MAX_CONSTRAINT {
-            return fail(format!("constraint string is too long (max {MAX_CONSTRAINT} bytes)"));
+            return error(format!("constraint string is too long (max {MAX_CONSTRAINT} bytes)"));
         }
         let text = rewrite_ranges(text);
-        let groups: Vec<&str> = text.split("||").collect();
-        if groups.len() > MAX_GROUPS {
-            return fail(format!("too many constraint groups (max {MAX_GROUPS})"));
+        let parts: Vec<&str> = text.split("||").collect();
+        if parts.len() > MAX_GROUPS {
+            return error(format!("too many constraint groups (max {MAX_GROUPS})"));
         }
-        groups.into_iter().map(group).collect::<Result<_, _>>().map(Self)
+        let groups = parts.into_iter().map(Group::parse).collect::<Result<_, _>>()?;
+        Ok(Self { groups })
     }
 
-    /// Whether a version fits.
+    /// Whether a version fulfils the constraint.
     pub fn check(&self, version: &Version) -> bool {
-        self.0.iter().any(|group| {
-            let names_prerelease = group.iter().any(|c| !c.version.prerelease.is_empty());
-            (version.prerelease.is_empty() || names_prerelease) && group.iter().all(|c| c.fits(version))
+        self.groups.iter().any(|group| {
+            (group.prereleases || version.prerelease.is_empty()) && group.all.iter().all(|c| c.check(version))
         })
     }
 }
 
-/// `1.2 - 1.4` is `>= 1.2, <= 1.4`.
-fn rewrite_ranges(text: &str) -> std::borrow::Cow<'_, str> {
-    static RANGE: LazyLock<regex::Regex> = LazyLock::new(|| {
-        let version = r"v?[0-9|xX*]+(?:\.[0-9|xX*]+)?(?:\.[0-9|xX*]+)?(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?";
-        regex::Regex::new(&format!(r"\s*({version})\s+-\s+({version})\s*")).expect("the pattern is constant")
-    });
-    if text.contains(" - ") || text.contains("\t-") { RANGE.replace_all(text, ">= $1, <= $2 ") } else { text.into() }
+/// `1.2 - 3` is `>= 1.2, <= 3`.
+fn rewrite_ranges(text: &str) -> String {
+    let mut out = text.to_string();
+    for found in RANGE.captures_iter(text) {
+        let new = format!(">= {}, <= {} ", &found[1], &found[11]);
+        out = out.replacen(&found[0], &new, 1);
+    }
+    out
 }
 
-fn group(text: &str) -> Result<Vec<Condition>, VersionError> {
-    let improper = || VersionError(format!("improper constraint: {text:?}"));
-    let mut conditions = Vec::new();
-    let mut rest = text.trim_start();
-    loop {
-        let found = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
-        let (operator, behind) = found.unwrap_or((Operator::Equal, rest));
-        let (parts, behind) = Parts::read(behind.trim_start(), true).ok_or_else(improper)?;
-        conditions.push(Condition::new(operator, &parts)?);
-        let next = behind.trim_start();
-        if next.is_empty() {
-            return Ok(conditions);
+impl Group {
+    fn parse(text: &str) -> Result<Self, VersionError> {
+        if !GROUP.is_match(text) {
+            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
         }
-        rest = match next.strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if next.len() < behind.len() => next,
-            None => return Err(improper()),
-        };
+        let all = FIND.find_iter(text).map(|m| Constraint::parse(m.as_str())).collect::<Result<Vec<_>, _>>()?;
+        let prereleases = all.iter().any(|c| !c.version.prerelease.is_empty());
+        Ok(Self { all, prereleases })
     }
 }
 
-impl Condition {
-    fn new(operator: Operator, parts: &Parts<'_>) -> Result<Self, VersionError> {
-        let wild = |text: &str| matches!(text, "" | "x" | "X" | "*");
-        let [major, minor, patch] = parts.numbers;
-        let mut numbers = parts.numbers;
-        let (mut dirty, mut minor_dirty, mut patch_dirty) = (true, false, false);
-        if wild(major) {
-            numbers = ["0", "0", "0"];
-        } else if wild(minor) {
-            minor_dirty = true;
-            numbers = [major, "0", "0"];
-        } else if wild(patch) {
-            patch_dirty = true;
-            numbers = [major, minor, "0"];
+impl Constraint {
+    fn parse(text: &str) -> Result<Self, VersionError> {
+        let Some(found) = ONE.captures(text) else {
+            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
+        };
+        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
+        let is_x = |part: &str| matches!(part.trim_start_matches('.'), "x" | "X" | "*" | "");
+        let (major, minor, patch, prerelease) = (part(3), part(4), part(5), part(6));
+        let (version, minor_dirty, patch_dirty) = if is_x(major) {
+            (format!("0.0.0{prerelease}"), false, false)
+        } else if is_x(minor) {
+            (format!("{major}.0.0{prerelease}"), true, false)
+        } else if is_x(patch) {
+            (format!("{major}{minor}.0{prerelease}"), false, true)
         } else {
-            dirty = false;
-        }
-        let parts = Parts { numbers, prerelease: parts.prerelease, metadata: parts.metadata };
-        let version = parts.version("").map_err(|_| VersionError("constraint parser error".into()))?;
+            (part(2).to_string(), false, false)
+        };
+        let Ok(version) = Version::parse(&version) else { return error("constraint parser error") };
+        let operator = match part(1) {
+            "!=" => Operator::NotEqual,
+            ">" => Operator::Greater,
+            "<" => Operator::Less,
+            ">=" | "=>" => Operator::GreaterOrEqual,
+            "<=" | "=<" => Operator::LessOrEqual,
+            "~" | "~>" => Operator::Tilde,
+            "^" => Operator::Caret,
+            _ => Operator::Equal,
+        };
+        let dirty = minor_dirty || patch_dirty || is_x(major);
         Ok(Self { operator, version, dirty, minor_dirty, patch_dirty })
     }
 
-    /// Whether a version fits, prereleases aside.
-    fn fits(&self, v: &Version) -> bool {
+    fn check(&self, v: &Version) -> bool {
         let c = &self.version;
         match self.operator {
             Operator::Equal if self.dirty => self.tilde(v),
-            Operator::Equal => v.compare(c) == Ordering::Equal,
+            Operator::Equal => v == c,
             Operator::NotEqual => self.not_equal(v),
-            Operator::Less => v.compare(c) == Ordering::Less,
-            Operator::GreaterEqual => v.compare(c) != Ordering::Less,
-            Operator::Greater => {
-                if !self.dirty || v.major != c.major || !(self.minor_dirty || self.patch_dirty) {
-                    return if self.dirty && v.major != c.major {
-                        v.major > c.major
-                    } else {
-                        v.compare(c) == Ordering::Greater
-                    };
-                }
-                !self.minor_dirty && v.minor > c.minor
+            // `>11` means 12 or more, `>11.1` means 11.2 or more.
+            Operator::Greater if self.dirty && v.major == c.major && self.minor_dirty => false,
+            Operator::Greater if self.dirty && v.major == c.major && self.patch_dirty => v.minor > c.minor,
+            Operator::Greater if self.dirty && v.major != c.major => v.major > c.major,
+            Operator::Greater => v > c,
+            Operator::Less => v < c,
+            Operator::GreaterOrEqual => v >= c,
+            Operator::LessOrEqual if self.dirty => {
+                v.major < c.major || v.major == c.major && (v.minor <= c.minor || self.minor_dirty)
             }
-            Operator::LessEqual => {
-                if !self.dirty {
-                    return v.compare(c) != Ordering::Greater;
-                }
-                !(v.major > c.major || v.major == c.major && v.minor > c.minor && !self.minor_dirty)
-            }
+            Operator::LessOrEqual => v <= c,
             Operator::Tilde => self.tilde(v),
             Operator::Caret => self.caret(v),
         }
@@ -340,29 +351,30 @@ impl Condition {
     fn not_equal(&self, v: &Version) -> bool {
         let c = &self.version;
         if self.dirty {
-            if c.major != v.major {
+            if v.major != c.major {
                 return true;
             }
             if self.minor_dirty {
                 return false;
             }
-            if c.minor != v.minor {
+            if v.minor != c.minor {
                 return true;
             }
             if self.patch_dirty {
-                return (!v.prerelease.is_empty() || !c.prerelease.is_empty())
-                    && compare_prerelease(&v.prerelease, &c.prerelease) != Ordering::Equal;
+                let either = !v.prerelease.is_empty() || !c.prerelease.is_empty();
+                return either && compare_prerelease(&v.prerelease, &c.prerelease) != Ordering::Equal;
             }
-            if c.patch != v.patch {
+            if v.patch != c.patch {
                 return true;
             }
         }
-        v.compare(c) != Ordering::Equal
+        v != c
     }
 
+    /// The last number given may grow.
     fn tilde(&self, v: &Version) -> bool {
         let c = &self.version;
-        if v.compare(c) == Ordering::Less {
+        if v < c {
             return false;
         }
         if (c.major, c.minor, c.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty {
@@ -371,9 +383,10 @@ impl Condition {
         v.major == c.major && (v.minor == c.minor || self.minor_dirty)
     }
 
+    /// The first number that is not zero must stay.
     fn caret(&self, v: &Version) -> bool {
         let c = &self.version;
-        if v.compare(c) == Ordering::Less {
+        if v < c {
             return false;
         }
         if c.major > 0 || self.minor_dirty {
@@ -389,48 +402,49 @@ impl Condition {
     }
 }
 
+/// Whether Helm takes the text for a version.
+pub fn is_version(text: &str) -> bool {
+    Version::parse(text).is_ok()
+}
+
+/// Whether a version fits a constraint; a text that is neither fits nothing (Helm's `IsCompatibleRange`).
+pub fn is_compatible_range(constraint: &str, version: &str) -> bool {
+    match (Constraints::parse(constraint), Version::parse(version)) {
+        (Ok(constraint), Ok(version)) => constraint.check(&version),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Constraint, Version, is_compatible_range};
+    use super::*;
 
-    #[test]
-    fn constraints_decide_as_masterminds_semver_does() {
-        for (constraint, version, want) in [
-            (">=1.27.0-0", "1.29.0-gke.1", true),
-            (">=1.27.0", "1.29.0-gke.1", false),
-            ("*", "1.2.3", true),
-            ("*", "1.2.3-beta", false),
-            ("1.x", "1.9.0", true),
-            ("1.x", "2.0.0", false),
-            ("~1.2.3", "1.2.9", true),
-            ("~1.2.3", "1.3.0", false),
-            ("^1.2.3", "1.9.9", true),
-            ("^0.2.3", "0.3.0", false),
-            ("^0.0.3", "0.0.4", false),
-            ("1.2 - 1.4", "1.4.9", true),
-            ("1.2 - 1.4", "1.5.0", false),
-            (">= 1.2, < 2", "1.5", true),
-            (">= 1.2 < 2", "2.0", false),
-            ("<1.0 || >2", "3.1.0", true),
-            ("<1.0 || >2", "2.5.0", false),
-            ("!=1.2", "1.2.9", false),
-            ("=>1.2", "v1.2", true),
-            (">1.2", "1.2.5", false),
-            ("<=1.2", "1.2.9", true),
-            ("0.x.x", "0.5.1", true),
-            (">=v1.16.0-0 <1.22", "v1.20.1", true),
-        ] {
-            assert_eq!(is_compatible_range(constraint, version), want, "{constraint} {version}");
-        }
+    fn fulfils(constraint: &str, version: &str) -> bool {
+        Constraints::parse(constraint).unwrap().check(&Version::parse(version).unwrap())
     }
 
     #[test]
-    fn what_is_no_version_or_constraint_is_told_as_there() {
-        assert_eq!(Version::parse("abc").unwrap_err().to_string(), "invalid semantic version");
-        assert_eq!(Version::parse("1.2.3.4").unwrap_err().to_string(), "invalid semantic version");
-        assert_eq!(Version::parse("1.2.3-01").unwrap_err().to_string(), "version segment starts with 0");
-        assert_eq!(Constraint::parse("bad").unwrap_err().to_string(), "improper constraint: \"bad\"");
-        assert_eq!(Constraint::parse("1.2>3").unwrap_err().to_string(), "improper constraint: \"1.2>3\"");
-        assert_eq!(Version::parse("v01.2-rc.1+b").unwrap().to_string(), "1.2.0-rc.1+b");
+    fn ranges_tildes_and_carets_bound_the_right_number() {
+        assert!(fulfils(">=1.19-0", "v1.37.0"));
+        assert!(fulfils("1.2 - 3", "2.9.9"));
+        assert!(fulfils("~1.2.3 || ^3", "3.99.0"));
+        assert!(!fulfils("~1.2.3", "1.3.0"));
+        assert!(fulfils("^0.2", "0.2.9") && !fulfils("^0.2", "0.3.0"));
+        assert!(fulfils(">= 1.2, < 2", "1.9.0") && fulfils(">=1.2 <2", "1.9.0"));
+        assert!(fulfils("*", "1.0.0") && !fulfils("*", "1.0.0-alpha"));
+    }
+
+    #[test]
+    fn prereleases_sort_numbers_below_words() {
+        let order = ["1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta", "1.0.0"];
+        let versions: Vec<Version> = order.iter().map(|v| Version::parse(v).unwrap()).collect();
+        assert!(versions.is_sorted());
+    }
+
+    #[test]
+    fn errors_have_masterminds_words() {
+        assert_eq!(Constraints::parse("what").unwrap_err().to_string(), "improper constraint: \"what\"");
+        assert_eq!(Version::parse("1.2.beta").unwrap_err().to_string(), "invalid semantic version");
+        assert_eq!(Version::parse_strict("1.02.3").unwrap_err().to_string(), "version segment starts with 0");
     }
 }

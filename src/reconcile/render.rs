@@ -98,7 +98,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         is_upgrade: observed.situation == Situation::Changed,
     };
     let rendered = ctx.renderer.render(observed, release).await?;
-    let crds = unknown_crds(&rendered, ctx)?;
+    let crds = unknown_crds(&rendered, ctx).await?;
     if !crds.is_empty() {
         return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered) });
     }
@@ -147,7 +147,7 @@ async fn stamp(objects: &[Object], observed: &Observed, ctx: &Context, missing: 
 
 /// The definitions in `crds/` of which the API server does not know a version yet. Helm creates them before anything else and
 /// never changes them.
-fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<String, Value>>, Error> {
+async fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<String, Value>>, Error> {
     let mut unknown = Vec::new();
     for file in &rendered.crds {
         let text = String::from_utf8_lossy(&file.data);
@@ -156,10 +156,11 @@ fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<String, Va
             let text = |pointer: &str| Value::Object(object.body.clone()).pointer(pointer).and_then(Value::as_str).map(str::to_owned);
             let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else { continue };
             let versions = object.body.get("spec").and_then(|s| s.get("versions")).and_then(Value::as_array);
-            let known = versions.into_iter().flatten().filter(|v| v.get("served") != Some(&Value::Bool(false))).all(|v| {
-                let version = v.get("name").and_then(Value::as_str).unwrap_or_default();
-                ctx.discovery.cached(&Gvk::new(&group, version, &kind)).is_some()
-            });
+            let mut known = true;
+            for version in versions.into_iter().flatten().filter(|v| v.get("served") != Some(&Value::Bool(false))) {
+                let version = version.get("name").and_then(Value::as_str).unwrap_or_default();
+                known &= ctx.discovery.resolve(&Gvk::new(&group, version, &kind)).await?.is_some();
+            }
             if !known {
                 unknown.push(object.body);
             }

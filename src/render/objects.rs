@@ -86,8 +86,10 @@ impl Object for Files {
             "Get" => Ok(Value::str(self.get(&argument).unwrap_or_default())),
             "GetBytes" => Ok(bytes(self.get(&argument).unwrap_or_default())),
             "Glob" => {
-                let matcher = glob::Glob::new(&argument);
-                let sorted = self.sorted.iter().copied().filter(|i| matcher.matches(&self.all[*i].name)).collect();
+                // A pattern that is malformed matches everything, as in Helm.
+                let pattern = glob::compile(&argument);
+                let fits = |i: &usize| pattern.as_ref().is_none_or(|p| p.is_match(&self.all[*i].name));
+                let sorted = self.sorted.iter().copied().filter(fits).collect();
                 Ok(Value::Object(Rc::new(Self { all: Arc::clone(&self.all), sorted })))
             }
             "Lines" => {

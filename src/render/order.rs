@@ -1,7 +1,7 @@
 //! From rendered files to manifests and hooks in Helm's order.
 
 use super::{Hook, Manifest};
-use crate::chart::values::json_type;
+use crate::chart::values::{json_type, scalar_text};
 use crate::template::yaml;
 use serde_json::Value;
 
@@ -181,11 +181,8 @@ impl Head {
                     None => {}
                     Some(Value::Object(annotations)) => {
                         for (key, value) in annotations {
-                            let value = match value {
-                                Value::String(s) => s.clone(),
-                                Value::Null => String::new(),
-                                other => return Err(mismatch(other, ".metadata.annotations", "string")),
-                            };
+                            let value = scalar_text(value)
+                                .ok_or_else(|| mismatch(value, ".metadata.annotations", "string"))?;
                             head.annotations.push((key.clone(), value));
                         }
                     }
@@ -213,11 +210,10 @@ fn field<'a>(entries: &'a serde_json::Map<String, Value>, key: &str) -> Option<&
 fn text(entries: &serde_json::Map<String, Value>, key: &str, path: &str, to: &mut String) -> Result<(), String> {
     match field(entries, key) {
         None => Ok(()),
-        Some(Value::String(s)) => {
-            to.clone_from(s);
+        Some(value) => {
+            *to = scalar_text(value).ok_or_else(|| mismatch(value, path, "string"))?;
             Ok(())
         }
-        Some(other) => Err(mismatch(other, path, "string")),
     }
 }
 

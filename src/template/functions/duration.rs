@@ -1,57 +1,8 @@
-//! Go's `time.Duration`: its text, and reading it.
+//! Go's `time.Duration` out of text.
 
 use super::text::quoted;
-use std::io::Write as _;
 
 const SECOND: u64 = 1_000_000_000;
-
-/// `Duration.String`: `1h2m3.5s`.
-pub fn write(nanos: i64, out: &mut Vec<u8>) {
-    let size = nanos.unsigned_abs();
-    if size == 0 {
-        out.extend_from_slice(b"0s");
-        return;
-    }
-    if nanos < 0 {
-        out.push(b'-');
-    }
-    if size < SECOND {
-        let (unit, name) = match size {
-            0..1_000 => (1, "ns"),
-            1_000..1_000_000 => (1_000, "µs"),
-            _ => (1_000_000, "ms"),
-        };
-        fraction(size, unit, out);
-        out.extend_from_slice(name.as_bytes());
-        return;
-    }
-    let (hours, minutes) = (size / SECOND / 3600, size / SECOND / 60 % 60);
-    if hours > 0 {
-        let _ = write!(out, "{hours}h");
-    }
-    if hours > 0 || minutes > 0 {
-        let _ = write!(out, "{minutes}m");
-    }
-    fraction(size % (60 * SECOND), SECOND, out);
-    out.push(b's');
-}
-
-/// Writes `size / unit` with as many digits as it needs.
-fn fraction(size: u64, unit: u64, out: &mut Vec<u8>) {
-    let _ = write!(out, "{}", size / unit);
-    let rest = size % unit;
-    if rest > 0 {
-        let digits = format!("{:0width$}", rest, width = unit.ilog10() as usize);
-        let _ = write!(out, ".{}", digits.trim_end_matches('0'));
-    }
-}
-
-/// The text of a duration.
-pub fn text(nanos: i64) -> String {
-    let mut out = Vec::new();
-    write(nanos, &mut out);
-    String::from_utf8(out).unwrap_or_default()
-}
 
 /// `time.ParseDuration`; the error is Go's text.
 pub fn parse(text: &str) -> Result<i64, String> {

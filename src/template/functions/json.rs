@@ -1,6 +1,7 @@
 //! JSON as Go's `encoding/json` writes and reads it.
 
-use super::text::{self, Digits, next_char};
+use super::text::{self, next_char};
+use crate::template::go::number;
 use crate::template::value::{Elem, IntType, List, Map, MapType, Str, Value};
 use base64::Engine as _;
 use std::io::Write as _;
@@ -33,21 +34,18 @@ pub fn cycle(value: &Value) -> String {
 /// A float: decimal between 1e-6 and 1e21, with the shortest digits.
 pub fn float(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
     if !f.is_finite() {
-        let mut shown = Vec::new();
-        text::float(f, &mut shown);
-        return Err(format!("json: unsupported value: {}", String::from_utf8_lossy(&shown)));
+        return Err(format!("json: unsupported value: {}", text::float(f)));
     }
-    let digits = Digits::of(f);
     let size = f.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
-        digits.fixed(out);
-    } else {
-        digits.scientific(out);
-        // e-09 is written e-9.
-        let n = out.len();
-        if out[n - 4..n - 1] == *b"e-0" {
-            out.remove(n - 2);
-        }
+        out.extend_from_slice(number::format_float(f, b'f', None).as_bytes());
+        return Ok(());
+    }
+    let shown = number::format_float(f, b'e', None);
+    // e-09 is written e-9.
+    match shown.split_once("e-0") {
+        Some((mantissa, digit)) => out.extend_from_slice(format!("{mantissa}e-{digit}").as_bytes()),
+        None => out.extend_from_slice(shown.as_bytes()),
     }
     Ok(())
 }
@@ -65,6 +63,12 @@ pub fn integer(kind: IntType, i: i64, out: &mut Vec<u8>) {
 pub fn bytes(list: &List) -> Option<String> {
     (list.elem == Elem::Byte && !list.is_nil())
         .then(|| base64::engine::general_purpose::STANDARD.encode(text::bytes_of(&list.items)))
+}
+
+/// A `[]byte`.
+pub fn byte_list(bytes: &[u8]) -> List {
+    let items = bytes.iter().map(|&b| Value::Int(IntType::Uint8, b.into())).collect();
+    List { elem: Elem::Byte, items: std::rc::Rc::new(items) }
 }
 
 /// How many characters a text takes in JSON, with its quotes.
@@ -334,7 +338,11 @@ impl Reader<'_> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
-        if self.peek() == Some(b'0') { self.at += 1 } else { self.digits("in numeric literal")? }
+        if self.peek() == Some(b'0') {
+            self.at += 1
+        } else {
+            self.digits("in numeric literal")?
+        }
         if self.peek() == Some(b'.') {
             self.at += 1;
             self.digits("after decimal point in numeric literal")?;

@@ -5,7 +5,17 @@ use std::fmt::Write as _;
 
 /// English names, as Go prints them.
 pub const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 /// English names, from Sunday on.

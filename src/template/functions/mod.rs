@@ -1,10 +1,83 @@
-//! The functions that Helm offers to templates, one file per family.
-#![allow(missing_docs)]
-use super::function::Function;
+//! The functions that Helm offers to templates, one file per family: those of sprig 3.3.0 without `env` and
+//! `expandenv`, and Helm 4.3.1's own. The engine brings `include`, `tpl`, `required`, `fail`, `lookup` and Go's.
+
+mod args;
+mod case;
+mod convert;
+mod crypto;
+mod date;
+mod decimal;
+mod defaults;
+pub(crate) mod duration;
+mod durations;
+mod encoding;
 pub mod glob;
-pub mod duration;
-pub mod json;
-pub mod layout;
-pub mod number;
-pub mod text;
-pub fn all() -> impl Iterator<Item = &'static Function> { [].into_iter() }
+mod hash;
+pub(crate) mod json;
+pub(crate) mod layout;
+mod lists;
+mod maps;
+mod math;
+mod merge;
+pub(crate) mod number;
+mod path;
+mod random;
+mod re2;
+mod reflect;
+mod regexp;
+mod semver;
+mod strings;
+pub(crate) mod text;
+mod time;
+mod toml;
+mod toml_read;
+mod url;
+
+use super::function::{FnResult, Function, Param};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// All functions.
+pub fn all() -> impl Iterator<Item = &'static Function> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// A function by its name in templates.
+pub fn find(name: &str) -> Option<&'static Function> {
+    static BY_NAME: LazyLock<HashMap<&'static str, &'static Function>> =
+        LazyLock::new(|| all().map(|f| (f.name, f)).collect());
+    BY_NAME.get(name).copied()
+}
+
+static FAMILIES: [&[Function]; 18] = [
+    case::FUNCTIONS,
+    convert::FUNCTIONS,
+    crypto::FUNCTIONS,
+    date::FUNCTIONS,
+    defaults::FUNCTIONS,
+    durations::FUNCTIONS,
+    encoding::FUNCTIONS,
+    hash::FUNCTIONS,
+    lists::FUNCTIONS,
+    maps::FUNCTIONS,
+    math::FUNCTIONS,
+    path::FUNCTIONS,
+    random::FUNCTIONS,
+    reflect::FUNCTIONS,
+    regexp::FUNCTIONS,
+    semver::FUNCTIONS,
+    strings::FUNCTIONS,
+    url::FUNCTIONS,
+];
+
+type Run = fn(&super::function::Context, &[super::value::Value]) -> FnResult;
+
+/// A function with a fixed number of parameters.
+const fn fixed(name: &'static str, params: &'static [Param], run: Run) -> Function {
+    Function { name, params, variadic: false, run }
+}
+
+/// A function whose last parameter may be given any number of times.
+const fn variadic(name: &'static str, params: &'static [Param], run: Run) -> Function {
+    Function { name, params, variadic: true, run }
+}

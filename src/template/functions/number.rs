@@ -126,7 +126,9 @@ pub fn to_int64(value: &Value) -> i64 {
         Value::Int(IntType::Duration, _) => 0,
         Value::Int(_, i) => *i,
         Value::Float(f) => float_to_int(*f),
-        Value::Str(s) => std::str::from_utf8(s.bytes()).ok().and_then(|s| parse_int(trim_zero_decimal(s), 0)).unwrap_or(0),
+        Value::Str(s) => {
+            std::str::from_utf8(s.bytes()).ok().and_then(|s| parse_int(trim_zero_decimal(s), 0)).unwrap_or(0)
+        }
         _ => 0,
     }
 }

@@ -87,13 +87,20 @@ impl<'t> Frame<'t, '_, '_> {
     pub fn pipeline(&mut self, dot: &Rv, pipe: &'t Pipe) -> Exec<Rv> {
         self.at(At::Pipe(pipe));
         self.step()?;
-        let mut value: Option<Rv> = None;
-        for command in &pipe.commands {
-            let mut result = self.command(dot, command, value.take())?;
-            result.interface = false;
-            value = Some(result);
+        let Some((first, rest)) = pipe.commands.split_first() else { return Ok(Rv::INVALID) };
+        let mut result = self.command(dot, first, None);
+        if let Ok(value) = &mut result {
+            value.interface = false;
         }
-        let value = value.unwrap_or(Rv::INVALID);
+        if rest.is_empty() && pipe.variables.is_empty() {
+            // Handing on the result as it is saves two moves on the path that nearly every action takes.
+            return result;
+        }
+        let mut value = result?;
+        for command in rest {
+            value = self.command(dot, command, Some(value))?;
+            value.interface = false;
+        }
         for variable in &pipe.variables {
             if pipe.assign {
                 *self.find(variable.id, &variable.name)? = value.clone();
@@ -266,7 +273,7 @@ impl<'t> Frame<'t, '_, '_> {
             self.state.args.push(value.value);
         }
         if let Some(last) = args.last {
-            let value = self.validate(last, Some(params[(given - 1).min(params.len() - 1)]))?;
+            let value = self.validate(last, params[(given - 1).min(params.len() - 1)])?;
             nil_interface = value.interface;
             self.state.args.push(value.value);
         }
@@ -362,25 +369,28 @@ impl<'t> Frame<'t, '_, '_> {
     fn argument(&mut self, dot: &Rv, param: Option<Param>, expr: &'t Expr) -> Exec<Rv> {
         self.at(At::Expr(expr));
         let none = Args { dot, exprs: &[], last: None };
-        let value = match &expr.kind {
-            ExprKind::Dot => dot.clone(),
+        let result = match &expr.kind {
+            ExprKind::Dot => Ok(dot.clone()),
             ExprKind::Nil => match param {
                 Some(param) if !can_be_nil(param) => {
                     return self.error(format!("cannot assign nil to {}", param_name(param)));
                 }
                 _ => return Ok(Rv::INVALID),
             },
-            ExprKind::Field(fields) => self.chain(dot, fields, expr, none)?,
+            ExprKind::Field(fields) => self.chain(dot, fields, expr, none),
             ExprKind::Variable(variable, fields) => {
                 let value = self.find(variable.id, &variable.name)?.clone();
-                if fields.is_empty() { value } else { self.chain(&value, fields, expr, none)? }
+                if fields.is_empty() { Ok(value) } else { self.chain(&value, fields, expr, none) }
             }
-            ExprKind::Pipe(pipe) => self.pipeline(dot, pipe)?,
-            ExprKind::Function(function) => self.call(Callee::Function(*function), At::Expr(expr), none)?,
-            ExprKind::Chain(inner, fields) => self.chained(inner, fields, expr, none)?,
+            ExprKind::Pipe(pipe) => self.pipeline(dot, pipe),
+            ExprKind::Function(function) => self.call(Callee::Function(*function), At::Expr(expr), none),
+            ExprKind::Chain(inner, fields) => self.chained(inner, fields, expr, none),
             _ => return self.constant_argument(param.unwrap_or(Param::Any), expr),
         };
-        self.validate(value, param)
+        match param {
+            None | Some(Param::Any | Param::Reflect) => result,
+            Some(param) => self.validate(result?, param),
+        }
     }
 
     fn constant_argument(&mut self, param: Param, expr: &'t Expr) -> Exec<Rv> {
@@ -443,8 +453,7 @@ impl<'t> Frame<'t, '_, '_> {
     }
 
     /// The value as a parameter takes it.
-    fn validate(&mut self, value: Rv, param: Option<Param>) -> Exec<Rv> {
-        let Some(param) = param else { return Ok(value) };
+    fn validate(&mut self, value: Rv, param: Param) -> Exec<Rv> {
         if matches!(param, Param::Any | Param::Reflect) {
             return Ok(value);
         }

@@ -239,15 +239,15 @@ impl Decimal {
         let whole = mantissa.find('.').unwrap_or(mantissa.len());
         let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
         exponent += i32::try_from(whole).unwrap_or(i32::MAX) - 1;
-        let zeros = digits.iter().take_while(|&&d| d == b'0').count().min(digits.len() - 1);
+        let zeros = digits.iter().take_while(|&&d| d == b'0').count();
+        if zeros == digits.len() {
+            return Self { digits: b"0".to_vec(), exponent: 0 };
+        }
         exponent -= i32::try_from(zeros).unwrap_or(0);
         Self { digits: digits[zeros..].to_vec(), exponent }
     }
 
     fn shortest(f: f64) -> Self {
-        if f == 0.0 {
-            return Self { digits: b"0".to_vec(), exponent: 0 };
-        }
         // The same algorithm as Go's, with the same choice between two equally short texts.
         Self::parse(ryu::Buffer::new().format_finite(f)).trimmed()
     }

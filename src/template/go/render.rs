@@ -105,6 +105,7 @@ impl<'s> Renderer<'s> {
                 next_constant: set.constants,
                 includes: HashMap::new(),
                 scope: None,
+                depth: 0,
                 tpl_cache: HashMap::new(),
             },
         }
@@ -123,6 +124,7 @@ impl<'s> Renderer<'s> {
         if let Err(failure) = result {
             state.includes.clear();
             state.scope = None;
+            state.depth = 0;
             return Err(Error::from_failure(name, &failure));
         }
         Ok(match without_no_value(&out) {
@@ -187,6 +189,8 @@ pub(super) struct State<'s> {
     next_constant: u32,
     includes: HashMap<Box<[u8]>, usize>,
     scope: Option<Rc<Scope>>,
+    /// How deep `{{ template }}` is nested in the innermost execution.
+    pub depth: u32,
     tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>>,
 }
 
@@ -237,7 +241,10 @@ impl State<'_> {
         take: impl FnOnce(&[u8]) -> Str,
     ) -> Result<Str, Failure> {
         let start = self.out.len();
-        run(self)?;
+        let depth = std::mem::take(&mut self.depth);
+        let result = run(self);
+        self.depth = depth;
+        result?;
         let text = take(&self.out[start..]);
         self.out.truncate(start);
         Ok(text)

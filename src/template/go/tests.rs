@@ -121,9 +121,19 @@ fn render_one(template: &str) -> Result<String, String> {
 
 #[test]
 fn templates_answer_as_helm_does() {
+    compare(include_str!("tests/cases.jsonl"));
+}
+
+#[test]
+fn printf_writes_what_go_writes() {
+    compare(include_str!("tests/printf.jsonl"));
+}
+
+/// Renders cases, one JSON object a line: `template`, more `files`, `values`, and `want` or `error`.
+fn compare(cases: &str) {
     let failures = on_deep_stack(|| {
         let mut failures = Vec::new();
-        for line in include_str!("tests/cases.jsonl").lines() {
+        for line in cases.lines() {
             let case: serde_json::Value = serde_json::from_str(line).unwrap();
             let mut files = vec![("case", case["template"].as_str().unwrap())];
             for (name, text) in case["files"].as_object().into_iter().flatten() {
@@ -201,11 +211,18 @@ fn a_map_that_contains_itself_cannot_be_printed_but_does_no_harm() {
 }
 
 #[test]
+fn a_small_value_that_prints_as_a_huge_text_is_refused() {
+    let doubling = r#"{{ $x := "text" }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}{{ print $x | len }}"#;
+    let error = render_one(doubling).unwrap_err();
+    assert!(error.contains("more than"), "{error}");
+}
+
+#[test]
 fn steps_and_output_are_limited() {
     let limited = |template, limits| {
         let set = set(&[("case", template)]).unwrap();
-        let message = renderer(&set, limits).render("case", Value::Nil).unwrap_err().message;
-        message
+        let mut renderer = renderer(&set, limits);
+        renderer.render("case", Value::Nil).unwrap_err().message
     };
     let steps = Limits { steps: Some(1_000), ..Limits::default() };
     assert!(limited("{{ range until 1000000 }}{{ end }}", steps).contains("more than 1000 steps"));
@@ -238,4 +255,16 @@ fn a_renderer_can_be_used_again_after_an_error() {
 fn a_set_is_shared_between_threads() {
     fn is_shared<T: Send + Sync>(_: &T) {}
     is_shared(&set(&[]).unwrap());
+}
+
+#[test]
+fn an_endless_recursion_is_reported_at_the_call_that_recurs() {
+    let template = r#"{{ define "t" }}{{ template "t" (dict "a" (print 1 | upper)) }}{{ end }}{{ include "t" . }}"#;
+    for message in [render_one(template).unwrap_err(), on_deep_stack(|| render_one(template).unwrap_err()).unwrap()] {
+        let (_, rest) = message.split_once("\ncase:1:28\n").unwrap();
+        assert!(
+            rest.ends_with("(dict \"a\" (print 1 | upper))}}>:\n    exceeded maximum template depth (100000)"),
+            "{rest}"
+        );
+    }
 }

@@ -140,7 +140,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn node<B: Build>(&mut self, node: &'a Node) -> Result<B::Node, YamlError> {
-        if let Node::Anchored(_, node) = node {
+        if let Node::Anchored(node) = node {
             return self.node::<B>(node);
         }
         self.count()?;
@@ -158,7 +158,7 @@ impl<'a> Decoder<'a> {
                 self.fill::<B>(entries, &mut map)?;
                 Ok(B::map(map))
             }
-            Node::Anchored(_, inner) => self.node::<B>(inner),
+            Node::Anchored(inner) => self.node::<B>(inner),
             Node::Alias(id, name) => {
                 let target = self.enter(*id, name)?;
                 let value = self.node::<B>(target)?;
@@ -195,7 +195,7 @@ impl<'a> Decoder<'a> {
     fn merge<B: Build>(&mut self, node: &'a Node, map: &mut B::Map) -> Result<(), YamlError> {
         const WANT_MAP: &str = "map merge requires map or sequence of maps as the value";
         match node {
-            Node::Anchored(_, inner) => self.merge::<B>(inner, map),
+            Node::Anchored(inner) => self.merge::<B>(inner, map),
             Node::Mapping(entries) => {
                 self.count()?;
                 self.fill::<B>(entries, map)
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a> {
     /// A key as text: JSON has no other.
     fn key(&mut self, node: &'a Node) -> Result<String, YamlError> {
         match node {
-            Node::Anchored(_, node) => self.key(node),
+            Node::Anchored(node) => self.key(node),
             Node::Alias(id, name) => {
                 self.count()?;
                 let target = self.enter(*id, name)?;
@@ -298,11 +298,7 @@ impl<'a> Decoder<'a> {
                     Scalar::Bool(b) => b.to_string(),
                     Scalar::Int(i) => i.to_string(),
                     Scalar::Uint(u) => format!("{u:#x}"),
-                    Scalar::Float(f) => {
-                        let mut shown = Vec::new();
-                        text::float(f, &mut shown);
-                        String::from_utf8(shown).unwrap_or_default()
-                    }
+                    Scalar::Float(f) => text::float(f),
                     _ => text::quoted(&text),
                 });
             }
@@ -322,9 +318,7 @@ impl<'a> Decoder<'a> {
             Scalar::Uint(u) => B::number(u as f64),
             Scalar::Float(f) => {
                 if !f.is_finite() && self.later.is_none() {
-                    let mut shown = Vec::new();
-                    text::float(f, &mut shown);
-                    self.later = Some(format!("json: unsupported value: {}", String::from_utf8_lossy(&shown)));
+                    self.later = Some(format!("json: unsupported value: {}", text::float(f)));
                 }
                 B::number(f)
             }
@@ -334,7 +328,7 @@ impl<'a> Decoder<'a> {
 }
 
 fn inner(mut node: &Node) -> &Node {
-    while let Node::Anchored(_, next) = node {
+    while let Node::Anchored(next) = node {
         node = next;
     }
     node
@@ -349,14 +343,13 @@ fn is_merge(node: &Node) -> bool {
 
 /// `strconv.FormatFloat(key, 'g', -1, 32)` with YAML's names for what is not finite.
 fn float_key(f: f64) -> String {
-    let mut out = Vec::new();
     #[expect(clippy::cast_possible_truncation, reason = "sigs.k8s.io/yaml formats keys as float32")]
-    text::float32(f as f32, &mut out);
-    match out.as_slice() {
-        b"+Inf" => ".inf".into(),
-        b"-Inf" => "-.inf".into(),
-        b"NaN" => ".nan".into(),
-        _ => String::from_utf8(out).unwrap_or_default(),
+    let text = text::float32(f as f32);
+    match text.as_str() {
+        "+Inf" => ".inf".into(),
+        "-Inf" => "-.inf".into(),
+        "NaN" => ".nan".into(),
+        _ => text,
     }
 }
 
@@ -392,4 +385,3 @@ fn meaning<'v>(
         _ => fail(format!("cannot decode {found} `{value}` as a !!{short}")),
     }
 }
-

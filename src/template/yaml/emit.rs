@@ -443,7 +443,7 @@ pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
         Scalar::Int(_) | Scalar::Uint(_) => {}
         _ => {
             out.clear();
-            text::float(f, out);
+            out.extend_from_slice(text::float(f).as_bytes());
         }
     }
     Ok(())
@@ -482,9 +482,7 @@ fn fold_next_lines(text: &str) -> String {
 }
 
 /// The entries in go-yaml's order, with keys as they are after JSON.
-fn sorted<'v>(
-    entries: impl Iterator<Item = (&'v [u8], &'v Value)>,
-) -> Result<Vec<(Cow<'v, str>, &'v Value)>, String> {
+fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Vec<(Cow<'v, str>, &'v Value)>, String> {
     let mut list = Vec::with_capacity(entries.size_hint().0);
     for (key, value) in entries {
         let text = through_json(key)?;
@@ -523,8 +521,7 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
         (false, false) => {}
     }
     // A zero that follows other digits is no leading zero.
-    let counts = (x == '0' || y == '0')
-        && left[..i].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
+    let counts = (x == '0' || y == '0') && left[..i].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
     let run = |text: &[char]| {
         let mut n = i64::from(counts);
         let mut end = i;

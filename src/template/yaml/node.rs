@@ -20,7 +20,7 @@ pub(super) enum Node {
     Sequence(Vec<Node>),
     Mapping(Vec<(Node, Node)>),
     /// A node with an anchor.
-    Anchored(usize, Rc<Node>),
+    Anchored(Rc<Node>),
     /// The number of an anchored node, and its name.
     Alias(usize, String),
 }
@@ -106,7 +106,7 @@ impl Composer<'_> {
         let Some(id) = anchor else { return Ok(node) };
         let node = Rc::new(node);
         self.anchors[id] = Some(Rc::clone(&node));
-        Ok(Node::Anchored(id, node))
+        Ok(Node::Anchored(node))
     }
 
     /// Gives a number to an anchored node before its content is read, since an alias inside may name it.

@@ -1,0 +1,398 @@
+//! Private keys: `genPrivateKey`, and reading, writing and signing with the keys that charts bring.
+
+use super::pem::Block;
+use super::{Random, string};
+use crate::template::function::{Context, FnResult};
+use der::asn1::{Any, BitString, ObjectIdentifier, OctetString, OctetStringRef, Uint};
+use der::{Decode, Encode, Reader, Sequence, SliceReader};
+use dsa::{Components, KeySize};
+use p256::ecdsa::signature::Signer;
+use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey};
+use rsa::pkcs1v15;
+use rsa::signature::{RandomizedSigner, SignatureEncoding};
+use rsa::traits::PublicKeyParts;
+use sha2::Sha256;
+use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const RSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
+const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
+const ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
+const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
+const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
+
+/// Go refuses to sign with smaller RSA keys.
+const RSA_MIN_BITS: usize = 1024;
+
+const USE_EC: &str = "x509: failed to parse private key (use ParseECPrivateKey instead for this key format)";
+const USE_PKCS1: &str = "x509: failed to parse private key (use ParsePKCS1PrivateKey instead for this key format)";
+const USE_PKCS8: &str = "x509: failed to parse private key (use ParsePKCS8PrivateKey instead for this key format)";
+
+/// A private key of a type that sprig knows.
+pub enum PrivateKey {
+    /// RSA with two primes.
+    Rsa(Box<rsa::RsaPrivateKey>),
+    /// DSA, which can be written and read but signs no certificate.
+    Dsa(Box<DsaKey>),
+    /// ECDSA.
+    Ec(Box<EcKey>),
+    /// Ed25519.
+    Ed25519(Box<ed25519_dalek::SigningKey>),
+}
+
+/// An ECDSA key on one of the curves that Go knows (but P-224, which no chart is known to use).
+pub enum EcKey {
+    P256(p256::ecdsa::SigningKey),
+    P384(p384::ecdsa::SigningKey),
+    P521(p521::ecdsa::SigningKey),
+}
+
+/// OpenSSL's old form of a DSA key.
+#[derive(Clone, Debug, Sequence)]
+pub struct DsaKey {
+    version: u8,
+    p: Uint,
+    q: Uint,
+    g: Uint,
+    y: Uint,
+    x: Uint,
+}
+
+/// RFC 5915.
+#[derive(Sequence)]
+struct EcPrivateKey {
+    version: u8,
+    private_key: OctetString,
+    #[asn1(context_specific = "0", tag_mode = "EXPLICIT", optional = "true")]
+    curve: Option<ObjectIdentifier>,
+    #[asn1(context_specific = "1", tag_mode = "EXPLICIT", optional = "true")]
+    public_key: Option<BitString>,
+}
+
+/// PKCS 8 without attributes.
+#[derive(Sequence)]
+struct Pkcs8 {
+    version: u8,
+    algorithm: AlgorithmIdentifierOwned,
+    private_key: OctetString,
+}
+
+pub fn gen_private_key(ctx: &Context, args: &[crate::template::value::Value]) -> FnResult {
+    let key = match string(args, 0) {
+        b"" | b"rsa" => PrivateKey::rsa(ctx, 4096),
+        b"dsa" => PrivateKey::dsa(ctx),
+        b"ecdsa" => Ok(PrivateKey::p256(ctx)),
+        b"ed25519" => Ok(PrivateKey::Ed25519(Box::new((&Random(ctx).bytes()).into()))),
+        other => return Ok(crate::template::value::Value::str([b"Unknown type ", other].concat())),
+    };
+    let text = key.and_then(|key| key.to_pem()).unwrap_or_else(|e| format!("failed to generate private key: {e}"));
+    Ok(text.into())
+}
+
+impl PrivateKey {
+    /// A new RSA key; certificates have 2048 bits.
+    pub fn rsa(ctx: &Context, bits: usize) -> Result<Self, String> {
+        let key = rsa::RsaPrivateKey::new(&mut Random(ctx), bits).map_err(|e| e.to_string())?;
+        Ok(Self::Rsa(Box::new(key)))
+    }
+
+    fn dsa(ctx: &Context) -> Result<Self, String> {
+        let mut random = Random(ctx);
+        let Ok(components) = Components::try_generate_from_rng_with_key_size(&mut random, KeySize::DSA_2048_256);
+        let Ok(key) = dsa::SigningKey::try_generate_from_rng_with_components(&mut random, components);
+        let public = key.verifying_key();
+        let components = public.components();
+        let uint = |bytes: &[u8]| Uint::new(bytes).map_err(|e| e.to_string());
+        Ok(Self::Dsa(Box::new(DsaKey {
+            version: 0,
+            p: uint(&components.p().to_be_bytes())?,
+            q: uint(&components.q().to_be_bytes())?,
+            g: uint(&components.g().to_be_bytes())?,
+            y: uint(&public.y().to_be_bytes())?,
+            x: uint(&key.x().to_be_bytes())?,
+        })))
+    }
+
+    fn p256(ctx: &Context) -> Self {
+        loop {
+            // Nearly every 32 bytes are a scalar of this curve.
+            if let Ok(key) = p256::ecdsa::SigningKey::from_slice(&Random(ctx).bytes::<32>()) {
+                return Self::Ec(Box::new(EcKey::P256(key)));
+            }
+        }
+    }
+
+    /// Reads the first PEM block of a text: PKCS 8, PKCS 1, RFC 5915 or OpenSSL's DSA, with sprig's messages.
+    pub fn from_pem(text: &[u8]) -> Result<Self, String> {
+        let block = Block::decode(text).ok_or("no PEM data in input")?;
+        let label = block.label.as_str();
+        let der = block.bytes.as_slice();
+        if label == "PRIVATE KEY" {
+            return Self::from_pkcs8(der).map_err(|e| format!("decoding PEM as PKCS#8: {e}"));
+        }
+        let Some(kind) = label.strip_suffix(" PRIVATE KEY") else {
+            return Err(format!("no private key data in PEM block of type {label}"));
+        };
+        match kind {
+            "RSA" => Self::from_pkcs1(der).map_err(|e| format!("parsing RSA private key from PEM: {e}")),
+            "EC" => Self::from_ec(None, der).map_err(|e| format!("parsing EC private key from PEM: {e}")),
+            "DSA" => match DsaKey::from_der(der) {
+                Ok(key) => Ok(Self::Dsa(Box::new(key))),
+                Err(e) => Err(format!("parsing DSA private key from PEM: {}", asn1(der, &e))),
+            },
+            _ => Err(format!("invalid private key type {label}")),
+        }
+    }
+
+    fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
+        let (algorithm, key) = match pkcs8_parts(der) {
+            Ok(parts) => parts,
+            Err(_) if is_ec(der) => return Err(USE_EC.into()),
+            Err(_) if is_pkcs1(der) => return Err(USE_PKCS1.into()),
+            Err(e) => return Err(asn1(der, &e)),
+        };
+        match algorithm.oid {
+            RSA => Self::from_pkcs1(key)
+                .map_err(|e| format!("x509: failed to parse RSA private key embedded in PKCS#8: {e}")),
+            EC => {
+                let curve = algorithm.parameters.and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
+                Self::from_ec(curve, key)
+                    .map_err(|e| format!("x509: failed to parse EC private key embedded in PKCS#8: {e}"))
+            }
+            ED25519 if algorithm.parameters.is_some() => Err("x509: invalid Ed25519 private key parameters".into()),
+            ED25519 => {
+                let seed = <&OctetStringRef>::from_der(key)
+                    .map_err(|e| format!("x509: invalid Ed25519 private key: {}", asn1(key, &e)))?
+                    .as_bytes();
+                let seed: &[u8; 32] =
+                    seed.try_into().map_err(|_| format!("x509: invalid Ed25519 private key length: {}", seed.len()))?;
+                Ok(Self::Ed25519(Box::new(seed.into())))
+            }
+            other => Err(format!("x509: PKCS#8 wrapping contained private key with unknown algorithm: {other}")),
+        }
+    }
+
+    fn from_pkcs1(der: &[u8]) -> Result<Self, String> {
+        if !is_pkcs1(der) {
+            return Err(match () {
+                () if is_ec(der) => USE_EC.into(),
+                () if pkcs8_parts(der).is_ok() => USE_PKCS8.into(),
+                () => match Any::from_der(der) {
+                    Ok(_) => "asn1: structure error: tags don't match".into(),
+                    Err(e) => asn1(der, &e),
+                },
+            });
+        }
+        // The crate's own error says only that a number is wrong.
+        let key = rsa::RsaPrivateKey::from_pkcs1_der(der).map_err(|_| "crypto/rsa: invalid private key")?;
+        Ok(Self::Rsa(Box::new(key)))
+    }
+
+    fn from_ec(curve: Option<ObjectIdentifier>, der: &[u8]) -> Result<Self, String> {
+        let parts = match EcPrivateKey::from_der(der) {
+            Ok(parts) => parts,
+            Err(_) if pkcs8_parts(der).is_ok() => return Err(USE_PKCS8.into()),
+            Err(_) if is_pkcs1(der) => return Err(USE_PKCS1.into()),
+            Err(e) => return Err(format!("x509: failed to parse EC private key: {}", asn1(der, &e))),
+        };
+        if parts.version != 1 {
+            return Err(format!("x509: unknown EC private key version {}", parts.version));
+        }
+        let curve = curve.or(parts.curve);
+        let size = match curve {
+            Some(P256) => 32,
+            Some(P384) => 48,
+            Some(P521) => 66,
+            _ => return Err("x509: unknown elliptic curve".into()),
+        };
+        // Go forgives zeros at the front, too many and too few: OpenSSL once left them out.
+        let given = parts.private_key.as_bytes();
+        let (excess, given) = given.split_at(given.len().saturating_sub(size));
+        if excess.iter().any(|b| *b != 0) {
+            return Err("x509: invalid private key length".into());
+        }
+        let mut scalar = vec![0; size];
+        scalar[size - given.len()..].copy_from_slice(given);
+        let key = match curve {
+            Some(P256) => p256::ecdsa::SigningKey::from_slice(&scalar).map(EcKey::P256).ok(),
+            Some(P384) => p384::ecdsa::SigningKey::from_slice(&scalar).map(EcKey::P384).ok(),
+            _ => p521::ecdsa::SigningKey::from_slice(&scalar).map(EcKey::P521).ok(),
+        };
+        match key {
+            Some(key) => Ok(Self::Ec(Box::new(key))),
+            None if scalar.iter().all(|b| *b == 0) => Err("ecdsa: private key scalar is zero or negative".into()),
+            None => Err("ecdsa: private key scalar too large".into()),
+        }
+    }
+
+    /// The PEM text in the form sprig chooses for the type, whatever form the key was read from.
+    pub fn to_pem(&self) -> Result<String, String> {
+        let (label, der) = match self {
+            Self::Rsa(key) => {
+                let der = key.to_pkcs1_der().map_err(|e| e.to_string())?;
+                ("RSA PRIVATE KEY", der.as_bytes().to_vec())
+            }
+            Self::Dsa(key) => ("DSA PRIVATE KEY", key.to_der().map_err(|e| e.to_string())?),
+            Self::Ec(key) => ("EC PRIVATE KEY", key.to_der().map_err(|e| e.to_string())?),
+            Self::Ed25519(key) => ("PRIVATE KEY", ed25519_der(key).map_err(|e| e.to_string())?),
+        };
+        Ok(Block::new(label, der).encode())
+    }
+
+    /// The public half as certificates hold it.
+    pub fn public(&self) -> Result<SubjectPublicKeyInfoOwned, String> {
+        let (oid, parameters, key) = match self {
+            Self::Rsa(key) => {
+                let public = RsaPublicKey {
+                    modulus: Uint::new(&key.n_bytes()).map_err(|e| e.to_string())?,
+                    exponent: Uint::new(&key.e_bytes()).map_err(|e| e.to_string())?,
+                };
+                (RSA, Some(Any::null()), public.to_der().map_err(|e| e.to_string())?)
+            }
+            Self::Dsa(_) => return Err("x509: unsupported public key type: *dsa.PublicKey".into()),
+            Self::Ec(key) => {
+                let curve = Any::encode_from(&key.curve()).map_err(|e| e.to_string())?;
+                (EC, Some(curve), key.point())
+            }
+            Self::Ed25519(key) => (ED25519, None, key.verifying_key().to_bytes().to_vec()),
+        };
+        Ok(SubjectPublicKeyInfoOwned {
+            algorithm: AlgorithmIdentifierOwned { oid, parameters },
+            subject_public_key: BitString::from_bytes(&key).map_err(|e| e.to_string())?,
+        })
+    }
+
+    /// The algorithm that Go chooses for certificates signed by this key.
+    pub fn signature_algorithm(&self) -> Result<AlgorithmIdentifierOwned, String> {
+        let (oid, parameters) = match self {
+            Self::Rsa(_) => (RSA_SHA256, Some(Any::null())),
+            Self::Dsa(_) => return Err("x509: certificate private key does not implement crypto.Signer".into()),
+            Self::Ec(key) => (key.signature(), None),
+            Self::Ed25519(_) => (ED25519, None),
+        };
+        Ok(AlgorithmIdentifierOwned { oid, parameters })
+    }
+
+    /// Signs a message with that algorithm.
+    pub fn sign(&self, ctx: &Context, message: &[u8]) -> Result<Vec<u8>, String> {
+        let failed = |e: rsa::signature::Error| e.to_string();
+        Ok(match self {
+            Self::Rsa(key) => {
+                let bits = key.size() * 8;
+                if bits < RSA_MIN_BITS {
+                    return Err(format!(
+                        "crypto/rsa: {bits}-bit keys are insecure \
+                         (see https://go.dev/pkg/crypto/rsa#hdr-Minimum_key_size)"
+                    ));
+                }
+                let signer = pkcs1v15::SigningKey::<Sha256>::new(key.as_ref().clone());
+                signer.try_sign_with_rng(&mut Random(ctx), message).map_err(failed)?.to_vec()
+            }
+            Self::Dsa(_) => return Err("x509: only RSA, ECDSA and Ed25519 keys supported".into()),
+            Self::Ec(key) => key.sign(message).map_err(failed)?,
+            Self::Ed25519(key) => key.try_sign(message).map_err(failed)?.to_bytes().to_vec(),
+        })
+    }
+}
+
+impl EcKey {
+    fn curve(&self) -> ObjectIdentifier {
+        match self {
+            Self::P256(_) => P256,
+            Self::P384(_) => P384,
+            Self::P521(_) => P521,
+        }
+    }
+
+    fn signature(&self) -> ObjectIdentifier {
+        match self {
+            Self::P256(_) => ECDSA_SHA256,
+            Self::P384(_) => ECDSA_SHA384,
+            Self::P521(_) => ECDSA_SHA512,
+        }
+    }
+
+    /// The public point, uncompressed.
+    fn point(&self) -> Vec<u8> {
+        match self {
+            Self::P256(key) => key.verifying_key().to_sec1_point(false).as_bytes().to_vec(),
+            Self::P384(key) => key.verifying_key().to_sec1_point(false).as_bytes().to_vec(),
+            Self::P521(key) => key.verifying_key().to_sec1_point(false).as_bytes().to_vec(),
+        }
+    }
+
+    fn to_der(&self) -> der::Result<Vec<u8>> {
+        let scalar = match self {
+            Self::P256(key) => key.to_bytes().to_vec(),
+            Self::P384(key) => key.to_bytes().to_vec(),
+            Self::P521(key) => key.to_bytes().to_vec(),
+        };
+        let key = EcPrivateKey {
+            version: 1,
+            private_key: OctetString::new(scalar)?,
+            curve: Some(self.curve()),
+            public_key: Some(BitString::from_bytes(&self.point())?),
+        };
+        key.to_der()
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rsa::signature::Error> {
+        Ok(match self {
+            Self::P256(key) => Signer::<p256::ecdsa::DerSignature>::try_sign(key, message)?.as_bytes().to_vec(),
+            Self::P384(key) => Signer::<p384::ecdsa::DerSignature>::try_sign(key, message)?.as_bytes().to_vec(),
+            Self::P521(key) => Signer::<p521::ecdsa::DerSignature>::try_sign(key, message)?.as_bytes().to_vec(),
+        })
+    }
+}
+
+/// PKCS 1's public key.
+#[derive(Sequence)]
+struct RsaPublicKey {
+    modulus: Uint,
+    exponent: Uint,
+}
+
+fn ed25519_der(key: &ed25519_dalek::SigningKey) -> der::Result<Vec<u8>> {
+    let seed = OctetString::new(key.to_bytes())?;
+    let wrapped = Pkcs8 {
+        version: 0,
+        algorithm: AlgorithmIdentifierOwned { oid: ED25519, parameters: None },
+        private_key: OctetString::new(seed.to_der()?)?,
+    };
+    wrapped.to_der()
+}
+
+/// The algorithm and the inner key of PKCS 8; like Go this ignores what follows them.
+fn pkcs8_parts(der: &[u8]) -> der::Result<(AlgorithmIdentifierOwned, &[u8])> {
+    let mut reader = SliceReader::new(der)?;
+    reader.sequence(|reader| {
+        u8::decode(reader)?;
+        let algorithm = AlgorithmIdentifierOwned::decode(reader)?;
+        let key = <&OctetStringRef>::decode(reader)?;
+        reader.read_slice(reader.remaining_len())?;
+        Ok((algorithm, key.as_bytes()))
+    })
+}
+
+fn is_pkcs1(der: &[u8]) -> bool {
+    rsa::pkcs1::RsaPrivateKeyRef::from_der(der).is_ok()
+}
+
+fn is_ec(der: &[u8]) -> bool {
+    EcPrivateKey::from_der(der).is_ok()
+}
+
+/// About what Go's `encoding/asn1` says of malformed input.
+fn asn1(der: &[u8], error: &der::Error) -> String {
+    match error.kind() {
+        _ if der.is_empty() => "asn1: syntax error: sequence truncated".into(),
+        der::ErrorKind::TrailingData { .. } => "asn1: syntax error: trailing data".into(),
+        der::ErrorKind::Incomplete { .. } => "asn1: syntax error: data truncated".into(),
+        der::ErrorKind::TagUnexpected { .. } => "asn1: structure error: tags don't match".into(),
+        kind => format!("asn1: structure error: {kind}"),
+    }
+}

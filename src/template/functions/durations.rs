@@ -1,0 +1,105 @@
+//! Helm 4.3's helpers for durations: numbers are seconds, texts are Go's durations or seconds.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "Go's conversions between number types round and cut in the same way"
+)]
+
+use super::args::any;
+use super::text::{float, quoted};
+use super::{duration, fixed, number};
+use crate::template::function::{Context, FnResult, Function, Param};
+use crate::template::go::fmt::type_name;
+use crate::template::value::{IntType, Value};
+
+use Param::Any;
+
+/// The functions of this family.
+pub const FUNCTIONS: &[Function] = &[
+    fixed("mustToDuration", &[Any], |_, a| Ok(nanos(as_duration(any(a, 0))?))),
+    fixed("durationSeconds", &[Any], |_, a| Ok(in_unit(a, 1_000_000_000).into())),
+    fixed("durationMinutes", &[Any], |_, a| Ok(in_unit(a, 60_000_000_000).into())),
+    fixed("durationHours", &[Any], |_, a| Ok(in_unit(a, 3_600_000_000_000).into())),
+    fixed("durationDays", &[Any], |_, a| Ok((in_unit(a, 3_600_000_000_000) / 24.0).into())),
+    fixed("durationWeeks", &[Any], |_, a| Ok((in_unit(a, 3_600_000_000_000) / 24.0 / 7.0).into())),
+    fixed("durationMilliseconds", &[Any], |_, a| Ok(whole(a, 1_000_000))),
+    fixed("durationMicroseconds", &[Any], |_, a| Ok(whole(a, 1_000))),
+    fixed("durationNanoseconds", &[Any], |_, a| Ok(whole(a, 1))),
+    fixed("durationRoundTo", &[Any, Any], |c, a| to_multiple(c, a, round)),
+    fixed("durationTruncateTo", &[Any, Any], |c, a| to_multiple(c, a, |d, m| d - d % m)),
+];
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A `time.Duration`.
+pub fn nanos(n: i64) -> Value {
+    Value::Int(IntType::Duration, n)
+}
+
+/// Go keeps whole units and the rest apart before it adds them.
+fn in_unit(args: &[Value], unit: i64) -> f64 {
+    let d = as_duration(any(args, 0)).unwrap_or(0);
+    (d / unit) as f64 + (d % unit) as f64 / unit as f64
+}
+
+fn whole(args: &[Value], unit: i64) -> Value {
+    Value::Int(IntType::Int64, as_duration(any(args, 0)).unwrap_or(0) / unit)
+}
+
+fn to_multiple(_: &Context, args: &[Value], op: fn(i64, i64) -> i64) -> FnResult {
+    let Ok(d) = as_duration(any(args, 0)) else { return Ok(nanos(0)) };
+    Ok(nanos(match as_duration(any(args, 1)) {
+        Ok(multiple) if multiple > 0 => op(d, multiple),
+        _ => d,
+    }))
+}
+
+/// Go's `Duration.Round`: a half goes away from zero, and what is too large stays the largest.
+pub fn round(d: i64, multiple: i64) -> i64 {
+    let rest = (d % multiple).abs();
+    let down = d - d % multiple;
+    if i128::from(rest) * 2 < i128::from(multiple) {
+        return down;
+    }
+    if d < 0 { down.saturating_sub(multiple) } else { down.saturating_add(multiple) }
+}
+
+fn as_duration(value: &Value) -> Result<i64, String> {
+    match value {
+        Value::Int(IntType::Duration, n) => Ok(*n),
+        Value::Int(IntType::Uint | IntType::Uint64, n) if *n < 0 => {
+            Err(format!("duration seconds overflow: {}", n.cast_unsigned()))
+        }
+        Value::Int(_, n) => n.checked_mul(SECOND).ok_or_else(|| format!("duration seconds overflow: {n}")),
+        Value::Float(f) => from_seconds(*f),
+        Value::Nil => Err("invalid duration".into()),
+        Value::Str(s) => {
+            let text = s.text();
+            let trimmed = text.trim();
+            if trimmed.is_empty() {
+                return Err("empty duration".into());
+            }
+            match (duration::parse(trimmed), number::parse_float(trimmed)) {
+                (Ok(n), _) => Ok(n),
+                (_, Some(f)) => from_seconds(f),
+                _ => Err(format!("could not parse duration {}", quoted(&text))),
+            }
+        }
+        other => Err(format!("unsupported duration type {}", type_name(other))),
+    }
+}
+
+fn from_seconds(seconds: f64) -> Result<i64, String> {
+    if !seconds.is_finite() {
+        return Err(format!("invalid duration seconds: {}", float(seconds)));
+    }
+    let limit = i64::MAX as f64;
+    if seconds.abs() > limit / SECOND as f64 {
+        return Err(format!("duration seconds overflow: {}", float(seconds)));
+    }
+    let n = seconds * SECOND as f64;
+    if n.abs() > limit {
+        return Err(format!("duration nanoseconds overflow: {}", float(n)));
+    }
+    Ok(number::float_to_int(n))
+}

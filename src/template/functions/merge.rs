@@ -1,0 +1,70 @@
+//! Merging maps as dario.cat/mergo 1.0.1 does it, and copying as mitchellh's copystructure does.
+
+use super::defaults::empty;
+use crate::template::function::{FnError, FnResult};
+use crate::template::value::{List, Map, Value};
+use std::rc::Rc;
+
+/// Maps nested deeper than this hold themselves.
+const MAX_DEPTH: usize = 1000;
+
+/// Puts the entries of `source` into `target`. Without `overwrite` only what is missing or empty there is set.
+/// Values are not copied: what was missing is shared with `source` afterwards.
+pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Result<(), FnError> {
+    if depth > MAX_DEPTH {
+        return Err("stack overflow".into());
+    }
+    for (key, new) in source.entries() {
+        let old = target.get(key.bytes());
+        if matches!(new, Value::Nil) {
+            if overwrite {
+                target.insert(key, new);
+            }
+            continue;
+        }
+        if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old) {
+            merge(old, new, overwrite, depth + 1)?;
+        }
+        if let (Value::List(_), true) = (&new, overwrite) {
+            // Even an empty list replaces another value.
+            target.insert(key, new);
+            continue;
+        }
+        let set = match &old {
+            None => true,
+            Some(old) if empty(old) => true,
+            Some(Value::Map(_)) if matches!(new, Value::Map(_)) => false,
+            Some(_) => overwrite,
+        };
+        if set {
+            target.insert(key, new);
+        }
+    }
+    Ok(())
+}
+
+/// A copy that shares no map and no list with the value.
+pub fn deep_copy(value: &Value) -> FnResult {
+    copy(value, 0)
+}
+
+fn copy(value: &Value, depth: usize) -> FnResult {
+    if depth > MAX_DEPTH {
+        return Err("stack overflow".into());
+    }
+    Ok(match value {
+        Value::Map(map) => {
+            let new = Map::new(map.kind);
+            for (key, item) in map.borrow().iter() {
+                new.insert(key.clone(), copy(item, depth + 1)?);
+            }
+            Value::Map(new)
+        }
+        // Lists are immutable, but the maps in them are not.
+        Value::List(list) if list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) => {
+            let items = list.items.iter().map(|item| copy(item, depth + 1)).collect::<Result<_, _>>()?;
+            Value::List(List { elem: list.elem, items: Rc::new(items) })
+        }
+        other => other.clone(),
+    })
+}

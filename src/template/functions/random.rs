@@ -1,0 +1,94 @@
+//! What is different each time. All randomness comes from the host.
+
+use super::args::{bytes, int};
+use super::fixed;
+use crate::template::function::{Context, FnResult, Function, Param};
+use crate::template::value::Value;
+use base64::Engine as _;
+
+use Param::{Int, Str as S};
+
+/// The functions of this family.
+pub const FUNCTIONS: &[Function] = &[
+    fixed("randAlphaNum", &[Int], |c, a| random_string(c, a, |b| b.is_ascii_alphanumeric())),
+    fixed("randAlpha", &[Int], |c, a| random_string(c, a, |b| b.is_ascii_alphabetic())),
+    fixed("randNumeric", &[Int], |c, a| random_string(c, a, |b| b.is_ascii_digit())),
+    fixed("randAscii", &[Int], |c, a| random_string(c, a, |b| matches!(b, b' '..=b'~'))),
+    fixed("randBytes", &[Int], random_bytes),
+    fixed("randInt", &[Int, Int], random_int),
+    fixed("shuffle", &[S], shuffle),
+    fixed("uuidv4", &[], uuid),
+    fixed("getHostByName", &[S], |c, a| Ok(c.host.resolve(&String::from_utf8_lossy(bytes(a, 0))).into())),
+];
+
+/// Longer random strings have no use, and Go would try to make them.
+const MAX_LENGTH: usize = 64 << 20;
+
+/// Characters that fit, each as likely as the others. A negative length gives nothing, as in sprig.
+fn random_string(context: &Context, args: &[Value], fits: fn(u8) -> bool) -> FnResult {
+    let length = usize::try_from(int(args, 0)).unwrap_or(0);
+    if length > MAX_LENGTH {
+        return Err("runtime error: makeslice: len out of range".into());
+    }
+    let mut text = String::with_capacity(length);
+    let mut buffer = [0; 256];
+    while text.len() < length {
+        let wanted = ((length - text.len()) * 2).min(buffer.len());
+        context.host.random(&mut buffer[..wanted]);
+        // Seven bits of each byte are a character of ASCII; those that do not fit are thrown away.
+        let fitting = buffer[..wanted].iter().map(|b| b & 0x7f).filter(|&b| fits(b));
+        text.extend(fitting.take(length - text.len()).map(char::from));
+    }
+    Ok(text.into())
+}
+
+fn random_bytes(context: &Context, args: &[Value]) -> FnResult {
+    match usize::try_from(int(args, 0)) {
+        Ok(length) if length <= MAX_LENGTH => {
+            let mut buffer = vec![0; length];
+            context.host.random(&mut buffer);
+            Ok(base64::engine::general_purpose::STANDARD.encode(buffer).into())
+        }
+        _ => Err("runtime error: makeslice: len out of range".into()),
+    }
+}
+
+/// A number below the limit, each as likely as the others.
+fn below(context: &Context, limit: u64) -> u64 {
+    let fair = u64::MAX - u64::MAX % limit;
+    loop {
+        let mut buffer = [0; 8];
+        context.host.random(&mut buffer);
+        let number = u64::from_le_bytes(buffer);
+        if number < fair {
+            return number % limit;
+        }
+    }
+}
+
+fn random_int(context: &Context, args: &[Value]) -> FnResult {
+    let (min, max) = (int(args, 0), int(args, 1));
+    match u64::try_from(max.wrapping_sub(min)) {
+        Ok(limit) if limit > 0 => Ok(Value::int(min.wrapping_add_unsigned(below(context, limit)))),
+        _ => Err("invalid argument to Intn".into()),
+    }
+}
+
+fn shuffle(context: &Context, args: &[Value]) -> FnResult {
+    let mut all: Vec<char> = super::text::chars(bytes(args, 0)).collect();
+    for i in (1..all.len()).rev() {
+        let limit = u64::try_from(i).unwrap_or(0) + 1;
+        all.swap(i, usize::try_from(below(context, limit)).unwrap_or(i));
+    }
+    Ok(all.into_iter().collect::<String>().into())
+}
+
+/// Version 4 of RFC 9562.
+fn uuid(context: &Context, _: &[Value]) -> FnResult {
+    let mut buffer = [0; 16];
+    context.host.random(&mut buffer);
+    let bits = u128::from_be_bytes(buffer);
+    let bits = bits & !(0xf << 76) & !(0b11 << 62) | 0x4 << 76 | 0b10 << 62;
+    let hex = format!("{bits:032x}");
+    Ok(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]).into())
+}

@@ -1,0 +1,407 @@
+//! Go's regular expressions (RE2 syntax, as `regexp/syntax` reads it) for the `regex` crate.
+
+use regex::bytes::Regex;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// Compiled patterns that are kept; a chart has a few dozen.
+const CACHE: usize = 512;
+
+/// A Go pattern, compiled; the error is Go's, without `error parsing regexp: ` in front.
+pub fn compile(pattern: &str) -> Result<Rc<Regex>, String> {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<Box<str>, Rc<Regex>>> = RefCell::default();
+    }
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(pattern).cloned()) {
+        return Ok(known);
+    }
+    let translated = Translator::new(pattern).run()?;
+    let regex = Regex::new(&translated).map_err(|_| "expression too large".to_string())?;
+    let regex = Rc::new(regex);
+    KNOWN.with_borrow_mut(|known| {
+        if known.len() >= CACHE {
+            known.clear();
+        }
+        known.insert(pattern.into(), Rc::clone(&regex));
+    });
+    Ok(regex)
+}
+
+fn wrong<T>(what: &str, at: &str) -> Result<T, String> {
+    Err(format!("{what}: `{at}`"))
+}
+
+struct Translator<'p> {
+    whole: &'p str,
+    rest: &'p str,
+    out: String,
+    depth: usize,
+    names: HashSet<&'p str>,
+    /// Whether there is something that an operator of repetition could repeat.
+    repeatable: bool,
+    /// Where the last operator began, if nothing came behind it.
+    repeated: Option<&'p str>,
+}
+
+impl<'p> Translator<'p> {
+    fn new(pattern: &'p str) -> Self {
+        Self {
+            whole: pattern,
+            rest: pattern,
+            out: String::with_capacity(pattern.len() + 16),
+            depth: 0,
+            names: HashSet::new(),
+            repeatable: false,
+            repeated: None,
+        }
+    }
+
+    fn run(mut self) -> Result<String, String> {
+        while let Some(c) = self.rest.chars().next() {
+            let repeated = self.repeated.take();
+            match c {
+                '(' => self.open()?,
+                '|' => {
+                    self.copy(1);
+                    self.repeatable = false;
+                }
+                ')' => {
+                    if self.depth == 0 {
+                        return wrong("unexpected )", self.whole);
+                    }
+                    self.depth -= 1;
+                    self.copy(1);
+                    self.repeatable = true;
+                }
+                '^' | '$' | '.' => {
+                    self.copy(1);
+                    self.repeatable = true;
+                }
+                '[' => {
+                    let (class, rest) = class(self.rest)?;
+                    self.out.push_str(&class);
+                    self.rest = rest;
+                    self.repeatable = true;
+                }
+                '*' | '+' | '?' => self.repeat(1, repeated)?,
+                '{' => match counted(self.rest) {
+                    Some((low, high, length)) => {
+                        let after = &self.rest[length..];
+                        let shown = &self.rest[..length];
+                        if low > 1000 || high.is_some_and(|high| high > 1000 || high < low) {
+                            return wrong("invalid repeat count", shown);
+                        }
+                        let _ = after;
+                        self.repeat(length, repeated)?;
+                    }
+                    None => self.literal('{', 1),
+                },
+                '\\' => self.escape()?,
+                c => self.literal(c, c.len_utf8()),
+            }
+        }
+        if self.depth > 0 {
+            return wrong("missing closing )", self.whole);
+        }
+        Ok(self.out)
+    }
+
+    fn copy(&mut self, length: usize) {
+        self.out.push_str(&self.rest[..length]);
+        self.rest = &self.rest[length..];
+    }
+
+    fn literal(&mut self, c: char, length: usize) {
+        push_char(c, &mut self.out);
+        self.rest = &self.rest[length..];
+        self.repeatable = true;
+    }
+
+    fn repeat(&mut self, length: usize, repeated: Option<&'p str>) -> Result<(), String> {
+        let start = self.rest;
+        let lazy = usize::from(start[length..].starts_with('?'));
+        let shown = &start[..length + lazy];
+        if !self.repeatable {
+            return wrong("missing argument to repetition operator", shown);
+        }
+        if let Some(before) = repeated {
+            let end = before.len() - start.len() + shown.len();
+            return wrong("invalid nested repetition operator", &before[..end]);
+        }
+        self.copy(length + lazy);
+        self.repeated = Some(start);
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        if !self.rest.starts_with("(?") {
+            self.copy(1);
+            self.depth += 1;
+            self.repeatable = false;
+            return Ok(());
+        }
+        let rest = self.rest;
+        let named = [("(?P<", 4), ("(?<", 3)].iter().find(|(start, _)| rest.starts_with(start)).map(|(_, n)| *n);
+        if let Some(start) = named {
+            let Some(end) = rest.find('>') else { return wrong("invalid named capture", rest) };
+            let (capture, name) = (&rest[..=end], &rest[start..end]);
+            if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+                return wrong("invalid named capture", capture);
+            }
+            if !self.names.insert(name) {
+                return wrong("duplicate capture group name", name);
+            }
+            // Rust's names may not begin with a digit, as Go's may; every name gets a letter in front.
+            let _ = write!(self.out, "(?P<n{name}>");
+            self.rest = &rest[end + 1..];
+            self.depth += 1;
+            self.repeatable = false;
+            return Ok(());
+        }
+        self.flags()
+    }
+
+    /// `(?i)` and `(?i:`
+    fn flags(&mut self) -> Result<(), String> {
+        let start = self.rest;
+        let (mut negative, mut seen) = (false, false);
+        for (i, c) in start.char_indices().skip(2) {
+            let end = i + c.len_utf8();
+            match c {
+                'i' | 'm' | 's' | 'U' => seen = true,
+                '-' if !negative => (negative, seen) = (true, false),
+                ':' | ')' if !negative || seen => {
+                    // `(?)` means nothing to Go, and is an error to Rust.
+                    if end > 3 || c == ':' {
+                        self.out.push_str(&start[..end]);
+                    }
+                    self.rest = &start[end..];
+                    if c == ':' {
+                        self.depth += 1;
+                        self.repeatable = false;
+                    }
+                    return Ok(());
+                }
+                _ => return wrong("invalid or unsupported Perl syntax", &start[..end]),
+            }
+        }
+        wrong("invalid or unsupported Perl syntax", start)
+    }
+
+    fn escape(&mut self) -> Result<(), String> {
+        let rest = self.rest;
+        self.repeatable = true;
+        match rest.as_bytes().get(1) {
+            Some(b'A') => self.fixed("\\A"),
+            Some(b'z') => self.fixed("\\z"),
+            // Go's word boundaries know only ASCII.
+            Some(b'b') => self.fixed("(?-u:\\b)"),
+            Some(b'B') => self.fixed("(?-u:\\B)"),
+            Some(b'Q') => {
+                let quoted = &rest[2..];
+                let end = quoted.find("\\E").unwrap_or(quoted.len());
+                for c in quoted[..end].chars() {
+                    push_char(c, &mut self.out);
+                }
+                self.repeatable = end > 0;
+                self.rest = quoted[end..].strip_prefix("\\E").unwrap_or("");
+            }
+            _ => {
+                if let Some((group, after)) = group_escape(rest)? {
+                    let _ = write!(self.out, "[{group}]");
+                    self.rest = after;
+                } else {
+                    let (c, after) = char_escape(rest)?;
+                    push_char(c, &mut self.out);
+                    self.rest = after;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fixed(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.rest = &self.rest[2..];
+    }
+}
+
+/// A character that stands for itself.
+fn push_char(c: char, out: &mut String) {
+    if c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '/' | ':' | '=' | ',' | '"' | '@' | ';') {
+        out.push(c);
+    } else {
+        let _ = write!(out, "\\x{{{:x}}}", u32::from(c));
+    }
+}
+
+/// `{2}`, `{2,}`, `{2,3}`: bounds, and the length of the operator. Other braces are literal.
+fn counted(text: &str) -> Option<(u32, Option<u32>, usize)> {
+    let end = text.find('}')?;
+    let inner = &text[1..end];
+    let number = |digits: &str| -> Option<u32> {
+        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        // A leading zero makes the brace literal.
+        (plain && (digits == "0" || !digits.starts_with('0'))).then(|| digits.parse().unwrap_or(u32::MAX))
+    };
+    let (low, high) = match inner.split_once(',') {
+        None => (number(inner)?, Some(number(inner)?)),
+        Some((low, "")) => (number(low)?, None),
+        Some((low, high)) => (number(low)?, Some(number(high)?)),
+    };
+    Some((low, high, end + 1))
+}
+
+/// `\d`, `\pL` and the like, as members of a class.
+fn group_escape(text: &str) -> Result<Option<(String, &str)>, String> {
+    let group = match text.as_bytes().get(1) {
+        Some(b'd') => "0-9",
+        Some(b's') => r"\t\n\f\r\x20",
+        Some(b'w') => "0-9A-Za-z_",
+        Some(b'D') => "[^0-9]",
+        Some(b'S') => r"[^\t\n\f\r\x20]",
+        Some(b'W') => "[^0-9A-Za-z_]",
+        Some(b'p' | b'P') => return unicode_group(text).map(Some),
+        _ => return Ok(None),
+    };
+    Ok(Some((group.into(), &text[2..])))
+}
+
+fn unicode_group(text: &str) -> Result<(String, &str), String> {
+    let mut negative = text.starts_with("\\P");
+    let body = &text[2..];
+    let (name, after) = match body.chars().next() {
+        Some('{') => match body.find('}') {
+            Some(end) => (&body[1..end], &body[end + 1..]),
+            None => return wrong("invalid character class range", text),
+        },
+        Some(c) => body.split_at(c.len_utf8()),
+        None => return wrong("invalid character class range", text),
+    };
+    let shown = &text[..text.len() - after.len()];
+    let bare = name.strip_prefix('^').inspect(|_| negative = !negative).unwrap_or(name);
+    let sign = if negative { 'P' } else { 'p' };
+    let group = format!("\\{sign}{{{bare}}}");
+    let known = !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !known || regex_syntax::Parser::new().parse(&group).is_err() {
+        return wrong("invalid character class range", shown);
+    }
+    Ok((group, after))
+}
+
+/// An escape that means one character.
+fn char_escape(text: &str) -> Result<(char, &str), String> {
+    let mut rest = text[1..].chars();
+    let Some(c) = rest.next() else { return Err("trailing backslash at end of expression: ``".into()) };
+    let after = rest.as_str();
+    let invalid = || wrong("invalid escape sequence", &text[..1 + c.len_utf8()]);
+    let simple = |c| Ok((c, after));
+    match c {
+        '0'..='7' => {
+            // A digit that is not zero is a reference to a group, which RE2 has not, unless more digits follow.
+            if c != '0' && !after.starts_with(|c: char| ('0'..='7').contains(&c)) {
+                return invalid();
+            }
+            let more = after.bytes().take(2).take_while(|b| (b'0'..=b'7').contains(b)).count();
+            let digits = &text[1..2 + more];
+            let code = u32::from_str_radix(digits, 8).ok().and_then(char::from_u32);
+            Ok((code.unwrap_or('\0'), &after[more..]))
+        }
+        'x' => {
+            let (digits, tail) = if let Some(braced) = after.strip_prefix('{') {
+                match braced.find('}') {
+                    Some(end) => (&braced[..end], &braced[end + 1..]),
+                    None => return wrong("invalid escape sequence", text),
+                }
+            } else {
+                match after.get(..2) {
+                    Some(two) => (two, &after[2..]),
+                    None => return wrong("invalid escape sequence", text),
+                }
+            };
+            let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            match u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
+                Some(c) => Ok((c, tail)),
+                None => {
+                    let good = after.bytes().take_while(|b| *b == b'{' || b.is_ascii_hexdigit()).count();
+                    let end = after[good..].chars().next().map_or(good, |c| good + c.len_utf8());
+                    wrong("invalid escape sequence", &text[..2 + end])
+                }
+            }
+        }
+        'a' => simple('\x07'),
+        'f' => simple('\x0c'),
+        'n' => simple('\n'),
+        'r' => simple('\r'),
+        't' => simple('\t'),
+        'v' => simple('\x0b'),
+        c if c.is_ascii() && !c.is_ascii_alphanumeric() => simple(c),
+        _ => invalid(),
+    }
+}
+
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+];
+
+/// `[…]` for Rust, and what follows it.
+fn class(text: &str) -> Result<(String, &str), String> {
+    let mut out = String::from("[");
+    let mut rest = &text[1..];
+    if let Some(after) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = after;
+    }
+    let mut first = true;
+    loop {
+        if rest.starts_with(']') && !first {
+            break;
+        }
+        first = false;
+        if let Some(body) = rest.strip_prefix("[:")
+            && let Some(end) = body.find(":]")
+        {
+            let named = &rest[..end + 4];
+            let name = body[..end].trim_start_matches('^');
+            if !POSIX.contains(&name) || body[..end].len() > name.len() + 1 {
+                return wrong("invalid character class range", named);
+            }
+            out.push_str(named);
+            rest = &rest[named.len()..];
+            continue;
+        }
+        if rest.starts_with('\\')
+            && let Some((group, after)) = group_escape(rest)?
+        {
+            out.push_str(&group);
+            rest = after;
+            continue;
+        }
+        let start = rest;
+        let (low, after) = class_char(rest, text)?;
+        rest = after;
+        push_char(low, &mut out);
+        if rest.len() >= 2 && rest.starts_with('-') && !rest[1..].starts_with(']') {
+            let (high, after) = class_char(&rest[1..], text)?;
+            rest = after;
+            if high < low {
+                return wrong("invalid character class range", &start[..start.len() - rest.len()]);
+            }
+            out.push('-');
+            push_char(high, &mut out);
+        }
+    }
+    out.push(']');
+    Ok((out, &rest[1..]))
+}
+
+fn class_char<'t>(rest: &'t str, whole: &str) -> Result<(char, &'t str), String> {
+    match rest.chars().next() {
+        None => wrong("missing closing ]", whole),
+        Some('\\') => char_escape(rest),
+        Some(c) => Ok((c, &rest[c.len_utf8()..])),
+    }
+}

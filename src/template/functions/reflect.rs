@@ -1,0 +1,70 @@
+//! Types and kinds of values, and equality.
+
+use super::args::{any, kind_name, string};
+use super::fixed;
+use crate::template::function::{Function, Param};
+use crate::template::go::fmt::type_name;
+use crate::template::value::Value;
+use std::rc::Rc;
+
+use Param::{Any, Str as S};
+
+/// The functions of this family.
+pub const FUNCTIONS: &[Function] = &[
+    fixed("typeOf", &[Any], |_, a| Ok(type_name(any(a, 0)).as_ref().into())),
+    fixed("typeIs", &[S, Any], |_, a| Ok((string(a, 0) == type_name(any(a, 1))).into())),
+    fixed("typeIsLike", &[S, Any], |_, a| {
+        let (wanted, found) = (string(a, 0), type_name(any(a, 1)));
+        Ok((wanted == found || found.strip_prefix('*') == Some(&wanted)).into())
+    }),
+    fixed("kindOf", &[Any], |_, a| Ok(kind_name(any(a, 0).kind()).into())),
+    fixed("kindIs", &[S, Any], |_, a| Ok((string(a, 0) == kind_name(any(a, 1).kind())).into())),
+    fixed("deepEqual", &[Any, Any], |_, a| Ok(deep_equal(any(a, 0), any(a, 1)).into())),
+];
+
+/// Go's `reflect.DeepEqual`: types count, so that an `int` is no `int64`, and nil is no empty slice.
+pub fn deep_equal(a: &Value, b: &Value) -> bool {
+    equal(a, b, 0)
+}
+
+fn equal(a: &Value, b: &Value, depth: usize) -> bool {
+    // Only maps that hold themselves are deeper; Go takes what it is comparing already for equal.
+    if depth > 1000 {
+        return true;
+    }
+    match (a, b) {
+        (Value::Nil, Value::Nil) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Int(s, a), Value::Int(t, b)) => s == t && a == b,
+        #[expect(clippy::float_cmp, reason = "Go compares with ==")]
+        (Value::Float(a), Value::Float(b)) => a == b,
+        (Value::Str(a), Value::Str(b)) => a == b,
+        (Value::List(a), Value::List(b)) => {
+            a.elem == b.elem
+                && a.is_nil() == b.is_nil()
+                && (Rc::ptr_eq(&a.items, &b.items)
+                    || a.items.len() == b.items.len()
+                        && a.items.iter().zip(b.items.iter()).all(|(a, b)| equal(a, b, depth + 1)))
+        }
+        (Value::Map(a), Value::Map(b)) => {
+            a.kind == b.kind
+                && (a.is_same(b)
+                    || a.len() == b.len()
+                        && a.borrow()
+                            .iter()
+                            .zip(b.borrow().iter())
+                            .all(|((j, a), (k, b))| j == k && equal(a, b, depth + 1)))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            Rc::ptr_eq(a, b)
+                || a.type_name() == b.type_name()
+                    && a.display() == b.display()
+                    && a.fields() == b.fields()
+                    && a.fields().iter().all(|name| {
+                        let (x, y) = (a.field(&name.text()), b.field(&name.text()));
+                        equal(&x.unwrap_or(Value::Nil), &y.unwrap_or(Value::Nil), depth + 1)
+                    })
+        }
+        _ => false,
+    }
+}

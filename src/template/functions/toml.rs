@@ -1,0 +1,214 @@
+//! TOML as `BurntSushi/toml` 1.6 writes it: plain keys first, then tables, each level two spaces deeper.
+
+use super::time::Time;
+use super::toml_read::LocalTime;
+use super::{json, text};
+use crate::template::go::fmt;
+use crate::template::value::{IntType, List, Map, Value};
+use std::fmt::Write as _;
+
+/// Values nested deeper than this hold themselves.
+const MAX_DEPTH: usize = 500;
+const NO_KEY: &str = "toml: top-level values must be Go maps or structs";
+const NIL_ITEM: &str = "toml: cannot encode array with nil element";
+
+/// The value as TOML, or Go's error text.
+pub fn write(value: &Value) -> Result<Vec<u8>, String> {
+    let mut writer = Writer { out: String::new(), keys: Vec::new() };
+    match plain(value) {
+        Value::Map(map) => writer.map(&map)?,
+        _ => return Err(NO_KEY.into()),
+    }
+    Ok(writer.out.into_bytes())
+}
+
+struct Writer {
+    out: String,
+    /// The path to what is being written, ready to print.
+    keys: Vec<String>,
+}
+
+/// Structs are written as the maps they are in JSON.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(object) if object.as_any().is::<Time>() || object.as_any().is::<LocalTime>() => value.clone(),
+        Value::Object(object) => object.json(),
+        other => other.clone(),
+    }
+}
+
+/// Whether all items are tables, so that each gets a `[[header]]`.
+fn is_table_list(list: &List) -> Result<bool, String> {
+    if list.items.iter().any(|item| matches!(item, Value::Nil)) {
+        return Err(NIL_ITEM.into());
+    }
+    Ok(!list.items.is_empty() && list.items.iter().all(|item| matches!(plain(item), Value::Map(_))))
+}
+
+impl Writer {
+    fn map(&mut self, map: &Map) -> Result<(), String> {
+        if self.keys.len() > MAX_DEPTH {
+            return Err("toml: value is nested too deeply".into());
+        }
+        let (mut direct, mut tables) = (Vec::new(), Vec::new());
+        for (key, value) in map.entries() {
+            let value = plain(&value);
+            let is_table = match &value {
+                Value::Map(_) => true,
+                Value::List(list) => is_table_list(list)?,
+                Value::Nil => continue,
+                _ => false,
+            };
+            if is_table { &mut tables } else { &mut direct }.push((key, value));
+        }
+        for (key, value) in direct.into_iter().chain(tables) {
+            self.keys.push(key_text(&key.text()));
+            self.entry(&value)?;
+            self.keys.pop();
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, value: &Value) -> Result<(), String> {
+        let indent = "  ".repeat(self.keys.len() - 1);
+        match value {
+            Value::Map(map) => {
+                if self.keys.len() == 1 {
+                    self.new_line();
+                }
+                let _ = write!(self.out, "{indent}[{}]", self.keys.join("."));
+                self.new_line();
+                self.map(map)
+            }
+            Value::List(list) if is_table_list(list)? => {
+                for item in list.items.iter() {
+                    let Value::Map(map) = plain(item) else { continue };
+                    self.new_line();
+                    let _ = write!(self.out, "{indent}[[{}]]", self.keys.join("."));
+                    self.new_line();
+                    self.map(&map)?;
+                }
+                Ok(())
+            }
+            _ => {
+                let key = self.keys.last().cloned().unwrap_or_default();
+                let _ = write!(self.out, "{indent}{key} = ");
+                self.element(value, 0)?;
+                self.new_line();
+                Ok(())
+            }
+        }
+    }
+
+    /// Nothing has a blank line in front of it at the very start.
+    fn new_line(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+    }
+
+    fn element(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err("toml: value is nested too deeply".into());
+        }
+        match plain(value) {
+            Value::Nil => return Err(NIL_ITEM.into()),
+            Value::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),
+            Value::Int(IntType::Duration, n) => self.quoted(&fmt::duration(n)),
+            Value::Int(kind, i) => {
+                let mut digits = Vec::new();
+                json::integer(kind, i, &mut digits);
+                self.out.push_str(&String::from_utf8_lossy(&digits));
+            }
+            Value::Float(f) => self.float(f),
+            Value::Str(s) => self.quoted(&text::valid(s.bytes())),
+            Value::List(list) => {
+                self.out.push('[');
+                for (i, item) in list.items.iter().enumerate() {
+                    if i > 0 {
+                        self.out.push_str(", ");
+                    }
+                    self.element(item, depth + 1)?;
+                }
+                self.out.push(']');
+            }
+            Value::Map(map) => self.inline(&map, depth)?,
+            Value::Object(object) => match object.as_any().downcast_ref::<LocalTime>() {
+                Some(local) => self.out.push_str(local.text()),
+                None => self.out.push_str(&String::from_utf8_lossy(&text::strval(&object.json()).unwrap_or_default())),
+            },
+        }
+        Ok(())
+    }
+
+    fn inline(&mut self, map: &Map, depth: usize) -> Result<(), String> {
+        let (mut direct, mut tables) = (Vec::new(), Vec::new());
+        for (key, value) in map.entries() {
+            match plain(&value) {
+                Value::Nil => {}
+                Value::List(list) if is_table_list(&list)? => tables.push((key, value)),
+                Value::Map(_) => tables.push((key, value)),
+                _ => direct.push((key, value)),
+            }
+        }
+        self.out.push('{');
+        for (i, (key, value)) in direct.iter().chain(&tables).enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            let _ = write!(self.out, "{} = ", key_text(&key.text()));
+            self.element(value, depth + 1)?;
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn float(&mut self, f: f64) {
+        if f.is_finite() {
+            let digits = text::float(f);
+            self.out.push_str(&digits);
+            if !digits.contains(['.', 'e']) {
+                self.out.push_str(".0");
+            }
+            return;
+        }
+        if f.is_sign_negative() {
+            self.out.push('-');
+        }
+        self.out.push_str(if f.is_nan() { "nan" } else { "inf" });
+    }
+
+    fn quoted(&mut self, text: &str) {
+        self.out.push('"');
+        escape(text, &mut self.out);
+        self.out.push('"');
+    }
+}
+
+fn key_text(key: &str) -> String {
+    if !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
+        return key.into();
+    }
+    let mut out = String::from("\"");
+    escape(key, &mut out);
+    out.push('"');
+    out
+}
+
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\x08' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\x0c' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            c if c < ' ' || c == '\x7f' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+}

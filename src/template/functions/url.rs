@@ -1,0 +1,303 @@
+//! `urlParse` and `urlJoin`: Go's `net/url`.
+
+use super::args::{NIL_POINTER, kind_name, map, string};
+use super::fixed;
+use super::text::quoted;
+use crate::template::function::{Context, FnError, FnResult, Function, Param};
+use crate::template::value::{Kind, Map, MapType, Value};
+use std::fmt::Write as _;
+
+use Param::{Map as M, Str as S};
+
+/// The functions of this family.
+pub const FUNCTIONS: &[Function] = &[fixed("urlParse", &[S], url_parse), fixed("urlJoin", &[M], url_join)];
+
+/// Where a text stands in a URL: what must be escaped depends on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Path,
+    Host,
+    Zone,
+    User,
+    Fragment,
+}
+
+#[derive(Default)]
+struct Url {
+    scheme: String,
+    opaque: String,
+    user: Option<(String, Option<String>)>,
+    host: String,
+    path: String,
+    force_query: bool,
+    query: String,
+    fragment: String,
+}
+
+fn url_parse(_: &Context, args: &[Value]) -> FnResult {
+    let text = string(args, 0);
+    let url = Url::parse(&text).map_err(|e| format!("unable to parse url: parse {}: {e}", quoted(&text)))?;
+    let map = Map::new(MapType::Any);
+    map.insert("hostname", url.hostname());
+    map.insert("userinfo", url.user.as_ref().map(userinfo).unwrap_or_default());
+    map.insert("scheme", url.scheme);
+    map.insert("host", url.host);
+    map.insert("path", url.path);
+    map.insert("query", url.query);
+    map.insert("opaque", url.opaque);
+    map.insert("fragment", url.fragment);
+    Ok(map.into())
+}
+
+fn url_join(_: &Context, args: &[Value]) -> FnResult {
+    let part = |key: &str| -> Result<String, FnError> {
+        match map(args, 0).and_then(|m| m.get(key)) {
+            None => Ok(String::new()),
+            Some(Value::Str(s)) => Ok(s.text().into_owned()),
+            Some(Value::Nil) => Err(NIL_POINTER.into()),
+            Some(other) => {
+                let kind: Kind = other.kind();
+                Err(format!("unable to parse {key} key, must be of type string, but {} found", kind_name(kind)).into())
+            }
+        }
+    };
+    let mut url = Url {
+        scheme: part("scheme")?,
+        host: part("host")?,
+        path: part("path")?,
+        query: part("query")?,
+        opaque: part("opaque")?,
+        fragment: part("fragment")?,
+        ..Url::default()
+    };
+    let user = part("userinfo")?;
+    if !user.is_empty() {
+        let whole = format!("proto://{user}@host");
+        let parsed = Url::parse(&whole)
+            .map_err(|e| format!("unable to parse userinfo in dict: parse {}: {e}", quoted(&whole)))?;
+        url.user = parsed.user;
+    }
+    Ok(url.text().into())
+}
+
+impl Url {
+    /// `url.Parse`; the error is what follows `parse "…": `.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (text, fragment) = text.split_once('#').map_or((text, None), |(t, f)| (t, Some(f)));
+        let mut url = Self::parse_reference(text)?;
+        if let Some(fragment) = fragment {
+            url.fragment = unescape(fragment, Part::Fragment)?;
+        }
+        Ok(url)
+    }
+
+    fn parse_reference(text: &str) -> Result<Self, String> {
+        let mut url = Self::default();
+        if text.bytes().any(|b| b < b' ' || b == 0x7f) {
+            return Err("net/url: invalid control character in URL".into());
+        }
+        if text == "*" {
+            url.path = "*".into();
+            return Ok(url);
+        }
+        let (scheme, mut rest) = split_scheme(text)?;
+        url.scheme = scheme.to_ascii_lowercase();
+        if rest.ends_with('?') && rest.matches('?').count() == 1 {
+            url.force_query = true;
+            rest = &rest[..rest.len() - 1];
+        } else if let Some((before, query)) = rest.split_once('?') {
+            url.query = query.into();
+            rest = before;
+        }
+        if !rest.starts_with('/') {
+            if !url.scheme.is_empty() {
+                url.opaque = rest.into();
+                return Ok(url);
+            }
+            if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
+                return Err("first path segment in URL cannot contain colon".into());
+            }
+        }
+        if (!url.scheme.is_empty() || !rest.starts_with("///")) && rest.starts_with("//") {
+            let authority = &rest[2..];
+            let (authority, path) = authority.split_at(authority.find('/').unwrap_or(authority.len()));
+            rest = path;
+            url.authority(authority)?;
+        }
+        url.path = unescape(rest, Part::Path)?;
+        Ok(url)
+    }
+
+    fn authority(&mut self, authority: &str) -> Result<(), String> {
+        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
+        self.host = parse_host(host)?;
+        let Some(user) = user else { return Ok(()) };
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+        if !user.chars().all(fits) {
+            return Err("net/url: invalid userinfo".into());
+        }
+        let (name, password) = user.split_once(':').map_or((user, None), |(n, p)| (n, Some(p)));
+        let password = password.map(|p| unescape(p, Part::User)).transpose()?;
+        self.user = Some((unescape(name, Part::User)?, password));
+        Ok(())
+    }
+
+    fn hostname(&self) -> &str {
+        let host = &self.host;
+        if let Some(end) = host.strip_prefix('[').and_then(|h| h.find(']')) {
+            return &host[1..=end];
+        }
+        match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+            _ => host,
+        }
+    }
+
+    /// `URL.String`
+    fn text(&self) -> String {
+        let mut out = String::new();
+        if !self.scheme.is_empty() {
+            let _ = write!(out, "{}:", self.scheme);
+        }
+        if self.opaque.is_empty() {
+            if !self.scheme.is_empty() || !self.host.is_empty() || self.user.is_some() {
+                if !self.host.is_empty() || !self.path.is_empty() || self.user.is_some() {
+                    out.push_str("//");
+                }
+                if let Some(user) = &self.user {
+                    let _ = write!(out, "{}@", userinfo(user));
+                }
+                out.push_str(&escape(&self.host, Part::Host));
+            }
+            let path = escape(&self.path, Part::Path);
+            if !path.is_empty() && !path.starts_with('/') && !self.host.is_empty() {
+                out.push('/');
+            }
+            // A colon in the first segment would be taken for a scheme.
+            if out.is_empty() && path.split('/').next().is_some_and(|segment| segment.contains(':')) {
+                out.push_str("./");
+            }
+            out.push_str(&path);
+        } else {
+            out.push_str(&self.opaque);
+        }
+        if self.force_query || !self.query.is_empty() {
+            let _ = write!(out, "?{}", self.query);
+        }
+        if !self.fragment.is_empty() {
+            let _ = write!(out, "#{}", escape(&self.fragment, Part::Fragment));
+        }
+        out
+    }
+}
+
+fn userinfo(user: &(String, Option<String>)) -> String {
+    let name = escape(&user.0, Part::User);
+    match &user.1 {
+        Some(password) => format!("{name}:{}", escape(password, Part::User)),
+        None => name,
+    }
+}
+
+fn split_scheme(text: &str) -> Result<(&str, &str), String> {
+    for (i, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if i > 0 => {}
+            '0'..='9' | '+' | '-' | '.' => break,
+            ':' if i == 0 => return Err("missing protocol scheme".into()),
+            ':' => return Ok((&text[..i], &text[i + 1..])),
+            _ => break,
+        }
+    }
+    Ok(("", text))
+}
+
+fn parse_host(host: &str) -> Result<String, String> {
+    let valid_port =
+        |port: &str| port.is_empty() || port.starts_with(':') && port[1..].bytes().all(|b| b.is_ascii_digit());
+    if host.starts_with('[') {
+        let Some(end) = host.rfind(']') else { return Err("missing ']' in host".into()) };
+        if !valid_port(&host[end + 1..]) {
+            return Err(format!("invalid port {} after host", quoted(&host[end + 1..])));
+        }
+        if let Some(zone) = host[..end].find("%25") {
+            return Ok(format!(
+                "{}{}{}",
+                unescape(&host[..zone], Part::Host)?,
+                unescape(&host[zone..end], Part::Zone)?,
+                unescape(&host[end..], Part::Host)?
+            ));
+        }
+    } else if let Some(colon) = host.rfind(':')
+        && !valid_port(&host[colon..])
+    {
+        return Err(format!("invalid port {} after host", quoted(&host[colon..])));
+    }
+    unescape(host, Part::Host)
+}
+
+fn should_escape(byte: u8, part: Part) -> bool {
+    if byte.is_ascii_alphanumeric() {
+        return false;
+    }
+    if matches!(part, Part::Host | Part::Zone) && b"!$&'()*+,;=:[]<>\"".contains(&byte) {
+        return false;
+    }
+    match byte {
+        b'-' | b'_' | b'.' | b'~' => false,
+        b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'?' | b'@' => match part {
+            Part::Path => byte == b'?',
+            Part::User => matches!(byte, b'@' | b'/' | b'?' | b':'),
+            Part::Fragment => false,
+            Part::Host | Part::Zone => true,
+        },
+        b'!' | b'(' | b')' | b'*' => part != Part::Fragment,
+        _ => true,
+    }
+}
+
+fn escape(text: &str, part: Part) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    for &b in text.as_bytes() {
+        if should_escape(b, part) {
+            out.extend_from_slice(format!("%{b:02X}").as_bytes());
+        } else {
+            out.push(b);
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn unescape(text: &str, part: Part) -> Result<String, String> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let b = bytes[i];
+        if b != b'%' {
+            if matches!(part, Part::Host | Part::Zone) && b < 0x80 && should_escape(b, part) {
+                return Err(format!("invalid character {} in host name", quoted(&text[i..=i])));
+            }
+            out.push(b);
+            i += 1;
+            continue;
+        }
+        let digits = bytes.get(i + 1..i + 3).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+        let Some(digits) = digits else {
+            let end = (i + 3).min(bytes.len());
+            return Err(format!("invalid URL escape {}", quoted(&String::from_utf8_lossy(&bytes[i..end]))));
+        };
+        let value = u8::from_str_radix(&String::from_utf8_lossy(digits), 16).unwrap_or(0);
+        let shown = || Err(format!("invalid URL escape {}", quoted(&text[i..i + 3])));
+        if part == Part::Host && value < 0x80 && digits != b"25" {
+            return shown();
+        }
+        if part == Part::Zone && digits != b"25" && value != b' ' && should_escape(value, Part::Host) {
+            return shown();
+        }
+        out.push(value);
+        i += 3;
+    }
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
