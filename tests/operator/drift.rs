@@ -62,7 +62,7 @@ fn what_others_add_is_no_drift() {
     space.wait_web("app");
     operator.settle();
     let before = operator.sent();
-    space.kubectl(&["annotate", "deployment/app-web", "somebody=else"]).unwrap();
+    space.kubectl(&["annotate", "service/app-web", "somebody=else"]).unwrap();
     space.kubectl(&["patch", "configmap/app-config", "--type=merge", "-p", r#"{"data":{"more":"x"}}"#]).unwrap();
     assert_eq!(operator.settle(), before);
     assert_eq!(space.get("configmap/app-config").unwrap()["data"]["more"], "x");
