@@ -2,6 +2,8 @@
 
 mod crd;
 mod lint;
+#[cfg(feature = "operator")]
+mod run;
 mod template;
 mod values;
 
@@ -24,6 +26,9 @@ enum Command {
     Lint(lint::Args),
     /// Make the CustomResourceDefinition of a chart from its values.schema.json.
     Crd(crd::Args),
+    /// Run the operator.
+    #[cfg(feature = "operator")]
+    Run(Box<run::Args>),
 }
 
 /// An error to be printed behind `Error: `.
@@ -47,6 +52,8 @@ pub fn main() -> ExitCode {
         Command::Template(args) => template::run(&args),
         Command::Lint(args) => lint::run(&args),
         Command::Crd(args) => crd::run(&args),
+        #[cfg(feature = "operator")]
+        Command::Run(args) => run::run(*args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

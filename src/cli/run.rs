@@ -1,0 +1,215 @@
+//! `tillerman run`: the operator. Flags, defaults and environment are those of helm-operator (operator-sdk 1.42), so that a
+//! Deployment made for it starts with only its image changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgAction;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use super::CliError;
+use crate::cluster::lease::Lease;
+use crate::kind::{duration, watches};
+use crate::reconcile::controller::{Controller, Settings};
+use crate::server::metrics::Metrics;
+use crate::server::{parse_address, serve_metrics, serve_probes};
+
+/// Passes that run at once by default. They wait for the API server and not for a core, so it is more than there are cores.
+const WORKERS: usize = 16;
+
+/// Arguments of `tillerman run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The kinds and their charts.
+    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
+    watches_file: PathBuf,
+    /// How often a release is compared with what is known of it; costs no requests.
+    #[arg(long, default_value = "1m", value_name = "DURATION")]
+    reconcile_period: String,
+    /// Passes that may run at once.
+    #[arg(long, default_value_t = WORKERS, value_name = "N")]
+    max_concurrent_reconciles: usize,
+    /// Namespaces to watch, separated by commas; empty for all.
+    #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_env_values = true)]
+    namespace: String,
+    /// Address of /metrics; 0 for none.
+    #[arg(long, alias = "metrics-addr", default_value = ":8080", value_name = "ADDRESS")]
+    metrics_bind_address: String,
+    /// Address of /healthz and /readyz; 0 for none.
+    #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
+    health_probe_bind_address: String,
+    /// Run only while holding a lease, so that of several instances one works.
+    #[arg(
+        long, alias = "enable-leader-election", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", action = ArgAction::Set
+    )]
+    leader_elect: bool,
+    /// Name of the lease.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    leader_election_id: String,
+    /// Namespace of the lease; by default the operator's own.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    leader_election_namespace: String,
+    /// Name of the operator in events.
+    #[arg(long, env = "OPERATOR_NAME", default_value = "tillerman", hide = true)]
+    operator_name: String,
+    /// Development mode of the log: text instead of JSON.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    zap_devel: bool,
+    /// `json` or `console`.
+    #[arg(long, default_value = "", value_name = "FORMAT")]
+    zap_encoder: String,
+    /// `debug`, `info`, `error`, or a number.
+    #[arg(long, default_value = "", value_name = "LEVEL")]
+    zap_log_level: String,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, default_value = "")]
+    zap_stacktrace_level: String,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, default_value = "")]
+    zap_time_encoding: String,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    metrics_secure: bool,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    metrics_require_rbac: bool,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    enable_http2: bool,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    suppress_override_values: bool,
+}
+
+/// Arguments that make sense.
+struct Checked {
+    settings: Settings,
+    metrics: Option<std::net::SocketAddr>,
+    probes: Option<std::net::SocketAddr>,
+}
+
+/// Runs the operator until it is told to stop.
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    start_log(&args);
+    let checked = check(&args)?;
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::debug!("a TLS provider is installed already");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::new(format!("cannot start: {e}")))?;
+    let result = runtime.block_on(operate(args, checked));
+    // A chart that renders for ever must not keep the process alive.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+fn check(args: &Args) -> Result<Checked, CliError> {
+    let file = args.watches_file.display();
+    let text = std::fs::read_to_string(&args.watches_file).map_err(|e| CliError::new(format!("{file}: {e}")))?;
+    let base = std::env::current_dir().map_err(|e| CliError::new(format!("working directory: {e}")))?;
+    let watches = watches::parse(&text, &base).map_err(|e| CliError::new(format!("{file}: {e}")))?;
+    for warning in &watches.warnings {
+        tracing::warn!("{file}: {warning}");
+    }
+    let address = |text: &str| parse_address(text).map_err(CliError::new);
+    let namespaces = args.namespace.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    Ok(Checked {
+        settings: Settings {
+            kinds: watches.kinds,
+            namespaces,
+            workers: args.max_concurrent_reconciles,
+            period: duration::parse(&args.reconcile_period).map_err(CliError::new)?,
+            reporter: args.operator_name.clone(),
+        },
+        metrics: address(&args.metrics_bind_address)?,
+        probes: address(&args.health_probe_bind_address)?,
+    })
+}
+
+async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
+    let stop = CancellationToken::new();
+    let metrics = Arc::new(Metrics::new());
+    let listen = async |address: std::net::SocketAddr| {
+        tokio::net::TcpListener::bind(address).await.map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
+    };
+    if let Some(address) = checked.probes {
+        tokio::spawn(serve_probes(listen(address).await?, Arc::clone(&metrics), stop.clone()));
+    }
+    if let Some(address) = checked.metrics {
+        tokio::spawn(serve_metrics(listen(address).await?, Arc::clone(&metrics), stop.clone()));
+    }
+    tokio::spawn(stop_on_signal(stop.clone()));
+    let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
+    let own_namespace = config.default_namespace.clone();
+    let controller = Controller::new(checked.settings, config, metrics, stop.clone())
+        .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
+    if !args.leader_elect {
+        controller.run().await;
+        return Ok(());
+    }
+    let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+    let namespace = or(&args.leader_election_namespace, &own_namespace);
+    let name = or(&args.leader_election_id, "tillerman");
+    let mut lease = Lease::new(controller.cluster(), &namespace, &name, identity());
+    if !lease.acquire(&stop).await {
+        return Ok(());
+    }
+    let running = tokio::spawn(controller.run());
+    // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
+    let held = CancellationToken::new();
+    let finished = {
+        let held = held.clone();
+        async move {
+            let _ = running.await;
+            held.cancel();
+        }
+    };
+    let (lost, ()) = tokio::join!(async {
+        let lost = lease.hold(&held).await;
+        if let Err(why) = &lost {
+            tracing::error!(%why, "this instance no longer leads");
+            std::process::exit(1);
+        }
+        lost
+    }, finished);
+    lost.map_err(CliError::new)
+}
+
+/// Unique per process, as client-go's `HOSTNAME_uuid`.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "tillerman".to_owned());
+    let nanoseconds = jiff::Timestamp::now().as_nanosecond();
+    format!("{host}_{}_{nanoseconds:x}", std::process::id())
+}
+
+async fn stop_on_signal(stop: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    stop.cancel();
+}
+
+/// The client library logs every answer that is not a success as an error; passes say better what it meant.
+/// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
+fn start_log(args: &Args) {
+    let level = match args.zap_log_level.as_str() {
+        "" | "info" | "0" => "info",
+        "error" | "panic" => "error",
+        "warn" => "warn",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
+    let text = args.zap_devel || args.zap_encoder == "console" || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second log in one process changes nothing.
+    let _ = if text { log.with_target(false).try_init() } else { log.json().flatten_event(true).try_init() };
+}

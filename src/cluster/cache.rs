@@ -1,0 +1,606 @@
+//! What the watches saw, in as few bytes as decisions need: custom resources, release records' metadata, and a summary of each
+//! object of a release.
+//!
+//! # Guarantees
+//! - Own writes are entered at once with the API server's answer, and an event that is older than what is known is ignored: so
+//!   nothing is judged by a state from before our own write (apply.md A6).
+//! - A list replaces what was known, except for what was written since the list began.
+//!
+//! # Assumptions
+//! - resourceVersions are numbers that can be compared, as API servers since 1.35 promise and all before did.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::core::{ApiResource, ObjectMeta};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::readiness;
+use crate::plan::live::Live;
+use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
+use crate::release::owned;
+use crate::release::secret::Revision;
+
+/// A custom resource, and with it a release.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReleaseKey {
+    /// Index of its kind.
+    pub kind: usize,
+    /// Its namespace; empty for a cluster-scoped one.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
+/// it fail, and with it the list of all others.
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+pub struct CrObject {
+    /// `metadata`.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(default)]
+    pub spec: Option<Box<RawValue>>,
+    /// `status`.
+    #[serde(default)]
+    pub status: Option<Box<RawValue>>,
+}
+
+impl kube::Resource for CrObject {
+    type DynamicType = ApiResource;
+    type Scope = kube::core::DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What is kept of a custom resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cr {
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.creationTimestamp`, seconds.
+    pub created: i64,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<Box<str>>,
+    /// Annotations, without the large one of `kubectl apply`.
+    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// `spec` as JSON text: parsed when a pass needs it, small while none does.
+    pub spec: Option<Box<str>>,
+    /// `status` as JSON text.
+    pub status: Box<str>,
+}
+
+impl Cr {
+    /// From the object.
+    pub fn read(object: CrObject) -> Option<Self> {
+        let metadata = object.metadata;
+        let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
+        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        Some(Self {
+            uid: metadata.uid?.into(),
+            resource_version: metadata.resource_version?.parse().unwrap_or(0),
+            generation: metadata.generation.unwrap_or(0),
+            created: metadata.creation_timestamp.map_or(0, |t| t.0.as_second()),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
+            annotations: annotations
+                .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
+                .map(|(k, v)| (k.into(), v.into()))
+                .collect(),
+            spec: text(object.spec),
+            status: text(object.status).filter(|s| s.starts_with('{')).unwrap_or_else(|| "{}".into()),
+        })
+    }
+
+    /// The status, parsed.
+    pub fn status(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.status).unwrap_or_default()
+    }
+
+    /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.
+    fn differs(&self, other: &Self) -> bool {
+        let Self { uid, generation, deleting, finalizers, annotations, spec, .. } = self;
+        *uid != other.uid
+            || *generation != other.generation
+            || *deleting != other.deleting
+            || *finalizers != other.finalizers
+            || *annotations != other.annotations
+            || *spec != other.spec
+    }
+}
+
+/// A watch of objects: a kind, in one namespace or in all.
+pub type WatchKey = (Gvk, Option<Arc<str>>);
+
+/// A summary with what it belongs to.
+#[derive(Clone, Debug)]
+struct Entry {
+    live: Live,
+    owner: Option<ReleaseKey>,
+    /// When we wrote it, by [`Inner::clock`]; 0 when only a watch saw it.
+    written: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    crs: HashMap<ReleaseKey, Arc<Cr>>,
+    crs_synced: HashSet<(usize, Option<Arc<str>>)>,
+    history: HashMap<(Arc<str>, Arc<str>), BTreeMap<u64, Arc<Revision>>>,
+    history_written: HashMap<(Arc<str>, Arc<str>), u64>,
+    history_synced: HashSet<Option<Arc<str>>>,
+    history_blind: HashMap<Option<Arc<str>>, String>,
+    objects: HashMap<Gvk, BTreeMap<ObjectId, Entry>>,
+    by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+    synced: HashSet<WatchKey>,
+    blind: HashMap<WatchKey, String>,
+    clock: u64,
+}
+
+/// The cache. Every method that can concern a release answers with the keys that deserve a pass.
+pub struct Cache {
+    inner: Mutex<Inner>,
+    /// `Kind.group` of each kind, in order.
+    kinds: Vec<String>,
+    /// The namespaces that are watched; empty for all.
+    namespaces: Vec<Arc<str>>,
+}
+
+impl Cache {
+    /// An empty cache for these kinds and watched namespaces (none: all).
+    pub fn new(kinds: &[Gvk], namespaces: Vec<Arc<str>>) -> Self {
+        Self { inner: Mutex::default(), kinds: kinds.iter().map(Gvk::kind_group).collect(), namespaces }
+    }
+
+    /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
+    pub fn watch_key(&self, gvk: &Gvk, namespace: Option<&Arc<str>>) -> WatchKey {
+        let namespace = if self.namespaces.is_empty() { None } else { namespace.cloned() };
+        (gvk.clone(), namespace)
+    }
+
+    /// The scopes of list and watch requests for namespaced kinds.
+    pub fn scopes(&self) -> Vec<Option<Arc<str>>> {
+        if self.namespaces.is_empty() { vec![None] } else { self.namespaces.iter().cloned().map(Some).collect() }
+    }
+
+    // Custom resources.
+
+    /// A custom resource.
+    pub fn cr(&self, key: &ReleaseKey) -> Option<Arc<Cr>> {
+        self.lock().crs.get(key).cloned()
+    }
+
+    /// The key of the custom resource with a uid.
+    pub fn cr_with_uid(&self, uid: &str) -> Option<ReleaseKey> {
+        self.lock().crs.iter().find(|(_, cr)| &*cr.uid == uid).map(|(key, _)| key.clone())
+    }
+
+    /// All custom resources of a kind.
+    pub fn keys_of(&self, kind: usize) -> Vec<ReleaseKey> {
+        self.lock().crs.keys().filter(|k| k.kind == kind).cloned().collect()
+    }
+
+    /// All custom resources with when they were created.
+    pub fn created_at(&self) -> Vec<(ReleaseKey, i64)> {
+        self.lock().crs.iter().map(|(key, cr)| (key.clone(), cr.created)).collect()
+    }
+
+    /// A custom resource as a watch or an answer shows it. `true` when it deserves a pass.
+    pub fn put_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
+        let mut inner = self.lock();
+        match inner.crs.get(&key) {
+            Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => false,
+            old => {
+                let concerns = old.is_none_or(|old| old.differs(&cr));
+                inner.crs.insert(key, Arc::new(cr));
+                concerns
+            }
+        }
+    }
+
+    /// A custom resource is gone.
+    pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>) -> bool {
+        let mut inner = self.lock();
+        if uid.is_some_and(|uid| inner.crs.get(key).is_some_and(|cr| &*cr.uid != uid)) {
+            return false;
+        }
+        inner.crs.remove(key).is_some()
+    }
+
+    /// A list of custom resources is complete.
+    pub fn sync_crs(&self, kind: usize, namespace: Option<Arc<str>>, seen: &HashSet<ReleaseKey>) {
+        let mut inner = self.lock();
+        let in_scope = |k: &ReleaseKey| k.kind == kind && namespace.as_ref().is_none_or(|ns| k.namespace == *ns);
+        inner.crs.retain(|key, _| !in_scope(key) || seen.contains(key));
+        inner.crs_synced.insert((kind, namespace));
+    }
+
+    // Release records.
+
+    /// The revisions of a release, oldest first.
+    pub fn history(&self, namespace: &Arc<str>, name: &Arc<str>) -> Vec<Revision> {
+        let inner = self.lock();
+        let history = inner.history.get(&(Arc::clone(namespace), Arc::clone(name)));
+        history.into_iter().flat_map(BTreeMap::values).map(|r| (**r).clone()).collect()
+    }
+
+    /// A revision as a watch shows it.
+    pub fn put_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let release = inner.history.entry((Arc::clone(namespace), Arc::clone(name))).or_default();
+        let version = |r: &Revision| r.resource_version.parse::<u64>().unwrap_or(0);
+        let newest = release.keys().last().copied();
+        match release.get(&revision.revision) {
+            Some(old) if old.uid == revision.uid && version(old) >= version(&revision) => Vec::new(),
+            old => {
+                let concerns = old.is_none_or(|old| {
+                    old.status != revision.status || old.inputs != revision.inputs || old.inventory != revision.inventory
+                });
+                // Only the newest revision is judged by its inventory.
+                let number = revision.revision;
+                release.insert(number, Arc::new(revision));
+                if let Some(old) = newest.filter(|n| *n < number).and_then(|n| release.get_mut(&n)) {
+                    Arc::make_mut(old).kinds = Vec::new();
+                }
+                if concerns { inner.keys_named(self.kinds.len(), namespace, name) } else { Vec::new() }
+            }
+        }
+    }
+
+    /// A revision as the API server answered our own write. Nobody needs to be told.
+    pub fn wrote_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) {
+        self.put_revision(namespace, name, revision);
+        let mut inner = self.lock();
+        inner.clock += 1;
+        let clock = inner.clock;
+        inner.history_written.insert((Arc::clone(namespace), Arc::clone(name)), clock);
+    }
+
+    /// A revision is gone.
+    pub fn remove_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: u64, uid: Option<&str>) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let id = (Arc::clone(namespace), Arc::clone(name));
+        let Some(release) = inner.history.get_mut(&id) else { return Vec::new() };
+        if uid.is_some_and(|uid| release.get(&revision).is_some_and(|r| &*r.uid != uid)) {
+            return Vec::new();
+        }
+        let removed = release.remove(&revision).is_some();
+        if release.is_empty() {
+            inner.history.remove(&id);
+            inner.history_written.remove(&id);
+        }
+        if removed { inner.keys_named(self.kinds.len(), namespace, name) } else { Vec::new() }
+    }
+
+    /// A list of release records is complete.
+    pub fn sync_history(
+        &self,
+        scope: Option<Arc<str>>,
+        seen: &HashSet<(Arc<str>, Arc<str>, u64)>,
+        since: u64,
+    ) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let mut gone = Vec::new();
+        for ((namespace, name), history) in &inner.history {
+            let written = inner.history_written.get(&(Arc::clone(namespace), Arc::clone(name)));
+            if scope.as_ref().is_some_and(|s| s != namespace) || written.is_some_and(|w| *w > since) {
+                continue;
+            }
+            for revision in history.keys() {
+                if !seen.contains(&(Arc::clone(namespace), Arc::clone(name), *revision)) {
+                    gone.push((Arc::clone(namespace), Arc::clone(name), *revision));
+                }
+            }
+        }
+        let mut keys = Vec::new();
+        for (namespace, name, revision) in gone {
+            let id = (Arc::clone(&namespace), Arc::clone(&name));
+            if let Some(history) = inner.history.get_mut(&id) {
+                history.remove(&revision);
+            }
+            keys.extend(inner.keys_named(self.kinds.len(), &namespace, &name));
+        }
+        inner.history.retain(|_, h| !h.is_empty());
+        inner.history_blind.remove(&scope);
+        inner.history_synced.insert(scope);
+        keys
+    }
+
+    /// Whether custom resources of a kind, and the releases in their namespace, are known completely.
+    pub fn is_synced(&self, key: &ReleaseKey) -> bool {
+        let inner = self.lock();
+        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(&key.namespace));
+        inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope))
+    }
+
+    /// Release records cannot be seen, and why.
+    pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: String) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();
+        let known = inner.history_blind.insert(scope, why.clone()).is_some_and(|old| old == why);
+        if known { Vec::new() } else { keys }
+    }
+
+    /// Why the release records in a namespace cannot be seen.
+    pub fn history_blind(&self, namespace: &Arc<str>) -> Option<String> {
+        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
+        self.lock().history_blind.get(&scope).cloned()
+    }
+
+    /// Whether all release records are known.
+    pub fn is_history_synced(&self) -> bool {
+        let inner = self.lock();
+        self.scopes().iter().all(|scope| inner.history_synced.contains(scope))
+    }
+
+    /// The kinds that the newest revisions of our releases use.
+    pub fn kinds_in_use(&self) -> BTreeSet<WatchKey> {
+        let inner = self.lock();
+        let mut kinds = BTreeSet::new();
+        for history in inner.history.values() {
+            for revision in history.values().filter(|r| r.owner_uid.is_some()) {
+                let listed = revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
+                let noted = revision.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref()));
+                for (gvk, namespace) in listed.chain(noted) {
+                    kinds.insert(self.watch_key(gvk, namespace));
+                }
+            }
+        }
+        kinds
+    }
+
+    // Objects of releases.
+
+    /// The summaries of the objects that name a custom resource as their owner, and of those listed.
+    pub fn objects<'a>(&self, key: &ReleaseKey, listed: impl Iterator<Item = &'a ObjectId>) -> BTreeMap<ObjectId, Live> {
+        let guard = self.lock();
+        let inner: &Inner = &guard;
+        let known = |id: &ObjectId| inner.objects.get(&id.gvk)?.get(id).map(|e| (id.clone(), e.live.clone()));
+        let mut objects: BTreeMap<ObjectId, Live> = listed.filter_map(known).collect();
+        objects.extend(inner.by_owner.get(key).into_iter().flatten().filter_map(known));
+        objects
+    }
+
+    /// An object as a watch shows it.
+    pub fn put_object(&self, gvk: &Gvk, object: &Value) -> Vec<ReleaseKey> {
+        let Some((id, live)) = summary(gvk, object) else { return Vec::new() };
+        let owner = self.owner(object, &id);
+        self.put(id, live, owner, false, object)
+    }
+
+    /// An object as the API server answered our own write. The summary is returned as well.
+    pub fn wrote_object(&self, gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
+        let (id, live) = summary(gvk, object)?;
+        let owner = self.owner(object, &id);
+        self.put(id.clone(), live.clone(), owner, true, object);
+        Some((id, live))
+    }
+
+    fn put(&self, id: ObjectId, live: Live, owner: Option<ReleaseKey>, written: bool, object: &Value) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let mut keys = Vec::new();
+        let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
+        if let Some(old) = &old {
+            if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
+                return keys;
+            }
+            if old.owner != owner
+                && let Some(owner) = &old.owner
+            {
+                inner.disown(owner, &id);
+                keys.push(owner.clone());
+            }
+        }
+        if old.as_ref().is_none_or(|old| old.live.differs(&live)) {
+            keys.extend(owner.clone());
+            if owner.is_none() {
+                keys.extend(inner.keys_of_release(self.kinds.len(), object));
+            }
+        }
+        if let Some(owner) = &owner {
+            inner.by_owner.entry(owner.clone()).or_default().insert(id.clone());
+        }
+        let stamp = if written {
+            inner.clock += 1;
+            inner.clock
+        } else {
+            old.map_or(0, |o| o.written)
+        };
+        let entry = Entry { live, owner, written: stamp };
+        inner.objects.entry(id.gvk.clone()).or_default().insert(id, entry);
+        keys
+    }
+
+    /// An object is gone, or has lost the label that our watches select by.
+    pub fn remove_object(&self, id: &ObjectId, uid: Option<&str>, resource_version: u64, object: &Value) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let Some(entry) = inner.objects.get(&id.gvk).and_then(|o| o.get(id)) else { return Vec::new() };
+        let stale = entry.live.resource_version > resource_version && resource_version != 0;
+        if stale || uid.is_some_and(|uid| &*entry.live.uid != uid) {
+            return Vec::new();
+        }
+        let owner = entry.owner.clone();
+        if let Some(objects) = inner.objects.get_mut(&id.gvk) {
+            objects.remove(id);
+        }
+        match owner {
+            Some(owner) => {
+                inner.disown(&owner, id);
+                vec![owner]
+            }
+            None => inner.keys_of_release(self.kinds.len(), object),
+        }
+    }
+
+    /// The time by which a list that begins now will be judged; see [`Cache::sync_objects`].
+    pub fn clock(&self) -> u64 {
+        self.lock().clock
+    }
+
+    /// A list of objects is complete: those that it did not show are gone, except what we wrote since it began.
+    pub fn sync_objects(&self, watch: &WatchKey, seen: &HashSet<ObjectId>, since: u64) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        let mut keys: BTreeSet<ReleaseKey> = BTreeSet::new();
+        let mut gone = Vec::new();
+        for (id, entry) in inner.objects.get(&watch.0).into_iter().flatten() {
+            if watch.1.is_some() && id.namespace != watch.1 {
+                continue;
+            }
+            keys.extend(entry.owner.clone());
+            if !seen.contains(id) && entry.written <= since {
+                gone.push((id.clone(), entry.owner.clone()));
+            }
+        }
+        for (id, owner) in gone {
+            if let Some(objects) = inner.objects.get_mut(&watch.0) {
+                objects.remove(&id);
+            }
+            if let Some(owner) = owner {
+                inner.disown(&owner, &id);
+            }
+        }
+        inner.blind.remove(watch);
+        if inner.synced.insert(watch.clone()) {
+            // Releases that list objects of this kind could not be judged before.
+            for ((namespace, name), history) in &inner.history {
+                let uses = |r: &Revision| r.inventory.as_ref().is_some_and(|i| i.0.keys().any(|id| id.gvk == watch.0));
+                if history.values().last().is_some_and(|r| uses(r)) {
+                    keys.extend(inner.keys_named(self.kinds.len(), namespace, name));
+                }
+            }
+        }
+        keys.into_iter().collect()
+    }
+
+    /// A watch cannot see its objects: why. Nothing is judged missing there until it can.
+    pub fn set_blind(&self, watch: &WatchKey, why: String) -> Vec<ReleaseKey> {
+        let mut inner = self.lock();
+        inner.synced.remove(watch);
+        if inner.blind.insert(watch.clone(), why.clone()).is_some_and(|old| old == why) {
+            return Vec::new();
+        }
+        let mut keys = BTreeSet::new();
+        for ((namespace, name), history) in &inner.history {
+            let uses = |r: &Revision| r.inventory.as_ref().is_some_and(|i| i.0.keys().any(|id| id.gvk == watch.0));
+            if history.values().last().is_some_and(|r| uses(r)) {
+                keys.extend(inner.keys_named(self.kinds.len(), namespace, name));
+            }
+        }
+        keys.into_iter().collect()
+    }
+
+    /// Of these watches, those that are not complete.
+    pub fn unsynced(&self, watches: impl IntoIterator<Item = WatchKey>) -> BTreeSet<WatchKey> {
+        let inner = self.lock();
+        watches.into_iter().filter(|w| !inner.synced.contains(w)).collect()
+    }
+
+    /// Why the first of these watches that cannot see cannot.
+    pub fn blind(&self, watches: &BTreeSet<WatchKey>) -> Option<String> {
+        let inner = self.lock();
+        watches.iter().find_map(|w| inner.blind.get(w).cloned())
+    }
+
+    /// The custom resource that an object names as its owner: by owner reference, or by operator-sdk's annotations.
+    fn owner(&self, object: &Value, id: &ObjectId) -> Option<ReleaseKey> {
+        let metadata = object.get("metadata")?;
+        let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        for reference in references {
+            let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
+            let kind = Gvk::from_api_version(text("apiVersion"), text("kind")).kind_group();
+            if let Some(kind) = self.kinds.iter().position(|k| *k == kind) {
+                let namespace = id.namespace.clone().unwrap_or_default();
+                return Some(ReleaseKey { kind, namespace, name: text("name").into() });
+            }
+        }
+        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let kind = annotation(PRIMARY_RESOURCE_TYPE)?;
+        let kind = self.kinds.iter().position(|k| k == kind)?;
+        let (namespace, name) = annotation(PRIMARY_RESOURCE)?.split_once('/')?;
+        Some(ReleaseKey { kind, namespace: namespace.into(), name: name.into() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// The custom resources whose release has this name: more than one when two kinds collide.
+    fn keys_named(&self, kinds: usize, namespace: &Arc<str>, name: &Arc<str>) -> Vec<ReleaseKey> {
+        (0..kinds)
+            .map(|kind| ReleaseKey { kind, namespace: Arc::clone(namespace), name: Arc::clone(name) })
+            .filter(|key| self.crs.contains_key(key))
+            .collect()
+    }
+
+    /// An object without an owner (`keep`) still names its release.
+    fn keys_of_release(&self, kinds: usize, object: &Value) -> Vec<ReleaseKey> {
+        let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
+        match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
+            (Some(namespace), Some(name)) => self.keys_named(kinds, &namespace.into(), &name.into()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn disown(&mut self, owner: &ReleaseKey, id: &ObjectId) {
+        if let Some(ids) = self.by_owner.get_mut(owner) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_owner.remove(owner);
+            }
+        }
+    }
+}
+
+/// Identity and summary of an object.
+pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
+    let metadata = object.get("metadata")?;
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str);
+    let namespace = text("namespace").filter(|n| !n.is_empty()).map(Into::into);
+    let id = ObjectId { gvk: gvk.clone(), namespace, name: text("name")?.into() };
+    let managed = metadata.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let controller = references.into_iter().find(|r| r.get("controller") == Some(&Value::Bool(true)));
+    let policy = metadata.get("annotations").and_then(|a| a.get(RESOURCE_POLICY)).and_then(Value::as_str);
+    let live = Live {
+        uid: text("uid")?.into(),
+        resource_version: text("resourceVersion")?.parse().unwrap_or(0),
+        digest: owned::digest(managed, object.as_object()?).map(Into::into),
+        owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
+        kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
+        deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+        health: readiness::health(gvk, object),
+    };
+    Some((id, live))
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

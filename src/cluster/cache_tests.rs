@@ -1,0 +1,116 @@
+//! The cache against the races that watches and own writes run.
+
+use super::{Cache, Cr, ReleaseKey};
+use crate::release::object::{Gvk, ObjectId};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+fn gvk() -> Gvk {
+    Gvk::new("", "v1", "ConfigMap")
+}
+
+fn cache() -> Cache {
+    Cache::new(&[Gvk::new("demo", "v1", "Web"), Gvk::new("demo", "v1", "Db")], Vec::new())
+}
+
+fn key() -> ReleaseKey {
+    ReleaseKey { kind: 0, namespace: "ns".into(), name: "app".into() }
+}
+
+fn id() -> ObjectId {
+    ObjectId { gvk: gvk(), namespace: Some("ns".into()), name: "a".into() }
+}
+
+fn object(version: u64, data: &str) -> Value {
+    json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": version.to_string(),
+        "ownerReferences": [{"apiVersion": "demo/v1", "kind": "Web", "name": "app", "uid": "x", "controller": true}],
+        "managedFields": [{"manager": "tillerman", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}]},
+        "data": {"a": data}})
+}
+
+fn digest(cache: &Cache) -> Option<Box<str>> {
+    cache.objects(&key(), std::iter::empty()).get(&id()).and_then(|l| l.digest.clone())
+}
+
+#[test]
+fn an_event_from_before_our_own_write_is_ignored() {
+    let cache = cache();
+    cache.wrote_object(&gvk(), &object(5, "ours"));
+    let ours = digest(&cache);
+    assert_eq!(cache.put_object(&gvk(), &object(4, "theirs")), []);
+    assert_eq!(cache.put_object(&gvk(), &object(5, "ours")), []);
+    assert_eq!(digest(&cache), ours);
+    assert_eq!(cache.put_object(&gvk(), &object(6, "theirs")), [key()]);
+    assert_ne!(digest(&cache), ours);
+}
+
+#[test]
+fn an_old_deletion_does_not_remove_what_we_made_since() {
+    let cache = cache();
+    cache.wrote_object(&gvk(), &object(7, "ours"));
+    assert_eq!(cache.remove_object(&id(), None, 6, &Value::Null), []);
+    assert_eq!(cache.remove_object(&id(), Some("another"), 8, &Value::Null), []);
+    assert_eq!(cache.remove_object(&id(), Some("u"), 8, &Value::Null), [key()]);
+}
+
+#[test]
+fn traffic_that_changes_nothing_for_us_causes_no_pass() {
+    let cache = cache();
+    assert_eq!(cache.put_object(&gvk(), &object(1, "a")), [key()]);
+    let mut other = object(2, "a");
+    other["metadata"]["annotations"] = json!({"someone": "else"});
+    assert_eq!(cache.put_object(&gvk(), &other), []);
+}
+
+#[test]
+fn a_list_replaces_what_was_known_but_not_what_was_written_since_it_began() {
+    let cache = cache();
+    cache.put_object(&gvk(), &object(1, "a"));
+    let since = cache.clock();
+    let mut written = object(2, "b");
+    written["metadata"]["name"] = json!("b");
+    cache.wrote_object(&gvk(), &written);
+    cache.sync_objects(&(gvk(), None), &HashSet::new(), since);
+    let left: Vec<_> = cache.objects(&key(), std::iter::empty()).into_keys().map(|id| id.name.to_string()).collect();
+    assert_eq!(left, ["b"]);
+}
+
+#[test]
+fn own_status_writes_cause_no_pass_and_a_changed_spec_does() {
+    let cache = cache();
+    let cr = |version: u64, generation: i64, status: &str| {
+        let object = json!({"metadata": {"uid": "x", "resourceVersion": version.to_string(), "generation": generation},
+            "spec": {"a": generation}, "status": {"s": status}});
+        Cr::read(serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+    };
+    assert!(cache.put_cr(key(), cr(1, 1, "")));
+    assert!(!cache.put_cr(key(), cr(2, 1, "written")));
+    assert!(cache.put_cr(key(), cr(3, 2, "written")));
+    assert!(!cache.put_cr(key(), cr(2, 1, "late")));
+    assert_eq!(cache.cr(&key()).unwrap().generation, 2);
+}
+
+#[test]
+fn an_object_in_another_namespace_is_found_by_operator_sdks_annotations() {
+    let cache = cache();
+    let other = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {
+        "operator-sdk/primary-resource": "ns/app", "operator-sdk/primary-resource-type": "Web.demo"}}});
+    assert_eq!(cache.put_object(&gvk(), &other), [key()]);
+}
+
+#[test]
+fn an_object_that_another_object_owns_is_not_ours() {
+    let cache = cache();
+    let mut slice = object(1, "a");
+    slice["metadata"]["ownerReferences"][0]["kind"] = json!("Service");
+    assert_eq!(cache.put_object(&gvk(), &slice), []);
+    assert!(cache.objects(&key(), std::iter::empty()).is_empty());
+}
+
+#[test]
+fn a_custom_resource_may_nest_as_deep_as_it_likes() {
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    let text = format!(r#"{{"metadata": {{"uid": "x", "resourceVersion": "1"}}, "spec": {{"a": {deep}}}}}"#);
+    let cr = Cr::read(serde_json::from_str(&text).unwrap()).unwrap();
+    assert!(cr.spec.unwrap().contains("[[[["));
+}

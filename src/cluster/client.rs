@@ -1,0 +1,242 @@
+//! Sending requests: each with a deadline, counted, and with an error that says what was tried.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use kube::client::{Body, ClientBuilder};
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{Request, Status};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tower::{Layer, Service};
+
+use super::discovery::Resource;
+use super::error::ApiError;
+use crate::release::object::ObjectId;
+use crate::release::owned::MANAGER;
+use crate::server::metrics::Metrics;
+
+/// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
+/// `Update` entry of that name would co-own fields (apply.md B5).
+pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
+
+/// How long one request may take. A watch is not one of these.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How an applied object is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflicts {
+    /// Values of other managers give way.
+    Force,
+    /// They are an error.
+    Refuse,
+}
+
+/// A cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    /// From a configuration. Requests are counted in the metrics.
+    pub fn new(mut config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
+        // The library's own retries would hide a 429 for minutes (dependencies.md B1, trap 3); the queue retries.
+        config.default_retry = false;
+        let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+        let count = CountLayer { metrics: Arc::clone(metrics), host: host.into() };
+        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build() })
+    }
+
+    /// The library's client, for watches and discovery.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Server-side apply. Answers with the object, and whether this request created it.
+    pub async fn apply(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &Map<String, Value>,
+        conflicts: Conflicts,
+    ) -> Result<(Value, bool), ApiError> {
+        let what = describe("apply", id);
+        let mut params = PatchParams::apply(MANAGER);
+        params.force = conflicts == Conflicts::Force;
+        let request = self.request(resource, id.namespace.as_deref());
+        let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
+        let (code, value) = self.send(request.map(Body::from), &what, is_secret(id)).await?;
+        Ok((value, code == 201))
+    }
+
+    /// A JSON merge patch, of the object or of its status.
+    pub async fn merge<T: DeserializeOwned>(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        patch: &Value,
+        subresource: Option<&str>,
+    ) -> Result<T, ApiError> {
+        let what = describe(if subresource.is_some() { "update the status of" } else { "patch" }, id);
+        let params = PatchParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PatchParams::default() };
+        let request = self.request(resource, id.namespace.as_deref());
+        let request = match subresource {
+            Some(subresource) => request.patch_subresource(subresource, &id.name, &params, &Patch::Merge(patch)),
+            None => request.patch(&id.name, &params, &Patch::Merge(patch)),
+        };
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, is_secret(id)).await.map(|(_, value)| value)
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
+        let what = describe("create", id);
+        let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
+        let bytes = body.to_string().into_bytes();
+        let request = self.request(resource, id.namespace.as_deref()).create(&params, bytes);
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, is_secret(id)).await.map(|(_, value)| value)
+    }
+
+    /// Reads an object; `None` when there is none.
+    pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
+        let what = describe("read", id);
+        let request = self.request(resource, id.namespace.as_deref());
+        let request = request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
+        match self.send(request.map(Body::from), &what, is_secret(id)).await {
+            Ok((_, value)) => Ok(Some(value)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Deletes an object, only the one with this uid when it is given. Answers with the object when it is still there because
+    /// of finalizers.
+    pub async fn delete(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        uid: Option<&str>,
+        foreground: bool,
+    ) -> Result<Option<Value>, ApiError> {
+        let what = describe("delete", id);
+        let mut params = if foreground { DeleteParams::foreground() } else { DeleteParams::background() };
+        params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let request = self.request(resource, id.namespace.as_deref());
+        let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;
+        match self.send(request.map(Body::from), &what, is_secret(id)).await {
+            Ok((_, value)) => Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads any path as JSON.
+    pub async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        let what = format!("read {path}");
+        let request = Request::new(path.to_owned()).list(&kube::core::params::ListParams::default());
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, false).await.map(|(_, value)| value)
+    }
+
+    fn request(&self, resource: &Resource, namespace: Option<&str>) -> Request {
+        Request::new(resource.path(namespace))
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Body>,
+        what: &str,
+        secret: bool,
+    ) -> Result<(u16, T), ApiError> {
+        let sending = async {
+            let response = self.client.send(request).await?;
+            let code = response.status().as_u16();
+            Ok((code, response.into_body().collect_bytes().await?))
+        };
+        let answer = tokio::time::timeout(DEADLINE, sending).await;
+        let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
+        let (code, bytes) = match answer {
+            Err(_) => return Err(unreachable(format!("no answer within {} seconds", DEADLINE.as_secs()))),
+            Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),
+            Ok(Ok(answer)) => answer,
+        };
+        if code < 400 {
+            let value = serde_json::from_slice(&bytes).map_err(|e| unreachable(format!("answer is not JSON: {e}")))?;
+            return Ok((code, value));
+        }
+        let status = serde_json::from_slice::<Status>(&bytes).unwrap_or_else(|_| {
+            Status::failure(&format!("HTTP status {code}"), "")
+        });
+        Err(ApiError::refused(what, code, &status, secret))
+    }
+}
+
+/// `VERB Kind NAME in namespace X`.
+pub fn describe(verb: &str, id: &ObjectId) -> String {
+    match &id.namespace {
+        Some(namespace) => format!("{verb} {id} in namespace {namespace}"),
+        None => format!("{verb} {id}"),
+    }
+}
+
+fn is_secret(id: &ObjectId) -> bool {
+    id.gvk.group.is_empty() && &*id.gvk.kind == "Secret"
+}
+
+fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
+    let status = Status::failure(&error.to_string(), "BadRequest");
+    ApiError::refused(what, 400, &status, false)
+}
+
+/// Counts requests and notices when the API server is away.
+#[derive(Clone)]
+struct CountLayer {
+    metrics: Arc<Metrics>,
+    host: Arc<str>,
+}
+
+impl<S> Layer<S> for CountLayer {
+    type Service = Count<S>;
+    fn layer(&self, inner: S) -> Count<S> {
+        Count { inner, layer: self.clone() }
+    }
+}
+
+#[derive(Clone)]
+struct Count<S> {
+    inner: S,
+    layer: CountLayer,
+}
+
+impl<S, B> Service<http::Request<Body>> for Count<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let method = request.method().to_string();
+        let answer = self.inner.call(request);
+        let CountLayer { metrics, host } = self.layer.clone();
+        Box::pin(async move {
+            let answer = answer.await;
+            let code = answer.as_ref().ok().map(|response| response.status().as_u16());
+            metrics.request(code, &host, &method);
+            answer
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Which kinds the API server serves, asked once and again when a kind is missing.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use kube::core::ApiResource;
+use kube::core::discovery::Scope;
+use kube::discovery::Discovery as Discovered;
+
+use super::client::Cluster;
+use super::error::ApiError;
+use crate::release::object::Gvk;
+
+/// A kind is looked for again at most this often.
+const MIN_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How to address a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The kind.
+    pub gvk: Gvk,
+    /// Plural name.
+    pub plural: Arc<str>,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+}
+
+impl Resource {
+    /// The path of a collection.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let Gvk { group, version, .. } = &self.gvk;
+        let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        match namespace.filter(|_| self.namespaced) {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.plural),
+            None => format!("{root}/{}", self.plural),
+        }
+    }
+    /// For the library's `Api`.
+    pub fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.gvk.group.to_string(),
+            version: self.gvk.version.to_string(),
+            api_version: self.gvk.api_version(),
+            kind: self.gvk.kind.to_string(),
+            plural: self.plural.to_string(),
+        }
+    }
+    /// `v1/Secret`, which every cluster has.
+    pub fn secrets() -> Self {
+        Self { gvk: Gvk::new("", "v1", "Secret"), plural: "secrets".into(), namespaced: true }
+    }
+    /// `v1/Event`.
+    pub fn events() -> Self {
+        Self { gvk: Gvk::new("", "v1", "Event"), plural: "events".into(), namespaced: true }
+    }
+    /// `apiextensions.k8s.io/v1/CustomResourceDefinition`.
+    pub fn crds() -> Self {
+        let gvk = Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        Self { gvk, plural: "customresourcedefinitions".into(), namespaced: false }
+    }
+    /// `coordination.k8s.io/v1/Lease`.
+    pub fn leases() -> Self {
+        let gvk = Gvk::new("coordination.k8s.io", "v1", "Lease");
+        Self { gvk, plural: "leases".into(), namespaced: true }
+    }
+}
+
+/// What charts see as `.Capabilities`.
+#[derive(Clone, Debug, Default)]
+pub struct ServerInfo {
+    /// Such as `v1.36.3`.
+    pub kube_version: String,
+    /// `apps/v1` and `apps/v1/Deployment`, sorted.
+    pub api_versions: Vec<String>,
+}
+
+#[derive(Default)]
+struct Known {
+    resources: HashMap<Gvk, Arc<Resource>>,
+    info: Arc<ServerInfo>,
+    at: Option<Instant>,
+}
+
+/// The kinds of a cluster.
+pub struct Discovery {
+    cluster: Cluster,
+    known: RwLock<Known>,
+    /// One refresh at a time; the others wait and use its result.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+impl Discovery {
+    /// Knows nothing yet.
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster, known: RwLock::default(), refreshing: tokio::sync::Mutex::default() }
+    }
+
+    /// A kind that is already known.
+    pub fn cached(&self, gvk: &Gvk) -> Option<Arc<Resource>> {
+        self.read().resources.get(gvk).cloned()
+    }
+
+    /// What charts see of the server.
+    pub fn info(&self) -> Arc<ServerInfo> {
+        Arc::clone(&self.read().info)
+    }
+
+    /// A kind; the API server is asked again when it is not known.
+    pub async fn resolve(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, ApiError> {
+        if let Some(found) = self.cached(gvk) {
+            return Ok(Some(found));
+        }
+        let asked = Instant::now();
+        let _one = self.refreshing.lock().await;
+        let at = self.read().at;
+        if at.is_none_or(|at| at < asked && at.elapsed() > MIN_INTERVAL) {
+            self.refresh().await?;
+        }
+        Ok(self.cached(gvk))
+    }
+
+    /// Asks the API server for all kinds (two requests) and its version (one).
+    pub async fn refresh(&self) -> Result<(), ApiError> {
+        let discovery = Discovered::new(self.cluster.client());
+        let discovered = match discovery.run_aggregated().await {
+            // Before Kubernetes 1.26 there is no aggregated discovery.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 406) => {
+                Discovered::new(self.cluster.client()).run().await
+            }
+            answer => answer,
+        };
+        let discovered = discovered.map_err(|e| ApiError::from_kube("discover kinds", &e, false))?;
+        let version: k8s_openapi::apimachinery::pkg::version::Info = self.cluster.get_path("/version").await?;
+        let mut resources = HashMap::new();
+        let mut api_versions = BTreeSet::new();
+        for group in discovered.groups() {
+            for version in group.versions() {
+                for (resource, capabilities) in group.versioned_resources(version) {
+                    let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
+                    api_versions.insert(gvk.api_version());
+                    api_versions.insert(format!("{}/{}", gvk.api_version(), gvk.kind));
+                    let namespaced = capabilities.scope == Scope::Namespaced;
+                    let plural = resource.plural.as_str().into();
+                    resources.entry(gvk.clone()).or_insert_with(|| Arc::new(Resource { gvk, plural, namespaced }));
+                }
+            }
+        }
+        let info = ServerInfo { kube_version: version.git_version, api_versions: api_versions.into_iter().collect() };
+        let mut known = self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *known = Known { resources, info: Arc::new(info), at: Some(Instant::now()) };
+        Ok(())
+    }
+
+    /// Forgets a kind that turned out not to be served any more.
+    pub fn forget(&self, gvk: &Gvk) {
+        self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner).resources.remove(gvk);
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

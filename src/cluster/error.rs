@@ -1,0 +1,122 @@
+//! What went wrong with a request, in words for a condition.
+
+use kube::core::Status;
+
+/// Why a request failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The API server answered with an error.
+    #[error("{what}: {message}")]
+    Refused {
+        /// What was tried, such as `apply Deployment web in namespace x`.
+        what: String,
+        /// The API server's sentence, without values of Secrets.
+        message: String,
+        /// HTTP status.
+        code: u16,
+        /// The API server's reason, such as `Forbidden`.
+        reason: String,
+        /// Its causes' reasons.
+        causes: Vec<String>,
+    },
+    /// No answer.
+    #[error("{what}: the API server cannot be reached: {message}")]
+    Unreachable {
+        /// What was tried.
+        what: String,
+        /// The transport's error.
+        message: String,
+    },
+    /// No such kind.
+    #[error("{what}: the API server does not know {kind}")]
+    UnknownKind {
+        /// What was tried.
+        what: String,
+        /// The kind.
+        kind: String,
+    },
+    /// An object of this name is there, and it is somebody else's.
+    #[error("{what}: it exists and is not part of this release ({why})")]
+    Foreign {
+        /// What was tried.
+        what: String,
+        /// How that shows.
+        why: String,
+    },
+}
+
+impl ApiError {
+    /// From a Status. `secret` says that the message may repeat values of a Secret: then only the names of fields are kept.
+    pub fn refused(what: &str, code: u16, status: &Status, secret: bool) -> Self {
+        let causes = status.details.iter().flat_map(|d| &d.causes);
+        let message = if secret && code == 422 {
+            let fields: Vec<&str> = causes.clone().map(|c| c.field.as_str()).filter(|f| !f.is_empty()).collect();
+            format!("invalid: {}", if fields.is_empty() { "(values hidden)".to_owned() } else { fields.join(", ") })
+        } else {
+            status.message.clone()
+        };
+        let causes = causes.map(|c| c.reason.clone()).collect();
+        Self::Refused { what: what.to_owned(), message, code, reason: status.reason.clone(), causes }
+    }
+
+    /// From an error of the client library.
+    pub fn from_kube(what: &str, error: &kube::Error, secret: bool) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::refused(what, status.code, status, secret),
+            other => Self::Unreachable { what: what.to_owned(), message: short(other) },
+        }
+    }
+
+    /// Reason of a condition, an event and a metric.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused { code, .. } => match code {
+                401 => "Unauthorized",
+                403 if self.is_namespace_terminating() => "NamespaceTerminating",
+                403 => "Forbidden",
+                404 => "NotFound",
+                409 => "Conflict",
+                400 | 422 => "Invalid",
+                429 => "TooManyRequests",
+                500 if self.is_untyped() => "Invalid",
+                _ => "ApiServerError",
+            },
+            Self::Unreachable { .. } => "ApiServerUnreachable",
+            Self::UnknownKind { .. } => "UnknownKind",
+            Self::Foreign { .. } => "ObjectExists",
+        }
+    }
+    /// Whether the API server, and not the request, is the trouble: no status is written for it.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            // A plain 500 is an answer to this request: a webhook that failed, an object that is not of its type.
+            Self::Refused { code, .. } => *code == 429 || *code > 500,
+            Self::UnknownKind { .. } | Self::Foreign { .. } => false,
+        }
+    }
+    /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).
+    fn is_untyped(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains("failed to create typed patch object"))
+    }
+    /// 404.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. })
+    }
+    /// 409.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { code: 409, .. })
+    }
+    /// Nothing can be created because the namespace is going.
+    pub fn is_namespace_terminating(&self) -> bool {
+        matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
+    }
+}
+
+fn short(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    if let Some((at, _)) = text.char_indices().nth(300) {
+        text.truncate(at);
+    }
+    text
+}

@@ -1,0 +1,13 @@
+//! Everything that talks to the API server. It knows nothing of charts.
+//!
+//! [`client`] sends requests and says what went wrong, [`discovery`] knows which kinds there are, [`cache`] holds what the
+//! watches of [`watch`] saw, [`readiness`] judges objects, [`events`] tells people, [`lease`] elects a leader.
+
+pub mod cache;
+pub mod client;
+pub mod discovery;
+pub mod error;
+pub mod events;
+pub mod lease;
+pub mod readiness;
+pub mod watch;

@@ -1,0 +1,150 @@
+//! Watches: one task each, which keeps a part of the cache complete and never gives up.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+/// Pauses after errors: doubling from the first to the last, with jitter.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LAST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Objects per page where streaming lists are not to be had.
+const PAGE: u32 = 200;
+
+/// What a watch tells.
+pub trait Sink<K>: Send {
+    /// A list begins.
+    fn begin(&mut self);
+    /// An object as it is; `listed` during a list.
+    fn put(&mut self, object: K, listed: bool);
+    /// An object is gone.
+    fn remove(&mut self, object: K);
+    /// The list is complete.
+    fn complete(&mut self);
+    /// The objects cannot be seen, and why. The watch goes on trying.
+    fn blind(&mut self, why: String);
+}
+
+/// Why a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The API server does not serve the kind (any more).
+    Gone,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// Watches until the kind is gone or the token is cancelled.
+///
+/// With `streaming` the list comes as a stream (Kubernetes 1.34 by default), which takes no more memory than a watch; a server that refuses it
+/// is asked for pages.
+pub async fn watch<K, S>(api: Api<K>, selector: Option<&str>, mut streaming: bool, sink: &mut S, stop: &CancellationToken) -> End
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    S: Sink<K>,
+{
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let mut config = Config::default().page_size(PAGE);
+        config.label_selector = selector.map(str::to_owned);
+        if streaming {
+            config = config.streaming_lists();
+        }
+        let mut stream = std::pin::pin!(watcher(api.clone(), config));
+        match follow(&mut stream, sink, &mut pause, stop).await {
+            Stopped::End(end) => return end,
+            Stopped::NoStreaming if streaming => streaming = false,
+            Stopped::NoStreaming => rest(&mut pause, stop).await,
+        }
+    }
+}
+
+enum Stopped {
+    End(End),
+    /// The server refused the request as such.
+    NoStreaming,
+}
+
+async fn follow<K, S, W>(stream: &mut W, sink: &mut S, pause: &mut Duration, stop: &CancellationToken) -> Stopped
+where
+    W: Stream<Item = watcher::Result<Event<K>>> + Unpin,
+    S: Sink<K>,
+{
+    loop {
+        let event = tokio::select! {
+            () = stop.cancelled() => return Stopped::End(End::Cancelled),
+            event = stream.next() => event,
+        };
+        match event {
+            None => return Stopped::End(End::Cancelled),
+            Some(Ok(event)) => {
+                if !matches!(event, Event::Init) {
+                    *pause = FIRST_PAUSE;
+                }
+                match event {
+                    Event::Init => sink.begin(),
+                    Event::InitApply(object) => sink.put(object, true),
+                    Event::InitDone => sink.complete(),
+                    Event::Apply(object) => sink.put(object, false),
+                    Event::Delete(object) => sink.remove(object),
+                }
+            }
+            Some(Err(error)) => match code(&error) {
+                Some(404) => return Stopped::End(End::Gone),
+                Some(400 | 422) => return Stopped::NoStreaming,
+                // Too old a resourceVersion: the next poll lists again.
+                Some(410) => {}
+                Some(403) => {
+                    sink.blind(message(&error));
+                    rest(pause, stop).await;
+                }
+                _ => {
+                    tracing::debug!(%error, "watch interrupted");
+                    rest(pause, stop).await;
+                }
+            },
+        }
+    }
+}
+
+/// Sleeps, and doubles the next pause.
+async fn rest(pause: &mut Duration, stop: &CancellationToken) {
+    let jitter = f64::from(fastrand_percent()) / 100.0;
+    let sleep = pause.mul_f64(1.0 + jitter * 0.5);
+    *pause = (*pause * 2).min(LAST_PAUSE);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(sleep) => {}
+    }
+}
+
+/// 0 to 99, from the clock's nanoseconds: enough to keep watches from coming back in step.
+pub(crate) fn fastrand_percent() -> u32 {
+    let nanoseconds = jiff::Timestamp::now().as_nanosecond() / 1000 % 100;
+    u32::try_from(nanoseconds).unwrap_or(0)
+}
+
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+fn message(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.message.clone(),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

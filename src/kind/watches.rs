@@ -1,0 +1,222 @@
+//! `watches.yaml`, the file of operator-sdk's helm-operator (`internal/helm/watches/watches.go`, operator-sdk 1.42).
+
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use super::{Kind, duration};
+use crate::release::object::Gvk;
+
+/// What the file says, and what in it deserves a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watches {
+    /// The kinds, in the order of the file.
+    pub kinds: Vec<Kind>,
+    /// Sentences for the log: unknown fields with their lines. operator-sdk reads leniently, and files that work today must start.
+    pub warnings: Vec<String>,
+}
+
+/// Why the file cannot be used.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum WatchesError {
+    /// It is not a list of entries.
+    #[error("{0}")]
+    Syntax(String),
+    /// An entry lacks something or has something wrong.
+    #[error("line {line}: {message}")]
+    Entry {
+        /// Line of the entry or field, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The same kind twice.
+    #[error("line {second}: {gvk} is already declared on line {first}")]
+    Duplicate {
+        /// The kind.
+        gvk: Gvk,
+        /// Line of its first entry.
+        first: u64,
+        /// Line of its second entry.
+        second: u64,
+    },
+}
+
+/// Reads the text of a `watches.yaml`. `chart_base` is what relative chart paths are relative to (the working directory).
+pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
+    let entries: Option<Vec<Spanned<Entry>>> =
+        serde_saphyr::from_str(text).map_err(|e| WatchesError::Syntax(e.to_string()))?;
+    let mut watches = Watches { kinds: Vec::new(), warnings: Vec::new() };
+    let mut lines: Vec<u64> = Vec::new();
+    for entry in entries.unwrap_or_default() {
+        let line = entry.value.0.first().map_or(entry.referenced.line(), |(key, _)| key.referenced.line());
+        let kind = read_entry(&entry.value, line, chart_base, &mut watches.warnings)?;
+        if let Some(at) = watches.kinds.iter().position(|k| k.gvk == kind.gvk) {
+            return Err(WatchesError::Duplicate { gvk: kind.gvk, first: lines[at], second: line });
+        }
+        watches.kinds.push(kind);
+        lines.push(line);
+    }
+    Ok(watches)
+}
+
+fn read_entry(
+    entry: &Entry,
+    line: u64,
+    chart_base: &Path,
+    warnings: &mut Vec<String>,
+) -> Result<Kind, WatchesError> {
+    let wrong = |message: String| WatchesError::Entry { line, message };
+    let text = |name: &str| -> Result<Option<&str>, WatchesError> {
+        match entry.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(s)) => Ok(Some(s)),
+            Some(_) => Err(wrong(format!("{name} must be a string"))),
+        }
+    };
+    let required = |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
+    let mut unsupported = Vec::new();
+    for (key, value) in &entry.0 {
+        match key.value.as_str() {
+            "group" | "version" | "kind" | "chart" | "watchDependentResources" | "selector" | "reconcilePeriod"
+            | "dryRunOption" => {}
+            "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
+            "overrideValues" => unsupported.push("overrideValues".to_owned()),
+            other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
+        }
+    }
+    let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
+    let selector = entry.get("selector").map(selector).transpose().map_err(wrong)?.flatten();
+    Ok(Kind {
+        gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
+        chart: chart_base.join(required("chart")?),
+        selector,
+        reconcile_period,
+        unsupported,
+    })
+}
+
+/// A `metav1.LabelSelector` in the form that list requests take.
+fn selector(value: &Value) -> Result<Option<String>, String> {
+    let Some(selector) = value.as_object() else {
+        return if value.is_null() { Ok(None) } else { Err("selector must be an object".to_owned()) };
+    };
+    let mut terms = Vec::new();
+    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        terms.push(format!("{key}={}", value.as_str().ok_or("a value of matchLabels must be a string")?));
+    }
+    for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        let key = expression.get("key").and_then(Value::as_str).ok_or("a matchExpression has no key")?;
+        let values: Vec<&str> = expression
+            .get("values")
+            .and_then(Value::as_array)
+            .map(|v| v.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let values = values.join(",");
+        terms.push(match expression.get("operator").and_then(Value::as_str) {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("Exists") => key.to_owned(),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => return Err("the operator of a matchExpression must be In, NotIn, Exists or DoesNotExist".to_owned()),
+        });
+    }
+    Ok((!terms.is_empty()).then(|| terms.join(",")))
+}
+
+/// An entry with the lines of its keys.
+#[derive(Debug)]
+struct Entry(Vec<(Spanned<String>, Value)>);
+
+impl Entry {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Entry;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an entry with group, version, kind and chart")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(key) = map.next_key()? {
+                    fields.push((key, map.next_value()?));
+                }
+                Ok(Entry(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WatchesError, parse};
+    use std::path::Path;
+    use std::time::Duration;
+
+    const BASE: &str = "/opt/helm";
+
+    fn fails(text: &str) -> String {
+        parse(text, Path::new(BASE)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_made_by_operator_sdk_is_read() {
+        let text = "# Use the 'create api' subcommand to add watches to this file.\n- group: demo.example.com\n  \
+                    version: v1alpha1\n  kind: Nginx\n  chart: helm-charts/nginx\n  reconcilePeriod: 1m30s\n  \
+                    watchDependentResources: false\n  overrideValues: {}\n  selector:\n    matchLabels: {a: b}\n    \
+                    matchExpressions:\n    - {key: c, operator: In, values: [d, e]}\n    - {key: f, operator: Exists, values: []}\n\
+                    #+kubebuilder:scaffold:watch\n";
+        let watches = parse(text, Path::new(BASE)).unwrap();
+        assert_eq!(watches.warnings, [""; 0]);
+        let kind = &watches.kinds[0];
+        assert_eq!(kind.gvk.to_string(), "demo.example.com/v1alpha1, Kind=Nginx");
+        assert_eq!(kind.chart, Path::new("/opt/helm/helm-charts/nginx"));
+        assert_eq!(kind.reconcile_period, Some(Duration::from_secs(90)));
+        assert_eq!(kind.selector.as_deref(), Some("a=b,c in (d,e),f"));
+        assert!(kind.unsupported.is_empty());
+    }
+
+    #[test]
+    fn an_empty_file_has_no_kinds() {
+        assert_eq!(parse("", Path::new(BASE)).unwrap().kinds, []);
+        assert_eq!(parse("# nothing\n", Path::new(BASE)).unwrap().kinds, []);
+    }
+
+    #[test]
+    fn an_unknown_field_is_a_warning_with_its_line() {
+        let text = "- group: a.b\n  version: v1\n  kind: A\n  chrat: x\n  chart: web\n";
+        let watches = parse(text, Path::new(BASE)).unwrap();
+        assert_eq!(watches.warnings, ["line 4: unknown field \"chrat\" is ignored"]);
+    }
+
+    #[test]
+    fn the_same_kind_twice_is_an_error_that_names_both_lines() {
+        let entry = "- group: a.b\n  version: v1\n  kind: A\n  chart: x\n";
+        let error = parse(&format!("{entry}{entry}"), Path::new(BASE)).unwrap_err();
+        assert!(matches!(error, WatchesError::Duplicate { first: 1, second: 5, .. }), "{error:?}");
+        assert_eq!(error.to_string(), "line 5: a.b/v1, Kind=A is already declared on line 1");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named_with_its_line() {
+        assert_eq!(fails("- group: a\n  version: v1\n  kind: A\n"), "line 1: chart is missing");
+        assert_eq!(fails("\n- group: a\n  version: v1\n  chart: x\n"), "line 2: kind is missing");
+        assert!(fails("- {version: v1, kind: A, chart: x, reconcilePeriod: soon}").contains("invalid duration \"soon\""));
+    }
+
+    #[test]
+    fn override_values_are_not_silently_left_out() {
+        let text = "- {group: a, version: v1, kind: A, chart: x, overrideValues: {image: $IMAGE}}";
+        assert_eq!(parse(text, Path::new(BASE)).unwrap().kinds[0].unsupported, ["overrideValues"]);
+    }
+}

@@ -1,0 +1,74 @@
+//! What the caches know of a live object: a summary, not the object.
+
+use std::fmt;
+
+/// How an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It does what it is for; of most kinds: it exists.
+    Ready,
+    /// On its way; the text says what is still missing.
+    Progressing(Box<str>),
+    /// It will not get ready by waiting; the text says why.
+    Failed(Box<str>),
+}
+
+impl Health {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        *self == Self::Ready
+    }
+    /// One word for `status.resources`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Progressing(_) => "Progressing",
+            Self::Failed(_) => "Failed",
+        }
+    }
+    /// What is missing or wrong; empty when ready.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Ready => "",
+            Self::Progressing(m) | Self::Failed(m) => m,
+        }
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_ready() { self.word() } else { self.message() })
+    }
+}
+
+/// The summary of a live object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion` as a number; API servers that know streaming lists promise that it can be compared.
+    pub resource_version: u64,
+    /// Digest of the fields that we own; `None` when we own none.
+    pub digest: Option<Box<str>>,
+    /// uid in the owner reference that made it ours, if it has one.
+    pub owner_uid: Option<Box<str>>,
+    /// `helm.sh/resource-policy: keep`.
+    pub kept: bool,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// How it is.
+    pub health: Health,
+}
+
+impl Live {
+    /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
+    pub fn differs(&self, other: &Self) -> bool {
+        let Self { uid, resource_version: _, digest, owner_uid, kept, deleting, health } = self;
+        *uid != other.uid
+            || *digest != other.digest
+            || *owner_uid != other.owner_uid
+            || *kept != other.kept
+            || *deleting != other.deleting
+            || *health != other.health
+    }
+}

@@ -1,0 +1,288 @@
+//! Decisions: what situation a release is in, and which writes follow from it.
+//!
+//! Both functions are pure: [`situation`] looks at what the caches know and says in a word how the release stands, and
+//! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
+//! API server or the clock, so a plan can be printed, compared in a test, and executed.
+
+pub mod live;
+pub mod situation;
+pub mod stamp;
+pub mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::release::object::ObjectId;
+use crate::release::record::Status;
+use crate::release::secret::Revision;
+use live::Live;
+use situation::{Drift, Facts, Situation};
+use stamp::Stamped;
+
+/// Revisions of a release that are kept, as Helm's `--history-max` defaults to.
+pub const MAX_HISTORY: usize = 10;
+
+/// What the release should consist of.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    /// The objects in the order of installation.
+    pub objects: Vec<Stamped>,
+    /// The objects of the last record, when it was read.
+    pub previous: Option<Vec<Stamped>>,
+    /// Whether the hooks equal those of the last record.
+    pub hooks_equal: bool,
+    /// Objects of `crds/` that the cluster does not know yet.
+    pub crds: Vec<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Nothing is to be done.
+    Rest,
+    /// The first revision, or one after an uninstall.
+    Install,
+    /// A further revision.
+    Upgrade,
+    /// The same revision once more: a crash or an error stopped it.
+    Resume,
+    /// Objects of the deployed revision drifted.
+    Repair,
+    /// The inputs changed, what is applied did not.
+    Note,
+    /// Custom resource definitions of the chart come first.
+    CreateCrds,
+    /// The custom resource is going.
+    Uninstall,
+}
+
+/// One write, or what may take a few for one purpose.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Adds the finalizer: before the first write of a release.
+    Finalize,
+    /// Creates the chart's custom resource definitions.
+    CreateCrds,
+    /// Creates the record of a revision. The API server lets only one operator do it (apply.md A8).
+    CreateRecord {
+        /// Revision.
+        revision: u64,
+        /// `pending-install` or `pending-upgrade`.
+        status: Status,
+    },
+    /// Applies an object: its index in [`Desired::objects`].
+    Apply {
+        /// Index.
+        object: usize,
+        /// It is ours already: other managers' values give way. Otherwise somebody else's object of this name is refused.
+        force: bool,
+    },
+    /// Deletes an object that the revision no longer has.
+    Prune {
+        /// Which.
+        id: ObjectId,
+        /// Only this one; `None` when it must be looked at first.
+        uid: Option<Box<str>>,
+    },
+    /// Marks a revision superseded.
+    Supersede(u64),
+    /// Marks the revision deployed and writes its inventory, in one request.
+    MarkDeployed(u64),
+    /// Writes inputs and inventory to the record of a revision whose content stays.
+    Note(u64),
+    /// Deletes the record of an old revision.
+    Forget(u64),
+    /// Removes the finalizer.
+    Unfinalize,
+}
+
+/// What is to be done about a release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What for.
+    pub verb: Verb,
+    /// The revision that it makes or works on.
+    pub revision: u64,
+    /// The writes in their order.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    fn new(verb: Verb, revision: u64, steps: Vec<Step>) -> Self {
+        Self { verb, revision, steps }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?} revision {}", self.verb, self.revision)?;
+        for step in &self.steps {
+            match step {
+                Step::Prune { id, .. } => writeln!(f, "  prune {id}")?,
+                step => writeln!(f, "  {step:?}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The writes that follow from a situation.
+pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
+    let head = facts.history.last();
+    let newest = head.map_or(0, |r| r.revision);
+    match situation {
+        Situation::Settled | Situation::Blocked | Situation::Refused(_) | Situation::Leave | Situation::Waiting => {
+            Plan::new(Verb::Rest, newest, Vec::new())
+        }
+        Situation::Uninstall => uninstall(facts, desired),
+        _ if !desired.crds.is_empty() => {
+            let steps = finalizer(facts).chain([Step::CreateCrds]).collect();
+            Plan::new(Verb::CreateCrds, newest, steps)
+        }
+        Situation::New => {
+            let revision = newest + 1;
+            let steps = finalizer(facts)
+                .chain([Step::CreateRecord { revision, status: Status::PendingInstall }])
+                .chain(finish(facts, desired, revision))
+                .collect();
+            Plan::new(Verb::Install, revision, steps)
+        }
+        Situation::Unfinished => {
+            let steps = finalizer(facts).chain(finish(facts, desired, newest)).collect();
+            Plan::new(Verb::Resume, newest, steps)
+        }
+        Situation::Changed => changed(facts, desired, newest),
+        Situation::Drifted(drift) => repair(facts, desired, drift, newest),
+    }
+}
+
+/// The inputs differ from those of the newest revision, or nobody knows them.
+fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
+    let head = facts.history.last();
+    let deployed = head.is_some_and(|r| r.status == Status::Deployed);
+    if deployed && desired.hooks_equal && is_same(desired) {
+        // Somebody wiped the annotations (`helm test` does): nothing is known of the objects, so all are applied once more.
+        let unknown = head.is_none_or(|r| r.inventory.is_none());
+        let applies = if unknown { applies(facts, desired) } else { Vec::new() };
+        let steps = finalizer(facts).chain(applies).chain([Step::Note(newest)]).collect();
+        return Plan::new(if unknown { Verb::Repair } else { Verb::Note }, newest, steps);
+    }
+    let revision = newest + 1;
+    let steps = finalizer(facts)
+        .chain([Step::CreateRecord { revision, status: Status::PendingUpgrade }])
+        .chain(finish(facts, desired, revision))
+        .collect();
+    Plan::new(Verb::Upgrade, revision, steps)
+}
+
+fn is_same(desired: &Desired) -> bool {
+    let sorted = |objects: &[Stamped]| -> BTreeMap<ObjectId, Stamped> {
+        objects.iter().map(|o| (o.id.clone(), o.clone())).collect()
+    };
+    desired.previous.as_ref().is_some_and(|previous| sorted(previous) == sorted(&desired.objects))
+}
+
+/// Brings a revision whose record exists to `deployed`.
+fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
+    let mut steps = applies(facts, desired);
+    steps.extend(prune(facts, desired));
+    let older = || facts.history.iter().filter(|r| r.revision < revision);
+    steps.extend(older().filter(|r| r.status == Status::Deployed).map(|r| Step::Supersede(r.revision)));
+    steps.push(Step::MarkDeployed(revision));
+    steps.extend(trim(&older().collect::<Vec<_>>()));
+    steps
+}
+
+fn repair(facts: &Facts, desired: &Desired, drift: &[Drift], newest: u64) -> Plan {
+    let mut steps = Vec::new();
+    let mut rewrite = false;
+    for (index, object) in desired.objects.iter().enumerate() {
+        if drift.iter().any(|d| matches!(d, Drift::Missing(id) | Drift::Changed(id) if *id == object.id)) {
+            steps.push(Step::Apply { object: index, force: true });
+            rewrite = true;
+        }
+    }
+    for item in drift {
+        if let Drift::Stray(id, uid) = item {
+            steps.push(Step::Prune { id: id.clone(), uid: Some(uid.clone()) });
+        }
+    }
+    if rewrite {
+        // Written only when the references really changed: the executor compares.
+        steps.push(Step::Note(newest));
+    }
+    let steps = finalizer(facts).chain(steps).collect();
+    Plan::new(Verb::Repair, newest, steps)
+}
+
+fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
+    let recorded: BTreeMap<&ObjectId, &Stamped> =
+        desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
+    let mut steps = Vec::new();
+    // What no record names but is ours: a crash left it, or the record is gone (apply.md D1, D2).
+    for (id, live) in &facts.live {
+        if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting {
+            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for object in desired.objects.iter().rev().chain(desired.previous.iter().flatten().rev()) {
+        if object.kept || !seen.insert(&object.id) {
+            continue;
+        }
+        match facts.live.get(&object.id) {
+            Some(live) if live.kept || live.deleting => {}
+            Some(live) => steps.push(Step::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) }),
+            None => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
+        }
+    }
+    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
+    if !waits {
+        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
+        steps.push(Step::Unfinalize);
+    }
+    Plan::new(Verb::Uninstall, facts.history.last().map_or(0, |r| r.revision), steps)
+}
+
+fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
+    (!facts.finalized).then_some(Step::Finalize).into_iter()
+}
+
+fn applies(facts: &Facts, desired: &Desired) -> Vec<Step> {
+    let known: BTreeSet<&ObjectId> =
+        facts.history.iter().filter_map(|r| r.inventory.as_ref()).flat_map(|i| i.0.keys()).collect();
+    let force = |id: &ObjectId| known.contains(id) || facts.live.contains_key(id);
+    (0..desired.objects.len()).map(|object| Step::Apply { object, force: force(&desired.objects[object].id) }).collect()
+}
+
+/// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
+fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
+    let wanted: BTreeSet<&ObjectId> = desired.objects.iter().map(|o| &o.id).collect();
+    let mut steps = Vec::new();
+    for (id, live) in facts.live.iter().rev() {
+        if !wanted.contains(id) && !live.kept && !live.deleting && is_ours(facts, live) {
+            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
+        }
+    }
+    for object in desired.previous.iter().flatten().rev() {
+        if !wanted.contains(&object.id) && !object.kept && !facts.live.contains_key(&object.id) {
+            steps.push(Step::Prune { id: object.id.clone(), uid: None });
+        }
+    }
+    steps
+}
+
+/// An object is pruned only when it names this custom resource as its owner and we have applied it.
+fn is_ours(facts: &Facts, live: &Live) -> bool {
+    live.digest.is_some() && !live.kept && live.owner_uid.as_deref().is_none_or(|uid| uid == &*facts.uid)
+}
+
+/// Old revisions beyond the limit, but never the last deployed one.
+fn trim(older: &[&Revision]) -> Vec<Step> {
+    let last_deployed = older.iter().rev().find(|r| r.status == Status::Deployed).map(|r| r.revision);
+    let excess = (older.len() + 1).saturating_sub(MAX_HISTORY);
+    older.iter().take(excess).filter(|r| Some(r.revision) != last_deployed).map(|r| Step::Forget(r.revision)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! What Tillerman adds to an object of a chart before it applies it: namespace, labels, annotations, owner.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+
+use crate::release::object::{Gvk, Object, ObjectId};
+
+/// helm-operator's cache selects by this label, and so do our watches. Its value is the chart's name.
+pub const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
+/// Names the custom resource where an owner reference is not possible: `NAMESPACE/NAME`.
+pub const PRIMARY_RESOURCE: &str = "operator-sdk/primary-resource";
+/// The kind of that custom resource: `Kind.group`.
+pub const PRIMARY_RESOURCE_TYPE: &str = "operator-sdk/primary-resource-type";
+/// Helm checks these before it takes an object for one of a release (`pkg/action/validate.go`).
+pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+/// See [`RELEASE_NAME`].
+pub const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// The custom resource that objects belong to, and its release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Kind of the custom resource.
+    pub gvk: Gvk,
+    /// Its namespace; `None` when it is cluster-scoped.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Arc<str>,
+    /// Name of the release.
+    pub release_name: Arc<str>,
+    /// Namespace of the release.
+    pub release_namespace: Arc<str>,
+    /// Name of the chart.
+    pub chart: Arc<str>,
+}
+
+impl Owner {
+    /// `Kind.group NAMESPACE/NAME`, for people and for the release Secret.
+    pub fn describe(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} {namespace}/{}", self.gvk.kind_group(), self.name),
+            None => format!("{} {}", self.gvk.kind_group(), self.name),
+        }
+    }
+    /// `NAMESPACE/NAME` as operator-sdk's annotation has it.
+    fn primary_resource(&self) -> String {
+        format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.name)
+    }
+}
+
+/// An object that is ready to be applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stamped {
+    /// Which object.
+    pub id: ObjectId,
+    /// What to send.
+    pub body: Map<String, Value>,
+    /// It stays when it leaves the chart or the release goes.
+    pub kept: bool,
+}
+
+/// Makes an object of a chart one of this release.
+pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
+    let kept = object.is_kept();
+    let namespace: Option<Arc<str>> = namespaced.then(|| {
+        object.namespace.as_deref().map_or_else(|| Arc::clone(&owner.release_namespace), Into::into)
+    });
+    let mut body = object.body.clone();
+    // The status is written by controllers. Applying it would make us a co-owner of their fields (apply.md B5).
+    body.remove("status");
+    if object.gvk.group.is_empty() && &*object.gvk.kind == "Secret" {
+        encode_string_data(&mut body);
+    }
+    let metadata = child(&mut body, "metadata");
+    metadata.remove("creationTimestamp");
+    match &namespace {
+        Some(namespace) => metadata.insert("namespace".into(), Value::from(&**namespace)),
+        None => metadata.remove("namespace"),
+    };
+    let labels = child(metadata, "labels");
+    labels.insert(MANAGED_BY.into(), "Helm".into());
+    labels.insert(CHART_LABEL.into(), Value::from(&*owner.chart));
+    let annotations = child(metadata, "annotations");
+    annotations.insert(RELEASE_NAME.into(), Value::from(&*owner.release_name));
+    annotations.insert(RELEASE_NAMESPACE.into(), Value::from(&*owner.release_namespace));
+    let can_refer = owner.namespace.is_none() || owner.namespace == namespace;
+    if !kept && !can_refer {
+        annotations.insert(PRIMARY_RESOURCE.into(), owner.primary_resource().into());
+        annotations.insert(PRIMARY_RESOURCE_TYPE.into(), owner.gvk.kind_group().into());
+    }
+    if !kept && can_refer {
+        let reference = json!({
+            "apiVersion": owner.gvk.api_version(), "kind": &*owner.gvk.kind, "name": &*owner.name, "uid": &*owner.uid,
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        metadata.insert("ownerReferences".into(), json!([reference]));
+    }
+    let id = ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() };
+    Stamped { id, body, kept }
+}
+
+/// `stringData` as the API server takes it: base64 into `data`, over what is there. Applied as it is, its fields would be
+/// owned by nobody, so that neither drift nor removal of a key were seen (tried on 1.36).
+fn encode_string_data(body: &mut Map<String, Value>) {
+    let all_text = body.get("stringData").and_then(Value::as_object).is_some_and(|d| d.values().all(Value::is_string));
+    if !all_text {
+        return;
+    }
+    let Some(Value::Object(text)) = body.remove("stringData") else { return };
+    let data = child(body, "data");
+    for (key, value) in text {
+        data.insert(key, BASE64.encode(value.as_str().unwrap_or_default()).into());
+    }
+}
+
+/// Stamps all objects of a release. An object that is written twice counts once, in its last form at its first place: applying
+/// both forms would never come to rest.
+pub fn stamp_all(objects: &[Object], owner: &Owner, is_namespaced: impl Fn(&Gvk) -> bool) -> Vec<Stamped> {
+    let mut all: indexmap::IndexMap<ObjectId, Stamped> = indexmap::IndexMap::new();
+    for object in objects {
+        let stamped = stamp(object, is_namespaced(&object.gvk), owner);
+        all.insert(stamped.id.clone(), stamped);
+    }
+    all.into_values().collect()
+}
+
+/// The object under a key; made when it is absent, `null` or something else.
+fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = parent.entry(key).or_insert_with(|| json!({}));
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was made an object")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Owner, stamp, stamp_all};
+    use crate::release::object::{Gvk, Object};
+    use serde_json::{Value, json};
+
+    fn owner() -> Owner {
+        Owner {
+            gvk: Gvk::new("demo.example.com", "v1", "Web"),
+            namespace: Some("ns".into()),
+            name: "app".into(),
+            uid: "uid".into(),
+            release_name: "app".into(),
+            release_namespace: "ns".into(),
+            chart: "web".into(),
+        }
+    }
+
+    fn object(metadata: &Value) -> Object {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "status": {}});
+        Object::from_body(body.as_object().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn an_object_in_the_same_namespace_gets_an_owner_reference() {
+        let stamped = stamp(&object(&json!({"name": "a", "labels": {"x": "y"}})), true, &owner());
+        let metadata = &stamped.body["metadata"];
+        assert_eq!(metadata["namespace"], "ns");
+        assert_eq!(metadata["ownerReferences"][0]["uid"], "uid");
+        assert_eq!(metadata["labels"]["x"], "y");
+        assert_eq!(metadata["labels"]["helm.sdk.operatorframework.io/chart"], "web");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/managed-by"], "Helm");
+        assert_eq!(metadata["annotations"]["meta.helm.sh/release-name"], "app");
+        assert_eq!(metadata["annotations"].get("operator-sdk/primary-resource"), None);
+        assert_eq!(stamped.body.get("status"), None);
+    }
+
+    #[test]
+    fn an_object_elsewhere_gets_annotations_instead() {
+        for (namespaced, metadata) in [(true, json!({"name": "a", "namespace": "other"})), (false, json!({"name": "a"}))] {
+            let stamped = stamp(&object(&metadata), namespaced, &owner());
+            let metadata = &stamped.body["metadata"];
+            assert_eq!(metadata.get("ownerReferences"), None);
+            assert_eq!(metadata["annotations"]["operator-sdk/primary-resource"], "ns/app");
+            assert_eq!(metadata["annotations"]["operator-sdk/primary-resource-type"], "Web.demo.example.com");
+            assert_eq!(metadata.get("namespace").is_some(), namespaced);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_kept_has_no_owner() {
+        let metadata = json!({"name": "a", "annotations": {"helm.sh/resource-policy": "keep"}});
+        let stamped = stamp(&object(&metadata), true, &owner());
+        assert!(stamped.kept);
+        assert_eq!(stamped.body["metadata"].get("ownerReferences"), None);
+        assert_eq!(stamped.body["metadata"]["annotations"].get("operator-sdk/primary-resource"), None);
+    }
+
+    #[test]
+    fn string_data_of_a_secret_becomes_data() {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "eA==", "b": "eA=="},
+            "stringData": {"a": "y"}});
+        let secret = Object::from_body(body.as_object().unwrap().clone()).unwrap();
+        let stamped = stamp(&secret, true, &owner());
+        assert_eq!(stamped.body["data"], json!({"a": "eQ==", "b": "eA=="}));
+        assert_eq!(stamped.body.get("stringData"), None);
+    }
+
+    #[test]
+    fn labels_that_are_null_are_no_obstacle() {
+        let stamped = stamp(&object(&json!({"name": "a", "labels": null, "annotations": null})), true, &owner());
+        assert_eq!(stamped.body["metadata"]["labels"].as_object().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_object_that_is_written_twice_counts_once() {
+        let objects = [object(&json!({"name": "a"})), object(&json!({"name": "b"})), object(&json!({"name": "a", "labels": {"x": "2"}}))];
+        let stamped = stamp_all(&objects, &owner(), |_| true);
+        let names: Vec<_> = stamped.iter().map(|s| &*s.id.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(stamped[0].body["metadata"]["labels"]["x"], "2");
+    }
+}

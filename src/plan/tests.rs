@@ -1,0 +1,246 @@
+//! A row for each situation, and for each plan that follows.
+
+use super::live::{Health, Live};
+use super::situation::{Drift, Facts, Refusal, Situation, situation};
+use super::stamp::Stamped;
+use super::{Desired, MAX_HISTORY, Step, Verb, plan};
+use crate::release::inventory::{Inventory, Reference};
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::record::Status;
+use crate::release::secret::Revision;
+use serde_json::json;
+
+fn id(name: &str) -> ObjectId {
+    ObjectId { gvk: Gvk::new("", "v1", "ConfigMap"), namespace: Some("ns".into()), name: name.into() }
+}
+
+fn live(name: &str) -> (ObjectId, Live) {
+    let live = Live {
+        uid: format!("uid-{name}").into(),
+        resource_version: 1,
+        digest: Some(format!("digest-{name}").into()),
+        owner_uid: Some("cr".into()),
+        kept: false,
+        deleting: false,
+        health: Health::Ready,
+    };
+    (id(name), live)
+}
+
+fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&[&str]>) -> Revision {
+    let reference = |name: &str| Reference { uid: format!("uid-{name}").into(), digest: format!("digest-{name}").into() };
+    Revision {
+        revision,
+        status,
+        uid: "s".into(),
+        resource_version: "1".into(),
+        created: "".into(),
+        at: 0,
+        owner_uid: Some("cr".into()),
+        owner: None,
+        inputs: inputs.map(Into::into),
+        inventory: names.map(|names| Inventory(names.iter().map(|n| (id(n), reference(n))).collect())),
+        kinds: Vec::new(),
+    }
+}
+
+fn facts(history: Vec<Revision>, names: &[&str]) -> Facts {
+    Facts {
+        uid: "cr".into(),
+        finalized: true,
+        inputs: Some("now".into()),
+        history,
+        live: names.iter().map(|n| live(n)).collect(),
+        ..Facts::default()
+    }
+}
+
+fn deployed(inputs: &str) -> Vec<Revision> {
+    vec![revision(1, Status::Deployed, Some(inputs), Some(&["a", "b"]))]
+}
+
+fn object(name: &str, data: &str) -> Stamped {
+    let body = json!({"data": data}).as_object().unwrap().clone();
+    Stamped { id: id(name), body, kept: false }
+}
+
+fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
+    Desired {
+        objects: names.iter().map(|n| object(n, "x")).collect(),
+        previous: previous.map(|p| p.iter().map(|n| object(n, "x")).collect()),
+        hooks_equal: true,
+        crds: Vec::new(),
+    }
+}
+
+fn refusal() -> Option<Refusal> {
+    Some(Refusal { reason: "ChartUnusable", message: "no chart".into() })
+}
+
+#[test]
+fn every_situation_is_told_by_its_row() {
+    let pending = || vec![revision(1, Status::PendingInstall, Some("now"), None)];
+    let two = ["a", "b"].as_slice();
+    let table: Vec<(&str, Facts, Situation)> = vec![
+        ("nothing exists", facts(vec![], &[]), Situation::New),
+        ("all is well", facts(deployed("now"), two), Situation::Settled),
+        ("the spec changed", facts(deployed("before"), two), Situation::Changed),
+        ("a crash stopped the install", facts(pending(), &["a"]), Situation::Unfinished),
+        ("the upgrade failed", facts(vec![revision(2, Status::Failed, Some("now"), None)], two), Situation::Unfinished),
+        ("the spec changed during it", facts(vec![revision(2, Status::Failed, Some("x"), None)], two), Situation::Changed),
+        ("a human upgraded", facts(vec![revision(2, Status::Deployed, None, None)], two), Situation::Changed),
+        ("a human's upgrade runs", Facts { busy: true, ..facts(vec![revision(2, Status::PendingUpgrade, None, None)], two) }, Situation::Waiting),
+        ("a human's upgrade was left half done", facts(vec![revision(2, Status::PendingUpgrade, None, None)], two), Situation::Changed),
+        ("helm uninstall --keep-history", facts(vec![revision(1, Status::Uninstalled, None, None)], &[]), Situation::New),
+        ("deleted", Facts { deleting: true, ..facts(deployed("now"), two) }, Situation::Uninstall),
+        ("deleted, the chart is gone", Facts { deleting: true, inputs: None, refusal: refusal(), ..facts(deployed("x"), two) }, Situation::Uninstall),
+        ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
+        ("the chart is missing", Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) }, Situation::Refused(refusal().unwrap())),
+        ("the chart broke, what is deployed is intact", Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) }, Situation::Refused(refusal().unwrap())),
+        ("the chart broke, and an object is gone", Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) }, Situation::Drifted(vec![Drift::Missing(id("b"))])),
+        ("the values are known to fail", Facts { spent: true, ..facts(deployed("x"), two) }, Situation::Blocked),
+        ("the values are known to fail, and an object is gone", Facts { spent: true, ..facts(deployed("x"), &["b"]) }, Situation::Drifted(vec![Drift::Missing(id("a"))])),
+        ("a first install is known to fail", Facts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
+        ("an object is gone", facts(deployed("now"), &["a"]), Situation::Drifted(vec![Drift::Missing(id("b"))])),
+        ("an object too many", facts(deployed("now"), &["a", "b", "c"]), Situation::Drifted(vec![Drift::Stray(id("c"), "uid-c".into())])),
+    ];
+    for (name, facts, expected) in table {
+        assert_eq!(situation(&facts), expected, "{name}");
+    }
+}
+
+#[test]
+fn an_object_of_a_kind_whose_list_is_not_complete_is_not_judged_missing() {
+    let mut facts = facts(deployed("now"), &["a"]);
+    facts.unsynced.insert((Gvk::new("", "v1", "ConfigMap"), Some("ns".into())));
+    assert_eq!(situation(&facts), Situation::Settled);
+}
+
+#[test]
+fn a_changed_field_and_another_uid_are_drift_and_a_kept_or_foreign_object_is_no_stray() {
+    let drift_after = |change: fn(&mut Live)| {
+        let mut facts = facts(deployed("now"), &["a", "b", "c"]);
+        change(facts.live.get_mut(&id("c")).unwrap());
+        situation(&facts)
+    };
+    assert_eq!(drift_after(|l| l.kept = true), Situation::Settled);
+    assert_eq!(drift_after(|l| l.owner_uid = Some("another".into())), Situation::Settled);
+    assert_eq!(drift_after(|l| l.digest = None), Situation::Settled);
+    let mut facts = facts(deployed("now"), &["a", "b"]);
+    facts.live.get_mut(&id("a")).unwrap().digest = Some("other".into());
+    facts.live.get_mut(&id("b")).unwrap().uid = "other".into();
+    assert_eq!(situation(&facts), Situation::Drifted(vec![Drift::Changed(id("a")), Drift::Changed(id("b"))]));
+}
+
+#[test]
+fn the_finalizer_comes_before_the_first_write() {
+    let facts = Facts { finalized: false, ..facts(vec![], &[]) };
+    let plan = plan(&facts, &Situation::New, &desired(&["a"], None));
+    assert_eq!(
+        plan.steps,
+        [
+            Step::Finalize,
+            Step::CreateRecord { revision: 1, status: Status::PendingInstall },
+            Step::Apply { object: 0, force: false },
+            Step::MarkDeployed(1),
+        ]
+    );
+}
+
+#[test]
+fn an_upgrade_prunes_what_the_revision_before_had() {
+    let facts = facts(deployed("before"), &["a", "b"]);
+    let plan = plan(&facts, &Situation::Changed, &desired(&["b", "c"], Some(&["a", "b"])));
+    assert_eq!((plan.verb, plan.revision), (Verb::Upgrade, 2));
+    assert_eq!(
+        plan.steps,
+        [
+            Step::CreateRecord { revision: 2, status: Status::PendingUpgrade },
+            Step::Apply { object: 0, force: true },
+            Step::Apply { object: 1, force: false },
+            Step::Prune { id: id("a"), uid: Some("uid-a".into()) },
+            Step::Supersede(1),
+            Step::MarkDeployed(2),
+        ]
+    );
+}
+
+#[test]
+fn inputs_that_render_to_the_same_objects_make_no_revision() {
+    let facts = facts(deployed("before"), &["a", "b"]);
+    let plan = plan(&facts, &Situation::Changed, &desired(&["b", "a"], Some(&["a", "b"])));
+    assert_eq!((plan.verb, plan.steps), (Verb::Note, vec![Step::Note(1)]));
+}
+
+#[test]
+fn a_revision_whose_annotations_were_wiped_is_applied_once_more_and_not_counted() {
+    let facts = facts(vec![revision(4, Status::Deployed, None, None)], &["a"]);
+    let plan = plan(&facts, &Situation::Changed, &desired(&["a"], Some(&["a"])));
+    assert_eq!(plan.steps, [Step::Apply { object: 0, force: true }, Step::Note(4)]);
+}
+
+#[test]
+fn drift_repairs_only_the_object_that_drifted() {
+    let facts = facts(deployed("now"), &["a"]);
+    let drift = Situation::Drifted(vec![Drift::Missing(id("b")), Drift::Stray(id("c"), "u".into())]);
+    let plan = plan(&facts, &drift, &desired(&["a", "b"], None));
+    assert_eq!(
+        plan.steps,
+        [
+            Step::Apply { object: 1, force: true },
+            Step::Prune { id: id("c"), uid: Some("u".into()) },
+            Step::Note(1)
+        ]
+    );
+}
+
+#[test]
+fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
+    let facts = Facts { deleting: true, ..facts(deployed("now"), &["a", "b", "stray"]) };
+    let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "gone", "b"], None));
+    let prune = |name: &str, uid: Option<&str>| Step::Prune { id: id(name), uid: uid.map(Into::into) };
+    assert_eq!(
+        plan.steps,
+        [
+            prune("stray", Some("uid-stray")),
+            prune("b", Some("uid-b")),
+            prune("gone", None),
+            prune("a", Some("uid-a")),
+            Step::Forget(1),
+            Step::Unfinalize,
+        ]
+    );
+}
+
+#[test]
+fn an_uninstall_that_waits_keeps_record_and_finalizer_until_all_is_gone() {
+    let facts = Facts { deleting: true, wait_for_deletion: true, ..facts(deployed("now"), &["a"]) };
+    let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
+    assert_eq!(steps, [Step::Prune { id: id("a"), uid: Some("uid-a".into()) }]);
+}
+
+#[test]
+fn a_foreign_release_is_not_deleted_with_the_custom_resource() {
+    let facts = Facts { deleting: true, foreign: Some("x".into()), ..facts(deployed("now"), &[]) };
+    assert_eq!(plan(&facts, &Situation::Uninstall, &desired(&[], None)).steps, [Step::Unfinalize]);
+}
+
+#[test]
+fn old_revisions_go_but_never_the_last_deployed_one() {
+    let limit = u64::try_from(MAX_HISTORY).unwrap();
+    let mut history: Vec<Revision> = (1..=limit).map(|r| revision(r, Status::Superseded, None, None)).collect();
+    history[0].status = Status::Deployed;
+    history.push(revision(limit + 1, Status::Failed, Some("now"), None));
+    let steps = plan(&facts(history, &[]), &Situation::Unfinished, &desired(&[], None)).steps;
+    assert_eq!(steps, [Step::Supersede(1), Step::MarkDeployed(limit + 1)]);
+    let history = (1..=limit + 2).map(|r| revision(r, Status::Superseded, None, None)).collect();
+    let steps = plan(&facts(history, &[]), &Situation::Changed, &desired(&["a"], None)).steps;
+    assert!(steps.ends_with(&[Step::Forget(1), Step::Forget(2), Step::Forget(3)]), "{steps:?}");
+}
+
+#[test]
+fn custom_resource_definitions_of_the_chart_come_first() {
+    let desired = Desired { crds: vec![serde_json::Map::new()], ..desired(&["a"], None) };
+    let facts = Facts { finalized: false, ..facts(vec![], &[]) };
+    assert_eq!(plan(&facts, &Situation::New, &desired).steps, [Step::Finalize, Step::CreateCrds]);
+}

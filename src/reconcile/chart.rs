@@ -1,0 +1,155 @@
+//! A kind that the operator serves, with its chart: loaded once, shared by all passes.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::value::RawValue;
+
+use crate::chart::{self, Chart};
+use crate::kind::Kind;
+use crate::release::digest::{self, Hasher};
+use crate::release::object::Gvk;
+use crate::release::record::chart_json;
+use crate::render::Capabilities;
+
+/// A chart that can be rendered.
+pub struct Loaded {
+    /// The chart.
+    pub chart: Chart,
+    /// Its digest.
+    pub digest: String,
+    /// It as records embed it.
+    pub json: Box<RawValue>,
+    reads: Reads,
+}
+
+/// What a chart reads of `.Capabilities`: as far as its text shows, and rather too much than too little. A chart that reads nothing
+/// must not be rendered anew because somebody installed a custom resource definition (apply.md A4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reads {
+    version: bool,
+    kinds: bool,
+}
+
+impl Loaded {
+    /// From a chart.
+    pub fn new(chart: Chart) -> Self {
+        let digest = digest::chart(&chart);
+        let json = chart_json(&chart);
+        let mut reads = Reads::default();
+        reads.add(&chart);
+        Self { chart, digest, json, reads }
+    }
+
+    /// What of the capabilities goes into the inputs digest.
+    pub fn capabilities_digest(&self, capabilities: &Capabilities) -> String {
+        let mut hasher = Hasher::default();
+        if self.reads.version {
+            hasher.text(&capabilities.kube_version);
+        }
+        if self.reads.kinds {
+            for kind in &capabilities.api_versions {
+                hasher.text(kind);
+            }
+        }
+        if self.reads == Reads::default() { String::new() } else { hasher.finish() }
+    }
+}
+
+impl Reads {
+    fn add(&mut self, chart: &Chart) {
+        let mentions = |needle: &str| chart.templates.iter().any(|t| find(&t.data, needle.as_bytes()));
+        let mentions_any = |needles: [&str; 2]| needles.iter().any(|n| mentions(n));
+        self.version |= !chart.metadata.kube_version.is_empty() || mentions_any(["Capabilities", "capabilities"]);
+        self.kinds |= mentions_any(["APIVersions", "api_versions"]);
+        for dependency in &chart.dependencies {
+            self.add(dependency);
+        }
+    }
+}
+
+fn find(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|w| w == needle)
+}
+
+/// A kind with its chart.
+pub struct Served {
+    /// The kind.
+    pub kind: Kind,
+    /// controller-runtime's name of the controller, for metrics.
+    pub controller: String,
+    chart: RwLock<Result<Arc<Loaded>, String>>,
+}
+
+impl Served {
+    /// Loads the kind's chart; one that cannot be loaded stops nobody else.
+    pub fn new(kind: Kind) -> Self {
+        let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
+        let chart = RwLock::new(load(&kind));
+        Self { kind, controller, chart }
+    }
+
+    /// The chart, or why there is none.
+    pub fn chart(&self) -> Result<Arc<Loaded>, String> {
+        self.chart.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tries again to load a chart that could not be loaded. `true` when it can now.
+    pub fn retry(&self) -> bool {
+        if self.chart().is_ok() {
+            return false;
+        }
+        let loaded = load(&self.kind);
+        let ok = loaded.is_ok();
+        *self.chart.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        ok
+    }
+
+    /// The kind's group, version and kind.
+    pub fn gvk(&self) -> &Gvk {
+        &self.kind.gvk
+    }
+}
+
+fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
+    let path = kind.chart.display();
+    match std::panic::catch_unwind(|| chart::load(&kind.chart)) {
+        Ok(Ok(chart)) if chart.is_library() => Err(format!("the chart {path} is a library and cannot be installed")),
+        Ok(Ok(chart)) => Ok(Arc::new(Loaded::new(chart))),
+        Ok(Err(error)) => Err(format!("the chart {path} cannot be loaded: {error}")),
+        Err(_) => Err(format!("the chart {path} cannot be loaded: internal error")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Loaded;
+    use crate::chart::{Chart, File};
+    use crate::render::Capabilities;
+
+    fn loaded(template: &str) -> Loaded {
+        let template = File { name: "templates/a.yaml".into(), data: template.as_bytes().to_vec() };
+        Loaded::new(Chart { templates: vec![template], ..Chart::default() })
+    }
+
+    #[test]
+    fn only_what_a_chart_reads_of_the_cluster_is_an_input_of_it() {
+        let of = |version: &str, kinds: &[&str]| Capabilities {
+            kube_version: version.into(),
+            api_versions: kinds.iter().map(|k| (*k).to_owned()).collect(),
+        };
+        let differs = |template: &str, a: &Capabilities, b: &Capabilities| {
+            let chart = loaded(template);
+            chart.capabilities_digest(a) != chart.capabilities_digest(b)
+        };
+        let (old, new, more) = (of("v1", &["a"]), of("v2", &["a"]), of("v1", &["a", "b"]));
+        let table = [
+            ("a: b", false, false),
+            ("{{ .Capabilities.KubeVersion }}", true, false),
+            ("{{ .Capabilities.APIVersions.Has \"x\" }}", true, true),
+        ];
+        for (template, version, kinds) in table {
+            assert_eq!(differs(template, &old, &new), version, "{template}");
+            assert_eq!(differs(template, &old, &more), kinds, "{template}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! One pass over one release, in five steps, and what surrounds it: the queue, the workers, the watches.
+//!
+//! A pass never waits: it does what can be done now, says in the status what it waits for, and ends. A watch event or a
+//! deadline starts the next one.
+
+mod apply;
+pub mod chart;
+pub mod controller;
+mod observe;
+pub mod queue;
+mod render;
+mod report;
+mod sinks;
+mod watches;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::cache::{Cache, ReleaseKey};
+use crate::cluster::client::Cluster;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::error::ApiError;
+use crate::cluster::events::Events;
+use crate::plan;
+use crate::release::record::RecordError;
+use crate::render::Diagnostic;
+use crate::server::metrics::Metrics;
+use chart::Served;
+use queue::Queue;
+use render::Renderer;
+use watches::Watches;
+
+/// helm-operator's finalizer, set before the first write of a release.
+pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+/// The name that older versions of helm-operator gave it.
+pub const LEGACY_FINALIZER: &str = "uninstall-helm-release";
+
+/// What every pass uses.
+pub struct Context {
+    /// The API server.
+    pub cluster: Cluster,
+    /// The kinds that it serves.
+    pub discovery: Discovery,
+    /// What the watches saw.
+    pub cache: Arc<Cache>,
+    /// The kinds of custom resources, with their charts.
+    pub kinds: Vec<Served>,
+    /// Watches of the objects of releases.
+    pub watches: Watches,
+    /// Renders charts off the workers.
+    pub renderer: Renderer,
+    /// Kubernetes events.
+    pub events: Events,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// What waits for a pass.
+    pub queue: Arc<Queue>,
+    /// How often a release is compared with the caches when nothing happens.
+    pub period: Duration,
+}
+
+/// When the release deserves the next pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something happens.
+    Event,
+    /// After a time.
+    After(Duration),
+}
+
+/// Why a pass failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The record could not be read or written.
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    /// The chart and these values make nothing that can be applied.
+    #[error("{0}")]
+    Render(#[from] Diagnostic),
+    /// Rendering took too long, or failed in a way that it should not.
+    #[error("{0}")]
+    Renderer(String),
+    /// What was rendered is not a list of objects, or too many.
+    #[error("{0}")]
+    Manifest(String),
+    /// A request failed.
+    #[error("{0}")]
+    Api(#[from] ApiError),
+}
+
+impl Error {
+    /// Reason of conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Record(RecordError::TooLarge(_)) => "ReleaseTooLarge",
+            Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
+            Self::Render(_) | Self::Renderer(_) => "RenderError",
+            Self::Manifest(_) => "InvalidManifest",
+            Self::Api(error) => error.reason(),
+        }
+    }
+
+    /// Whether only the user can mend it: nothing is tried again until an input changes.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) => true,
+            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) | Self::Api(_) => false,
+        }
+    }
+
+    /// Whether the API server is the trouble and not the release: then nothing is written about it.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Api(error) if error.is_outage())
+    }
+
+    /// Whether the pass acted on what is no longer so; the next one knows better.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Api(error) if error.is_conflict())
+    }
+}
+
+/// Brings one release closer to what its custom resource says.
+pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
+    let Some(observed) = observe::observe(key, ctx).await else { return Ok(Next::Event) };
+    let rendered = render::render(&observed, ctx).await;
+    let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
+    let outcome = apply::apply(&observed, plan, ctx).await;
+    report::report(&observed, outcome, ctx).await
+}

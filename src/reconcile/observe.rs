@@ -1,0 +1,290 @@
+//! Observe: what the caches know of a release, and its newest record where the decision needs it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use serde_json::{Map, Value};
+
+use super::chart::Loaded;
+use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
+use crate::cluster::cache::{Cr, ReleaseKey};
+use crate::cluster::discovery::Resource;
+use crate::plan::situation::{Facts, Refusal, Situation, situation};
+use crate::plan::stamp::Owner;
+use crate::plan::status::is_spent;
+use crate::release::digest::{self, Inputs};
+use crate::release::object::ObjectId;
+use crate::release::record::{Record, RecordError, Status};
+use crate::release::secret;
+use crate::render::Capabilities;
+
+/// Helm's limit: a longer name makes labels and Secret names that Kubernetes refuses.
+const MAX_NAME: usize = 53;
+/// Bytes of a spec. Kubernetes takes 1.5 MiB for the whole object; a release record holds 1 MiB with everything else in it.
+const MAX_SPEC: usize = 1 << 20;
+/// Levels of nesting in a spec. The deepest charts use a dozen.
+const MAX_DEPTH: usize = 100;
+
+/// Helm's `--timeout`, in seconds.
+const HELM_TIMEOUT: i64 = 300;
+
+/// helm-operator's annotation: the custom resource stays until the objects of its release are gone.
+const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
+
+/// A release as it is.
+pub struct Observed {
+    /// Which release.
+    pub key: ReleaseKey,
+    /// Its custom resource.
+    pub cr: Arc<Cr>,
+    /// The custom resource as the owner of objects.
+    pub owner: Owner,
+    /// Its values.
+    pub values: Map<String, Value>,
+    /// Its chart, when it can be used.
+    pub chart: Option<Arc<Loaded>>,
+    /// What the server can do.
+    pub capabilities: Capabilities,
+    /// What decisions depend on.
+    pub facts: Facts,
+    /// How it stands.
+    pub situation: Situation,
+    /// The newest record, when it was needed.
+    pub record: Result<Option<Record>, Error>,
+    /// The newest record could not be read.
+    pub corrupted: bool,
+    /// Why the caches cannot see some of its objects.
+    pub blind: Option<String>,
+}
+
+/// Looks. `None` when there is no such custom resource.
+pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
+    let cr = ctx.cache.cr(key)?;
+    let served = &ctx.kinds[key.kind];
+    let chart = served.chart();
+    let info = ctx.discovery.info();
+    let capabilities = Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
+    let values = read_values(&cr);
+    let (values, bad_values) = match values {
+        Ok(values) => (values, None),
+        Err(refusal) => (Map::new(), Some(refusal)),
+    };
+    let owner = Owner {
+        gvk: served.gvk().clone(),
+        namespace: Some(Arc::clone(&key.namespace)),
+        name: Arc::clone(&key.name),
+        uid: Arc::clone(&cr.uid),
+        release_name: Arc::clone(&key.name),
+        release_namespace: Arc::clone(&key.namespace),
+        chart: chart.as_ref().map_or_else(|_| "".into(), |c| c.chart.metadata.name.as_str().into()),
+    };
+    let inputs = chart.as_ref().ok().map(|chart| {
+        digest::inputs(&Inputs {
+            chart: &chart.digest,
+            values: &values,
+            name: &key.name,
+            namespace: &key.namespace,
+            capabilities: &chart.capabilities_digest(&capabilities),
+        })
+    });
+    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values);
+    let history = ctx.cache.history(&key.namespace, &key.name);
+    let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
+    let live = ctx.cache.objects(key, listed());
+    let watches: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
+    let unsynced = ctx.cache.unsynced(watches.iter().cloned());
+    let blind = ctx.cache.blind(&unsynced);
+    let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
+    let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
+    let facts = Facts {
+        uid: (&*cr.uid).into(),
+        deleting: cr.deleting,
+        finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
+        wait_for_deletion: cr.annotations.get(UNINSTALL_WAIT).is_some_and(|v| &**v == "true"),
+        busy: is_busy(history.last()),
+        foreign: foreign(&owner, &cr, ctx, &history),
+        spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
+        refusal,
+        inputs: inputs.map(Into::into),
+        unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
+        live,
+        history,
+    };
+    let unseen = facts.history.last().and_then(|r| r.inventory.as_ref()).is_some_and(|i| {
+        i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id))
+    });
+    let mut situation = situation(&facts);
+    if !ctx.cache.is_synced(key) {
+        situation = match ctx.cache.history_blind(&key.namespace) {
+            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
+            None => Situation::Waiting,
+        };
+    } else if unseen && blind.is_none() && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_)) {
+        situation = Situation::Waiting;
+    }
+    let mut observed = Observed {
+        key: key.clone(),
+        cr,
+        owner,
+        values,
+        chart: chart.ok(),
+        capabilities,
+        facts,
+        situation,
+        record: Ok(None),
+        corrupted: false,
+        blind,
+    };
+    if observed.situation.needs_record() && observed.facts.foreign.is_none() {
+        read_newest(&mut observed, ctx).await;
+    }
+    Some(observed)
+}
+
+/// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
+async fn read_newest(observed: &mut Observed, ctx: &Context) {
+    let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
+    match read_record(&observed.key, newest, ctx).await {
+        Ok(Some(record)) => {
+            if observed.owner.chart.is_empty() {
+                observed.owner.chart = record.chart().name.into();
+            }
+            observed.record = Ok(Some(record));
+        }
+        Ok(None) => {}
+        Err(Error::Record(RecordError::Corrupted(_))) => observed.corrupted = true,
+        Err(error) => observed.record = Err(error),
+    }
+    let unreadable = matches!(observed.record, Ok(None));
+    if unreadable && matches!(observed.situation, Situation::Drifted(_) | Situation::Unfinished) {
+        observed.situation = match (&observed.facts.refusal, observed.facts.spent) {
+            (Some(refusal), _) => Situation::Refused(refusal.clone()),
+            (None, true) => Situation::Blocked,
+            (None, false) => Situation::Changed,
+        };
+    }
+}
+
+/// Reads the record of a revision; `None` when its Secret is gone.
+pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
+    let id = secret_id(key, revision);
+    let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
+    let data = secret.pointer("/data/release").and_then(Value::as_str).ok_or(RecordError::Corrupted("no data"))?;
+    let data = base64::engine::general_purpose::STANDARD
+        .decode(data)
+        .map_err(|_| RecordError::Corrupted("not base64"))?;
+    Ok(Some(Record::decode(&data)?))
+}
+
+/// The Secret of a revision.
+pub fn secret_id(key: &ReleaseKey, revision: u64) -> ObjectId {
+    let name = secret::name(&key.name, revision).into();
+    ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&key.namespace)), name }
+}
+
+fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
+    let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
+    let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
+    if spec.len() > MAX_SPEC {
+        return refuse(format!("spec has {} bytes; the limit is {MAX_SPEC}", spec.len()));
+    }
+    if depth(spec) > MAX_DEPTH {
+        return refuse(format!("spec is nested more than {MAX_DEPTH} levels deep"));
+    }
+    match serde_json::from_str(spec) {
+        Ok(Value::Object(values)) => Ok(values),
+        Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
+        Err(_) => refuse("spec cannot be read".to_owned()),
+    }
+}
+
+/// How deep JSON nests, told from its text.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option<Refusal> {
+    let kind = &ctx.kinds[key.kind].kind;
+    let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
+    if key.namespace.is_empty() {
+        return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
+    }
+    if key.name.len() > MAX_NAME {
+        let message = format!(
+            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name",
+            key.name.len()
+        );
+        return refuse("NameTooLong", message);
+    }
+    if let Some(error) = no_chart {
+        return refuse("ChartUnusable", error.clone());
+    }
+    if let Some(field) = kind.unsupported.first() {
+        return refuse("Unsupported", format!("{field} in watches.yaml is not supported yet"));
+    }
+    None
+}
+
+/// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
+fn is_busy(newest: Option<&secret::Revision>) -> bool {
+    newest.is_some_and(|r| {
+        let unfinished = matches!(
+            r.status,
+            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback | Status::Uninstalling
+        );
+        unfinished && r.inputs.is_none() && jiff::Timestamp::now().as_second() - r.at < HELM_TIMEOUT
+    })
+}
+
+/// Whether the release of this name belongs to somebody else, in a sentence.
+fn foreign(owner: &Owner, cr: &Cr, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
+    let newest = history.last()?;
+    let name = &owner.release_name;
+    let Some(uid) = &newest.owner_uid else {
+        // After an uninstall with its history kept the name is free.
+        return (newest.status != Status::Uninstalled).then(|| {
+            format!(
+                "a Helm release {name} exists in this namespace and was not made for this custom resource; adopting it is not supported yet"
+            )
+        });
+    };
+    if **uid == *cr.uid {
+        return None;
+    }
+    if let Some(other) = ctx.cache.cr_with_uid(uid) {
+        let kind = &ctx.kinds[other.kind].gvk().kind;
+        return Some(format!("release {name} in this namespace belongs to {kind} {}: names must differ between kinds", other.name));
+    }
+    // A custom resource of the same name that is gone: its release is continued. Any other is not ours to touch.
+    match newest.owner.as_deref() {
+        Some(text) if text != owner.describe() => Some(format!("release {name} in this namespace belongs to {text}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depth;
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings() {
+        for (json, expected) in [("1", 0), ("{}", 1), (r#"{"a":[{}]}"#, 3), (r#"{"a":"[[[\"[["}"#, 1)] {
+            assert_eq!(depth(json), expected, "{json}");
+        }
+    }
+}

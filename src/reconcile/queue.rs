@@ -1,0 +1,253 @@
+//! The queue of releases that wait for a pass, as client-go's workqueue: a key waits at most once, no key has two passes at
+//! once, and one that failed comes back after its own, growing pause.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::cluster::cache::ReleaseKey;
+use crate::server::metrics::Metrics;
+
+/// The first pause after a failure; it doubles up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LAST_PAUSE: Duration = Duration::from_secs(300);
+
+/// The queue.
+pub struct Queue {
+    state: Mutex<State>,
+    wake: Notify,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<ReleaseKey>,
+    waiting: HashSet<ReleaseKey>,
+    running: HashSet<ReleaseKey>,
+    /// Keys that something happened to while their pass ran.
+    again: HashSet<ReleaseKey>,
+    /// When a key is due; an entry of the heap that says otherwise is outdated.
+    due: HashMap<ReleaseKey, Instant>,
+    heap: BinaryHeap<Reverse<(Instant, ReleaseKey)>>,
+    failures: HashMap<ReleaseKey, u32>,
+    closed: bool,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { state: Mutex::default(), wake: Notify::new(), metrics }
+    }
+
+    /// A key deserves a pass now.
+    pub fn add(&self, key: ReleaseKey) {
+        let mut state = self.lock();
+        if state.add(key) {
+            self.metrics.queue(state.ready.len(), true, false);
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Some keys deserve a pass now.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = ReleaseKey>) {
+        for key in keys {
+            self.add(key);
+        }
+    }
+
+    /// The next key; `None` when the queue is closed.
+    pub async fn next(&self) -> Option<ReleaseKey> {
+        loop {
+            let woken = self.wake.notified();
+            let pause = {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                let pause = state.release_due(Instant::now());
+                if let Some(key) = state.take() {
+                    self.metrics.queue(state.ready.len(), false, false);
+                    if !state.ready.is_empty() {
+                        self.wake.notify_one();
+                    }
+                    return Some(key);
+                }
+                pause
+            };
+            match pause {
+                Some(pause) => {
+                    // Whoever wakes takes what is due; the others find nothing and sleep on.
+                    let _ = tokio::time::timeout(pause, woken).await;
+                }
+                None => woken.await,
+            }
+        }
+    }
+
+    /// The pass over a key ended well; the next is due after a time, or when something happens.
+    pub fn done(&self, key: &ReleaseKey, after: Option<Duration>) {
+        let mut state = self.lock();
+        state.failures.remove(key);
+        self.finish(state, key, after);
+    }
+
+    /// The pass over a key failed; it comes back after a pause.
+    pub fn failed(&self, key: &ReleaseKey) {
+        let mut state = self.lock();
+        let failures = state.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        let pause = pause(*failures, crate::cluster::watch::fastrand_percent());
+        self.metrics.queue(state.ready.len(), false, true);
+        self.finish(state, key, Some(pause));
+    }
+
+    /// Lets the workers end after their pass.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_waiters();
+        // A worker between its look and its sleep takes this one.
+        self.wake.notify_one();
+    }
+
+    fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, after: Option<Duration>) {
+        state.running.remove(key);
+        if let Some(after) = after {
+            let at = Instant::now() + after;
+            state.due.insert(key.clone(), at);
+            state.heap.push(Reverse((at, key.clone())));
+        }
+        if state.again.remove(key) {
+            state.add(key.clone());
+        }
+        drop(state);
+        // The sleepers' pause may have changed.
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, key: ReleaseKey) -> bool {
+        if self.closed {
+            return false;
+        }
+        if self.running.contains(&key) {
+            self.again.insert(key);
+            return false;
+        }
+        if !self.waiting.insert(key.clone()) {
+            return false;
+        }
+        self.ready.push_back(key);
+        true
+    }
+
+    fn take(&mut self) -> Option<ReleaseKey> {
+        let key = self.ready.pop_front()?;
+        self.waiting.remove(&key);
+        self.due.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// Moves what is due to the ready ones; answers how long until the next is.
+    fn release_due(&mut self, now: Instant) -> Option<Duration> {
+        while let Some(Reverse((at, key))) = self.heap.peek() {
+            let current = self.due.get(key) == Some(at);
+            if current && *at > now {
+                return Some(*at - now);
+            }
+            let Some(Reverse((_, key))) = self.heap.pop() else { break };
+            if current {
+                self.due.remove(&key);
+                self.add(key);
+            }
+        }
+        None
+    }
+}
+
+/// 0.5 s, 1 s, 2 s … 5 min, and up to half as much again.
+fn pause(failures: u32, percent: u32) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << (failures.saturating_sub(1)).min(16));
+    doubled.min(LAST_PAUSE).mul_f64(1.0 + f64::from(percent) / 200.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Queue, pause};
+    use crate::cluster::cache::ReleaseKey;
+    use crate::server::metrics::Metrics;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn key(name: &str) -> ReleaseKey {
+        ReleaseKey { kind: 0, namespace: "ns".into(), name: name.into() }
+    }
+
+    fn queue() -> Queue {
+        Queue::new(Arc::new(Metrics::new()))
+    }
+
+    async fn is_empty(queue: &Queue) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), queue.next()).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn a_key_waits_at_most_once() {
+        let queue = queue();
+        queue.add_all([key("a"), key("a"), key("b")]);
+        assert_eq!((queue.next().await, queue.next().await), (Some(key("a")), Some(key("b"))));
+        assert!(is_empty(&queue).await);
+    }
+
+    #[tokio::test]
+    async fn a_key_whose_pass_runs_comes_back_after_it() {
+        let queue = queue();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add(key("a"));
+        assert!(is_empty(&queue).await);
+        queue.done(&key("a"), None);
+        assert_eq!(queue.next().await, Some(key("a")));
+    }
+
+    #[tokio::test]
+    async fn a_key_comes_back_when_it_is_due_and_only_then() {
+        let queue = queue();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.done(&key("a"), Some(Duration::from_millis(60)));
+        assert!(is_empty(&queue).await);
+        assert_eq!(queue.next().await, Some(key("a")));
+        queue.done(&key("a"), None);
+        assert!(is_empty(&queue).await);
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_lets_the_workers_end() {
+        let queue = Arc::new(queue());
+        let waiting = tokio::spawn({
+            let queue = Arc::clone(&queue);
+            async move { queue.next().await }
+        });
+        tokio::task::yield_now().await;
+        queue.close();
+        assert_eq!(waiting.await.unwrap(), None);
+    }
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        assert_eq!(pause(1, 0), Duration::from_millis(500));
+        assert_eq!(pause(3, 0), Duration::from_secs(2));
+        assert_eq!(pause(60, 0), Duration::from_secs(300));
+        assert_eq!(pause(1, 99).as_millis(), 747);
+    }
+}

@@ -1,0 +1,170 @@
+//! Render: chart and values, or the last record, become the objects that the release should consist of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::observe::Observed;
+use super::{Context, Error};
+use crate::cluster::error::ApiError;
+use crate::plan::Desired;
+use crate::plan::situation::Situation;
+use crate::plan::stamp::{Stamped, stamp_all};
+use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
+use crate::release::record::Record;
+use crate::host;
+use crate::render::{self, Limits, Options, Release, Rendered};
+
+/// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20 };
+/// Objects of one release; the inventory of so many still fits into an annotation.
+const MAX_OBJECTS: usize = 1500;
+
+/// What a release should consist of, and what it was rendered to when it was.
+#[derive(Default)]
+pub struct Prepared {
+    /// For the plan.
+    pub desired: Desired,
+    /// For the record.
+    pub rendered: Option<Rendered>,
+}
+
+/// Renders off the workers, so many at a time as there are cores.
+pub struct Renderer {
+    permits: Arc<Semaphore>,
+}
+
+impl Default for Renderer {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self { permits: Arc::new(Semaphore::new(cores)) }
+    }
+}
+
+impl Renderer {
+    async fn render(&self, observed: &Observed, release: Release) -> Result<Rendered, Error> {
+        let Some(chart) = observed.chart.clone() else {
+            return Err(Error::Renderer("the chart cannot be used".to_owned()));
+        };
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
+        let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
+        let rendering = tokio::task::spawn_blocking(move || {
+            let options = Options { limits: LIMITS, ..host::options() };
+            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
+            // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
+            drop(permit);
+            rendered
+        });
+        match tokio::time::timeout(DEADLINE, rendering).await {
+            Ok(Ok(rendered)) => Ok(rendered?),
+            Ok(Err(_)) => Err(Error::Renderer("rendering failed with an internal error".to_owned())),
+            Err(_) => Err(Error::Renderer(format!("rendering took more than {} seconds", DEADLINE.as_secs()))),
+        }
+    }
+}
+
+/// What the situation asks for.
+pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Error> {
+    let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
+    match &observed.situation {
+        Situation::New | Situation::Changed => from_chart(observed, record, ctx).await,
+        Situation::Unfinished | Situation::Drifted(_) => {
+            let Some(record) = record else { return Ok(Prepared::default()) };
+            let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
+            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+        }
+        Situation::Uninstall => {
+            let objects = match record.map(Record::objects) {
+                Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
+                // No record, or none that can be read: by label and owner (apply.md D2).
+                _ => Vec::new(),
+            };
+            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+        }
+        _ => Ok(Prepared::default()),
+    }
+}
+
+async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context) -> Result<Prepared, Error> {
+    let newest = observed.facts.history.last().map_or(0, |r| r.revision);
+    let release = Release {
+        name: observed.owner.release_name.to_string(),
+        namespace: observed.owner.release_namespace.to_string(),
+        revision: newest + 1,
+        is_upgrade: observed.situation == Situation::Changed,
+    };
+    let rendered = ctx.renderer.render(observed, release).await?;
+    let crds = unknown_crds(&rendered, ctx).await?;
+    if !crds.is_empty() {
+        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered) });
+    }
+    let mut objects = Vec::new();
+    for manifest in &rendered.manifests {
+        let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
+        if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
+            push_flat(object, &mut objects).map_err(wrong)?;
+        }
+    }
+    if objects.len() > MAX_OBJECTS {
+        return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
+    }
+    let objects = stamp(&objects, observed, ctx, Missing::IsAnError).await?;
+    let previous = match record.map(Record::objects) {
+        Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
+        _ => None,
+    };
+    let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
+    Ok(Prepared { desired: Desired { objects, previous, hooks_equal, crds }, rendered: Some(rendered) })
+}
+
+/// What becomes of an object whose kind the API server does not serve.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    IsAnError,
+    /// It went with its definition.
+    IsLeftOut,
+}
+
+async fn stamp(objects: &[Object], observed: &Observed, ctx: &Context, missing: Missing) -> Result<Vec<Stamped>, Error> {
+    let mut known = Vec::with_capacity(objects.len());
+    for object in objects {
+        match ctx.discovery.resolve(&object.gvk).await? {
+            Some(_) => known.push(object.clone()),
+            None if missing == Missing::IsLeftOut => {}
+            None => {
+                let what = format!("apply {} {}", object.gvk.kind, object.name);
+                return Err(ApiError::UnknownKind { what, kind: object.gvk.to_string() }.into());
+            }
+        }
+    }
+    let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
+    Ok(stamp_all(&known, &observed.owner, is_namespaced))
+}
+
+/// The definitions in `crds/` of which the API server does not know a version yet. Helm creates them before anything else and
+/// never changes them.
+async fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<String, Value>>, Error> {
+    let mut unknown = Vec::new();
+    for file in &rendered.crds {
+        let text = String::from_utf8_lossy(&file.data);
+        let objects = parse_manifest(&text).map_err(|e| Error::Manifest(format!("{}: {e}", file.name)))?;
+        for object in objects {
+            let text = |pointer: &str| Value::Object(object.body.clone()).pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else { continue };
+            let versions = object.body.get("spec").and_then(|s| s.get("versions")).and_then(Value::as_array);
+            let mut known = true;
+            for version in versions.into_iter().flatten().filter(|v| v.get("served") != Some(&Value::Bool(false))) {
+                let version = version.get("name").and_then(Value::as_str).unwrap_or_default();
+                known &= ctx.discovery.resolve(&Gvk::new(&group, version, &kind)).await?.is_some();
+            }
+            if !known {
+                unknown.push(object.body);
+            }
+        }
+    }
+    Ok(unknown)
+}

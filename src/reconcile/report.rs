@@ -1,0 +1,227 @@
+//! Report: what happened, into status, events, log and metrics.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::apply::{Outcome, cr_id};
+use super::observe::Observed;
+use super::{Context, Error, Next};
+use crate::cluster::cache::{Cr, CrObject};
+use crate::cluster::events::Event;
+use crate::plan::Verb;
+use crate::plan::live::Health;
+use crate::plan::situation::Situation;
+use crate::plan::status::{Failure, Release, Report, patch, status};
+use crate::release::object::ObjectId;
+use crate::release::record::{ChartLabel, Record, Status};
+
+/// When the chart's custom resource definitions were created, the next look at them.
+const SOON: Duration = Duration::from_millis(800);
+
+/// How long until a release that waits is looked at again, if no event comes before.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Writes the report and says when the next pass is due.
+pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
+    log(observed, &outcome);
+    if outcome.finished {
+        event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
+        return Ok(Next::Event);
+    }
+    let outage = outcome.error.as_ref().is_some_and(|e| e.is_outage() || e.is_stale());
+    let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
+    if !outage && !waits {
+        write_status(observed, &outcome, ctx).await?;
+    }
+    events(observed, &outcome, ctx);
+    match outcome.error {
+        Some(error) if error.is_terminal() => Ok(Next::After(period(observed, ctx))),
+        Some(error) => Err(error),
+        None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
+        // For caches an event comes; somebody's helm may have died.
+        None if waits => Ok(Next::After(WAIT)),
+        None => Ok(Next::After(period(observed, ctx))),
+    }
+}
+
+/// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
+fn period(observed: &Observed, ctx: &Context) -> Duration {
+    let annotation = observed.cr.annotations.get("helm.sdk.operatorframework.io/reconcile-period");
+    let annotated = annotation.and_then(|text| crate::kind::duration::parse(text).ok());
+    let period = annotated.or(ctx.kinds[observed.key.kind].kind.reconcile_period).unwrap_or(ctx.period);
+    // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
+    if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
+}
+
+async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> Result<(), Error> {
+    // The pass may have written the custom resource (finalizer), and others may have since.
+    let Some(cr) = ctx.cache.cr(&observed.key).filter(|cr| cr.uid == observed.cr.uid) else { return Ok(()) };
+    let old = cr.status();
+    let owner = &observed.owner;
+    let history = ctx.cache.history(&owner.release_namespace, &owner.release_name);
+    let deployed = history.iter().rev().find(|r| r.status == Status::Deployed).filter(|_| observed.facts.foreign.is_none());
+    let newest = history.last().filter(|_| observed.facts.foreign.is_none());
+    let rendered = outcome.prepared.rendered.as_ref().filter(|_| outcome.error.is_none());
+    let record = observed.record.as_ref().ok().and_then(Option::as_ref);
+    let chart = match (&observed.chart, rendered, record) {
+        (Some(chart), Some(_), _) => {
+            let meta = &chart.chart.metadata;
+            Some(ChartLabel { name: meta.name.clone(), version: meta.version.clone(), app_version: meta.app_version.clone() })
+        }
+        (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
+        _ => None,
+    };
+    let failure = outcome.error.as_ref().map(failure);
+    let objects = objects(observed, newest, ctx);
+    let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
+    let now = format!("{:.0}", jiff::Timestamp::now());
+    let new = status(&Report {
+        old: &old,
+        generation: observed.cr.generation,
+        now: &now,
+        situation: &observed.situation,
+        verb: outcome.verb,
+        failure: failure.as_ref(),
+        inputs: observed.facts.inputs.as_deref(),
+        release: deployed.map(|r| Release {
+            name: &owner.release_name,
+            namespace: &owner.release_namespace,
+            revision: r.revision,
+            chart,
+        }),
+        notes,
+        hooks: rendered.map(|r| r.hooks.len()),
+        objects: &objects,
+        blind: observed.blind.as_deref(),
+    });
+    let Some(patch) = patch(&old, &new) else { return Ok(()) };
+    let (resource, id) = cr_id(observed, ctx).await?;
+    // The uid: a custom resource of the same name that was made since has its own status.
+    let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
+    match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
+        Ok(answer) => {
+            if let Some(cr) = Cr::read(answer) {
+                let newer = ctx.cache.put_cr(observed.key.clone(), cr);
+                if newer {
+                    // The answer shows a change that no watch event has shown yet.
+                    ctx.queue.add(observed.key.clone());
+                }
+            }
+            Ok(())
+        }
+        Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.
+fn objects(observed: &Observed, newest: Option<&crate::release::secret::Revision>, ctx: &Context) -> BTreeMap<ObjectId, Option<Health>> {
+    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else { return BTreeMap::new() };
+    let live = ctx.cache.objects(&observed.key, inventory.0.keys());
+    let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
+    let unsynced = ctx.cache.unsynced(watches);
+    let mut objects = BTreeMap::new();
+    for id in inventory.0.keys() {
+        match live.get(id) {
+            Some(live) if live.deleting => {
+                objects.insert(id.clone(), Some(Health::Progressing("it is being deleted".into())));
+            }
+            Some(live) => {
+                objects.insert(id.clone(), Some(live.health.clone()));
+            }
+            None if unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())) => {}
+            None => {
+                objects.insert(id.clone(), None);
+            }
+        }
+    }
+    objects
+}
+
+fn failure(error: &Error) -> Failure {
+    Failure { reason: error.reason(), message: error.to_string(), terminal: error.is_terminal() }
+}
+
+fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
+    let (name, revision) = (&observed.key.name, outcome.revision);
+    if observed.corrupted {
+        let note = format!("the record of release {name} cannot be read; the release was taken over from its live objects");
+        event(observed, ctx, true, "ReleaseCorrupted", note);
+    }
+    if let Some(error) = &outcome.error {
+        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string()) {
+            event(observed, ctx, true, error.reason(), error.to_string());
+        }
+        return;
+    }
+    if let Situation::Refused(refusal) = &observed.situation
+        && is_news(observed, refusal.reason, &refusal.message)
+    {
+        event(observed, ctx, true, refusal.reason, refusal.message.clone());
+    }
+    let outside = observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
+    if outside && !observed.corrupted {
+        let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
+        event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    match outcome.verb {
+        Verb::Install => event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed")),
+        Verb::Upgrade => event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}")),
+        Verb::Resume => event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished")),
+        Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
+            let repaired: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
+            let mut note = format!("repaired: {}", repaired.join(", "));
+            if outcome.pruned > 0 {
+                note = format!("{note}; removed: {} objects that the release does not have", outcome.pruned);
+            }
+            event(observed, ctx, false, "DriftRepaired", note);
+        }
+        _ => {}
+    }
+    let hooks = outcome.prepared.rendered.as_ref().map_or(0, |r| r.hooks.len());
+    if hooks > 0 && matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
+        let note = format!("hooks are not supported yet: {hooks} of the chart were not run");
+        event(observed, ctx, true, "HooksNotRun", note);
+    }
+}
+
+/// Whether the status did not say so before: a failure that repeats makes one event.
+fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
+    let status = observed.cr.status();
+    let conditions = status.get("conditions").and_then(Value::as_array);
+    let message = crate::plan::status::bound(message);
+    !conditions.into_iter().flatten().any(|c| {
+        c.get("reason").and_then(Value::as_str) == Some(reason)
+            && c.get("message").and_then(Value::as_str) == Some(message.as_str())
+    })
+}
+
+fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
+    ctx.events.send(Event {
+        gvk: observed.owner.gvk.clone(),
+        namespace: observed.key.namespace.to_string(),
+        name: observed.key.name.to_string(),
+        uid: observed.cr.uid.to_string(),
+        warning,
+        reason,
+        note,
+    });
+}
+
+fn log(observed: &Observed, outcome: &Outcome) {
+    let (kind, namespace, name) = (&observed.owner.gvk.kind, &observed.key.namespace, &observed.key.name);
+    let (verb, revision) = (outcome.verb, outcome.revision);
+    if let Some(error) = &outcome.error {
+        let reason = error.reason();
+        if error.is_stale() {
+            tracing::debug!(%kind, %namespace, %name, ?verb, reason, %error, "pass repeated");
+        } else {
+            tracing::warn!(%kind, %namespace, %name, ?verb, reason, %error, "pass failed");
+        }
+    } else if verb != Verb::Rest {
+        let (changed, pruned) = (outcome.changed.len(), outcome.pruned);
+        tracing::info!(%kind, %namespace, %name, ?verb, revision, changed, pruned, "pass done");
+    }
+}

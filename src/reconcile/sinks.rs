@@ -1,0 +1,203 @@
+//! What the watches do with what they see: into the cache, and to the queue what deserves a pass.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use serde_json::Value;
+
+use super::queue::Queue;
+use crate::cluster::cache::{Cache, Cr, CrObject, ReleaseKey, WatchKey, summary};
+use crate::cluster::watch::Sink;
+use crate::release::object::ObjectId;
+use crate::release::secret::Revision;
+use crate::server::metrics::Metrics;
+
+/// Objects of releases.
+pub struct ObjectSink {
+    watch: WatchKey,
+    cache: Arc<Cache>,
+    queue: Arc<Queue>,
+    seen: HashSet<ObjectId>,
+    since: u64,
+}
+
+impl ObjectSink {
+    /// For one watch.
+    pub fn new(watch: WatchKey, cache: Arc<Cache>, queue: Arc<Queue>) -> Self {
+        Self { watch, cache, queue, seen: HashSet::new(), since: 0 }
+    }
+}
+
+impl Sink<DynamicObject> for ObjectSink {
+    fn begin(&mut self) {
+        self.seen.clear();
+        self.since = self.cache.clock();
+    }
+
+    fn put(&mut self, object: DynamicObject, listed: bool) {
+        let Ok(object) = serde_json::to_value(object) else { return };
+        if listed && let Some((id, _)) = summary(&self.watch.0, &object) {
+            self.seen.insert(id);
+        }
+        self.queue.add_all(self.cache.put_object(&self.watch.0, &object));
+    }
+
+    fn remove(&mut self, object: DynamicObject) {
+        let Ok(object) = serde_json::to_value(object) else { return };
+        if let Some((id, live)) = summary(&self.watch.0, &object) {
+            let keys = self.cache.remove_object(&id, Some(&live.uid), live.resource_version, &object);
+            self.queue.add_all(keys);
+        }
+    }
+
+    fn complete(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        self.queue.add_all(self.cache.sync_objects(&self.watch, &seen, self.since));
+    }
+
+    fn blind(&mut self, why: String) {
+        tracing::warn!(kind = %self.watch.0, %why, "objects cannot be watched");
+        self.queue.add_all(self.cache.set_blind(&self.watch, why));
+    }
+}
+
+/// Release records.
+pub struct HistorySink {
+    scope: Option<Arc<str>>,
+    cache: Arc<Cache>,
+    queue: Arc<Queue>,
+    seen: HashSet<(Arc<str>, Arc<str>, u64)>,
+    since: u64,
+    /// Told when the list is complete for the first time.
+    synced: Arc<tokio::sync::Notify>,
+}
+
+impl HistorySink {
+    /// For one namespace, or all.
+    pub fn new(scope: Option<Arc<str>>, cache: Arc<Cache>, queue: Arc<Queue>, synced: Arc<tokio::sync::Notify>) -> Self {
+        Self { scope, cache, queue, seen: HashSet::new(), since: 0, synced }
+    }
+}
+
+fn revision(object: &PartialObjectMeta<Secret>) -> Option<(Arc<str>, Arc<str>, Revision)> {
+    let namespace = object.metadata.namespace.as_deref()?.into();
+    let (name, revision) = Revision::read(&serde_json::to_value(&object.metadata).ok()?)?;
+    Some((namespace, name.into(), revision))
+}
+
+impl Sink<PartialObjectMeta<Secret>> for HistorySink {
+    fn begin(&mut self) {
+        self.seen.clear();
+        self.since = self.cache.clock();
+    }
+
+    fn put(&mut self, object: PartialObjectMeta<Secret>, listed: bool) {
+        let Some((namespace, name, revision)) = revision(&object) else { return };
+        if listed {
+            self.seen.insert((Arc::clone(&namespace), Arc::clone(&name), revision.revision));
+        }
+        self.queue.add_all(self.cache.put_revision(&namespace, &name, revision));
+    }
+
+    fn remove(&mut self, object: PartialObjectMeta<Secret>) {
+        if let Some((namespace, name, revision)) = revision(&object) {
+            let keys = self.cache.remove_revision(&namespace, &name, revision.revision, Some(&revision.uid));
+            self.queue.add_all(keys);
+        }
+    }
+
+    fn complete(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        self.queue.add_all(self.cache.sync_history(self.scope.clone(), &seen, self.since));
+        self.synced.notify_waiters();
+    }
+
+    fn blind(&mut self, why: String) {
+        tracing::warn!(%why, "release records cannot be watched");
+        self.queue.add_all(self.cache.set_history_blind(self.scope.clone(), why));
+    }
+}
+
+/// Custom resources of one kind.
+pub struct CrSink {
+    kind: usize,
+    name: String,
+    scope: Option<Arc<str>>,
+    cache: Arc<Cache>,
+    queue: Arc<Queue>,
+    seen: HashSet<ReleaseKey>,
+    metrics: Arc<Metrics>,
+    synced: Arc<tokio::sync::Notify>,
+}
+
+impl CrSink {
+    /// For one kind, in one namespace or all.
+    pub fn new(
+        kind: usize,
+        scope: Option<Arc<str>>,
+        ctx: &super::Context,
+        synced: Arc<tokio::sync::Notify>,
+    ) -> Self {
+        Self {
+            kind,
+            name: ctx.kinds[kind].gvk().to_string(),
+            scope,
+            cache: Arc::clone(&ctx.cache),
+            queue: Arc::clone(&ctx.queue),
+            seen: HashSet::new(),
+            metrics: Arc::clone(&ctx.metrics),
+            synced,
+        }
+    }
+
+    fn key(&self, object: &CrObject) -> Option<ReleaseKey> {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default().into();
+        Some(ReleaseKey { kind: self.kind, namespace, name: object.metadata.name.as_deref()?.into() })
+    }
+}
+
+impl Sink<CrObject> for CrSink {
+    fn begin(&mut self) {
+        self.seen.clear();
+    }
+
+    fn put(&mut self, object: CrObject, listed: bool) {
+        let Some(key) = self.key(&object) else { return };
+        let Some(cr) = Cr::read(object) else { return };
+        if listed {
+            self.seen.insert(key.clone());
+        }
+        if self.cache.put_cr(key.clone(), cr) {
+            self.queue.add(key);
+        }
+    }
+
+    fn remove(&mut self, object: CrObject) {
+        if let Some(key) = self.key(&object) {
+            self.cache.remove_cr(&key, object.metadata.uid.as_deref());
+            // Another kind's custom resource may have waited for the name of this release.
+            let (namespace, name) = (&key.namespace, &key.name);
+            let same_name = |k: &ReleaseKey| k.namespace == *namespace && k.name == *name;
+            self.queue.add_all(self.cache.created_at().into_iter().map(|(k, _)| k).filter(same_name));
+        }
+    }
+
+    fn complete(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        self.cache.sync_crs(self.kind, self.scope.clone(), &seen);
+        self.queue.add_all(self.cache.keys_of(self.kind));
+        self.synced.notify_waiters();
+    }
+
+    fn blind(&mut self, why: String) {
+        tracing::error!(kind = %self.name, %why, "custom resources cannot be watched");
+        self.metrics.failed(&self.name, "Forbidden");
+    }
+}
+
+/// The `metadata` of an answer.
+pub fn metadata(object: &Value) -> &Value {
+    object.get("metadata").unwrap_or(&Value::Null)
+}

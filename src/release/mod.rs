@@ -1,0 +1,10 @@
+//! The record of a release and its history, in Helm's format, and the digests that tell whether anything changed.
+//!
+//! Everything here is a pure function of data: no client, no clock.
+
+pub mod digest;
+pub mod inventory;
+pub mod object;
+pub mod owned;
+pub mod record;
+pub mod secret;

@@ -1,0 +1,227 @@
+//! What identifies a Kubernetes object, and the objects that a manifest text holds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::template::yaml;
+
+/// Group, version and kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gvk {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Version within the group.
+    pub version: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+}
+
+impl Gvk {
+    /// From its three parts.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+    /// From a manifest's `apiVersion` and `kind`.
+    pub fn from_api_version(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self::new(group, version, kind)
+    }
+    /// `apiVersion` as manifests write it.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+    /// `Kind.group`, as operator-sdk's `primary-resource-type` annotation writes it.
+    pub fn kind_group(&self) -> String {
+        if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
+    }
+}
+
+impl fmt::Display for Gvk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, Kind={}", self.api_version(), self.kind)
+    }
+}
+
+/// One object of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// Its kind.
+    pub gvk: Gvk,
+    /// Its namespace; `None` for a cluster-scoped object.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for ObjectId {
+    /// As people name objects: `Deployment web`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.gvk.kind, self.name)
+    }
+}
+
+/// An object as a chart wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// The kind.
+    pub gvk: Gvk,
+    /// `metadata.namespace`, if the template wrote one.
+    pub namespace: Option<String>,
+    /// `metadata.name`.
+    pub name: String,
+    /// The whole object.
+    pub body: Map<String, Value>,
+}
+
+/// Helm's annotation that keeps an object when its release goes, and the value that does it.
+pub const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
+
+impl Object {
+    /// Reads one document. `None` for an empty one.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        let value: Value = parse_yaml(text)?;
+        match value {
+            Value::Null => Ok(None),
+            Value::Object(body) => Self::from_body(body).map(Some),
+            _ => Err("a manifest is not an object".to_owned()),
+        }
+    }
+
+    /// From a parsed body.
+    pub fn from_body(body: Map<String, Value>) -> Result<Self, String> {
+        let text = |v: Option<&Value>| v.and_then(Value::as_str).filter(|s| !s.is_empty()).map(str::to_owned);
+        let api_version = text(body.get("apiVersion")).ok_or("a manifest has no apiVersion")?;
+        let kind = text(body.get("kind")).ok_or("a manifest has no kind")?;
+        let metadata = body.get("metadata").and_then(Value::as_object);
+        let name = match text(metadata.and_then(|m| m.get("name"))) {
+            Some(name) => name,
+            None if api_version == "v1" && kind == "List" => String::new(),
+            None => return Err(format!("a {kind} has no name")),
+        };
+        let namespace = text(metadata.and_then(|m| m.get("namespace")));
+        Ok(Self { gvk: Gvk::from_api_version(&api_version, &kind), namespace, name, body })
+    }
+
+    /// Whether the object stays when it leaves the chart or the release goes (Helm compares without case and space).
+    pub fn is_kept(&self) -> bool {
+        self.body
+            .get("metadata")
+            .and_then(|m| m.get("annotations"))
+            .and_then(|a| a.get(RESOURCE_POLICY))
+            .and_then(Value::as_str)
+            .is_some_and(|policy| policy.trim().eq_ignore_ascii_case("keep"))
+    }
+}
+
+/// The objects of a manifest text in their order. A `List` counts as its items, as `kubectl` and Helm take it.
+///
+/// Helm 4.3 splits documents where `releaseutil.SplitManifests` does: `(?:^|\s*\n)---\s*`.
+pub fn parse_manifest(text: &str) -> Result<Vec<Object>, String> {
+    let mut objects = Vec::new();
+    for document in split(text) {
+        let Some(object) = Object::parse(document)? else { continue };
+        push_flat(object, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// Adds an object, or the items of a `v1/List`.
+pub fn push_flat(object: Object, objects: &mut Vec<Object>) -> Result<(), String> {
+    let is_list = object.gvk.group.is_empty() && &*object.gvk.kind == "List";
+    match object.body.get("items") {
+        Some(Value::Array(items)) if is_list => {
+            for item in items {
+                let Value::Object(body) = item else { return Err("an item of a List is not an object".to_owned()) };
+                push_flat(Object::from_body(body.clone())?, objects)?;
+            }
+            Ok(())
+        }
+        _ => {
+            objects.push(object);
+            Ok(())
+        }
+    }
+}
+
+fn split(text: &str) -> Vec<&str> {
+    let mut documents = Vec::new();
+    let mut start = 0;
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(rest) = line.strip_prefix("---") {
+            documents.push(&text[start..offset]);
+            start = offset + (line.len() - rest.len());
+        }
+        offset += line.len();
+    }
+    documents.push(&text[start..]);
+    documents.retain(|d| !d.trim().is_empty());
+    documents
+}
+
+/// YAML as Helm reads manifests. The parser makes every number a float, as Go does for values; what Helm sends to the API
+/// server is JSON, where a whole number has no fraction.
+fn parse_yaml(text: &str) -> Result<Value, String> {
+    let mut value = yaml::parse(text.as_bytes()).map_err(|_| "a manifest is not valid YAML".to_owned())?;
+    make_whole(&mut value);
+    Ok(value)
+}
+
+fn make_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < 1e15)
+                && let Ok(whole) = format!("{whole:.0}").parse::<i64>()
+            {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(map) => map.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gvk, Object, parse_manifest};
+
+    #[test]
+    fn a_manifest_text_is_read_document_by_document() {
+        let text = "---\n# Source: a\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\n\n---\n# Source: b\n\
+                    apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b, namespace: x}\n";
+        let objects = parse_manifest(text).unwrap();
+        assert_eq!(objects.len(), 2);
+        assert_eq!(objects[0].gvk, Gvk::new("", "v1", "ConfigMap"));
+        assert_eq!((objects[1].gvk.group.as_ref(), objects[1].namespace.as_deref()), ("apps", Some("x")));
+    }
+
+    #[test]
+    fn a_list_counts_as_its_items() {
+        let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n\
+                    - {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
+        let names: Vec<_> = parse_manifest(text).unwrap().into_iter().map(|o| o.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn the_keep_policy_is_read_without_case_and_space() {
+        let object = |policy: &str| {
+            Object::parse(&format!(
+                "apiVersion: v1\nkind: Secret\nmetadata: {{name: a, annotations: {{helm.sh/resource-policy: '{policy}'}}}}"
+            ))
+            .unwrap()
+            .unwrap()
+        };
+        assert!(object(" Keep ").is_kept());
+        assert!(!object("delete").is_kept());
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_refused_in_words() {
+        let error = Object::parse("apiVersion: v1\nkind: Secret\nmetadata: {}").unwrap_err();
+        assert_eq!(error, "a Secret has no name");
+    }
+}

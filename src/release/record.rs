@@ -1,0 +1,386 @@
+//! One revision of a release as Helm 4.3 stores it: JSON, gzip, base64 (`pkg/storage/driver/util.go`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::object::{Object, parse_manifest};
+use crate::chart::{Chart, File};
+use crate::render::{Hook, Rendered};
+
+/// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
+const MAX_ENCODED: usize = 1_000_000;
+
+/// What a record may grow to when it is unpacked. Helm has no limit; this keeps a hostile record from taking all memory.
+const MAX_DECODED: u64 = 64 << 20;
+
+/// The status of a revision (`pkg/release/common/status.go`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are Helm's")]
+pub enum Status {
+    Unknown,
+    Deployed,
+    Uninstalled,
+    Superseded,
+    Failed,
+    Uninstalling,
+    PendingInstall,
+    PendingUpgrade,
+    PendingRollback,
+}
+
+impl Status {
+    /// Helm's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Deployed => "deployed",
+            Self::Uninstalled => "uninstalled",
+            Self::Superseded => "superseded",
+            Self::Failed => "failed",
+            Self::Uninstalling => "uninstalling",
+            Self::PendingInstall => "pending-install",
+            Self::PendingUpgrade => "pending-upgrade",
+            Self::PendingRollback => "pending-rollback",
+        }
+    }
+    /// From Helm's word.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "deployed" => Self::Deployed,
+            "uninstalled" => Self::Uninstalled,
+            "superseded" => Self::Superseded,
+            "failed" => Self::Failed,
+            "uninstalling" => Self::Uninstalling,
+            "pending-install" => Self::PendingInstall,
+            "pending-upgrade" => Self::PendingUpgrade,
+            "pending-rollback" => Self::PendingRollback,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a record could not be read or written.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RecordError {
+    /// The Secret holds something else.
+    #[error("the release record is corrupted: {0}")]
+    Corrupted(&'static str),
+    /// It does not fit into a Secret.
+    #[error(
+        "the release record takes {0} bytes, and a Secret holds 1 MiB: the chart with its values and manifest is too large"
+    )]
+    TooLarge(usize),
+}
+
+/// What a new revision is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct New<'a> {
+    /// Name of the release.
+    pub name: &'a str,
+    /// Namespace of the release.
+    pub namespace: &'a str,
+    /// Revision.
+    pub revision: u64,
+    /// Its first status.
+    pub status: Status,
+    /// A sentence for `helm history`.
+    pub description: &'a str,
+    /// When the release was first deployed, RFC 3339.
+    pub first_deployed: &'a str,
+    /// Now, RFC 3339.
+    pub now: &'a str,
+    /// [`chart_json`] of the chart.
+    pub chart: &'a RawValue,
+    /// The user's values.
+    pub config: &'a Map<String, Value>,
+    /// What the chart rendered to.
+    pub rendered: &'a Rendered,
+}
+
+/// A revision. Fields that Tillerman does not know are kept as they are.
+#[derive(Clone, Debug)]
+pub struct Record {
+    fields: BTreeMap<String, Box<RawValue>>,
+    info: Map<String, Value>,
+}
+
+impl Record {
+    /// A new revision.
+    pub fn new(new: &New<'_>) -> Self {
+        let info = json!({
+            "first_deployed": new.first_deployed,
+            "last_deployed": new.now,
+            "description": new.description,
+            "status": new.status.as_str(),
+            "notes": new.rendered.notes,
+        });
+        let hooks: Vec<Value> = new.rendered.hooks.iter().map(hook_json).collect();
+        let fields = [
+            ("name", raw(&new.name)),
+            ("chart", new.chart.to_owned()),
+            ("config", raw(new.config)),
+            ("manifest", raw(&new.rendered.manifest())),
+            ("hooks", raw(&hooks)),
+            ("version", raw(&new.revision)),
+            ("namespace", raw(&new.namespace)),
+            // So that a human's `helm upgrade` merges three ways and does not conflict with our manager (apply.md B4).
+            ("apply_method", raw(&"csa")),
+        ];
+        let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        let Value::Object(info) = info else { unreachable!("json! of an object is an object") };
+        Self { fields, info }
+    }
+
+    /// Reads the `release` key of a release Secret (after Kubernetes' own base64).
+    pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
+        const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+        let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
+        let mut json = Vec::new();
+        if packed.starts_with(&GZIP) {
+            let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
+            reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
+        } else {
+            json = packed;
+        }
+        let fields: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))?;
+        let info = fields.get("info").and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
+        Ok(Self { fields, info })
+    }
+
+    /// Writes the value of the `release` key (before Kubernetes' own base64).
+    pub fn encode(&self) -> Result<String, RecordError> {
+        let mut fields: BTreeMap<&str, &RawValue> = self.fields.iter().map(|(k, v)| (k.as_str(), &**v)).collect();
+        let info = raw(&self.info);
+        fields.insert("info", &info);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+        let json = serde_json::to_vec(&fields).expect("strings and JSON can be written as JSON");
+        gzip.write_all(&json).expect("writing to memory does not fail");
+        let encoded = BASE64.encode(gzip.finish().expect("writing to memory does not fail"));
+        // Kubernetes counts the decoded value of the Secret's key, which is this base64 text.
+        if encoded.len() > MAX_ENCODED { Err(RecordError::TooLarge(encoded.len())) } else { Ok(encoded) }
+    }
+
+    /// Revision number.
+    pub fn revision(&self) -> u64 {
+        self.field("version").unwrap_or_default()
+    }
+    /// The manifest text.
+    pub fn manifest(&self) -> String {
+        self.field("manifest").unwrap_or_default()
+    }
+    /// The objects of the manifest, in the order of installation.
+    pub fn objects(&self) -> Result<Vec<Object>, RecordError> {
+        parse_manifest(&self.manifest()).map_err(|_| RecordError::Corrupted("the manifest cannot be read"))
+    }
+    /// Name, version and application version of the chart.
+    pub fn chart(&self) -> ChartLabel {
+        #[derive(serde::Deserialize)]
+        struct OnlyMetadata {
+            metadata: ChartLabel,
+        }
+        self.field::<OnlyMetadata>("chart").map(|c| c.metadata).unwrap_or_default()
+    }
+    /// NOTES.txt as rendered.
+    pub fn notes(&self) -> &str {
+        self.info.get("notes").and_then(Value::as_str).unwrap_or_default()
+    }
+    /// When the release was first deployed.
+    pub fn first_deployed(&self) -> Option<&str> {
+        self.info.get("first_deployed").and_then(Value::as_str)
+    }
+    /// Status.
+    pub fn status(&self) -> Status {
+        self.info.get("status").and_then(Value::as_str).map_or(Status::Unknown, Status::parse)
+    }
+    /// Whether the revision has these hooks.
+    pub fn hooks_equal(&self, hooks: &[Hook]) -> bool {
+        let identity = |hook: &Value| {
+            ["name", "kind", "manifest", "events", "weight", "delete_policies"].map(|k| hook.get(k).cloned().unwrap_or_default())
+        };
+        let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
+        let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
+        // Helm leaves out what is empty.
+        let same = |a: &Value, b: &Value| a == b || (is_empty_or_zero(a) && is_empty_or_zero(b));
+        ours.len() == theirs.len()
+            && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))
+    }
+    /// Sets status and description, as Helm's `SetStatus`.
+    pub fn set_status(&mut self, status: Status, description: &str) {
+        self.info.insert("status".to_owned(), status.as_str().into());
+        self.info.insert("description".to_owned(), description.into());
+    }
+
+    fn field<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.fields.get(name)?.get()).ok()
+    }
+}
+
+/// What `helm list` prints of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are those of Chart.yaml")]
+pub struct ChartLabel {
+    pub name: String,
+    pub version: String,
+    pub app_version: String,
+}
+
+/// A chart as a record embeds it (`pkg/chart/v2/chart.go`; Helm leaves out the dependencies too). Made once per chart.
+pub fn chart_json(chart: &Chart) -> Box<RawValue> {
+    let files = |files: &[File]| -> Vec<Value> {
+        files.iter().map(|f| json!({"name": f.name, "data": BASE64.encode(&f.data)})).collect()
+    };
+    let mut metadata = serde_json::to_value(&chart.metadata).unwrap_or_default();
+    strip_empty(&mut metadata);
+    raw(&json!({
+        "metadata": metadata,
+        "lock": null,
+        "templates": files(&chart.templates),
+        "values": chart.values,
+        "schema": chart.schema.as_ref().map(|s| BASE64.encode(s)),
+        "schemamodtime": "0001-01-01T00:00:00Z",
+        "files": files(&chart.files),
+    }))
+}
+
+/// Go's `omitempty`.
+fn strip_empty(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(strip_empty);
+            map.retain(|_, v| !is_empty(v));
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_empty),
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(b) => !b,
+        Value::String(s) => s.is_empty(),
+        Value::Array(a) => a.is_empty(),
+        Value::Object(o) => o.is_empty(),
+        Value::Number(_) => false,
+    }
+}
+
+fn is_empty_or_zero(value: &Value) -> bool {
+    is_empty(value) || value.as_i64() == Some(0)
+}
+
+fn hook_json(hook: &Hook) -> Value {
+    json!({
+        "name": hook.manifest.name,
+        "kind": hook.manifest.kind,
+        "path": hook.manifest.source,
+        "manifest": hook.manifest.text,
+        "events": hook.events,
+        "last_run": {"phase": ""},
+        "weight": hook.weight,
+        "delete_policies": hook.delete_policies,
+        "output_log_policies": hook.output_log_policies,
+    })
+}
+
+fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("strings, numbers and JSON can be written as JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{New, Record, RecordError, Status, chart_json};
+    use crate::chart::{Chart, File};
+    use crate::render::{Manifest, Rendered};
+
+    fn rendered() -> Rendered {
+        let manifest = Manifest {
+            source: "web/templates/a.yaml".into(),
+            text: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a".into(),
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: "a".into(),
+        };
+        Rendered { manifests: vec![manifest], notes: "hello <you>".into(), ..Rendered::default() }
+    }
+
+    fn record() -> Record {
+        let mut chart = Chart::default();
+        chart.metadata.name = "web".into();
+        chart.metadata.version = "1.2.3".into();
+        chart.templates = vec![File { name: "templates/a.yaml".into(), data: b"x".to_vec() }];
+        let config = serde_json::json!({"a": 1}).as_object().unwrap().clone();
+        Record::new(&New {
+            name: "r",
+            namespace: "ns",
+            revision: 3,
+            status: Status::PendingInstall,
+            description: "Initial install underway",
+            first_deployed: "2026-11-21T09:00:00Z",
+            now: "2026-11-21T09:00:01Z",
+            chart: &chart_json(&chart),
+            config: &config,
+            rendered: &rendered(),
+        })
+    }
+
+    #[test]
+    fn a_record_is_read_back_as_it_was_written() {
+        let read = Record::decode(record().encode().unwrap().as_bytes()).unwrap();
+        assert_eq!(read.revision(), 3);
+        assert_eq!(read.status(), Status::PendingInstall);
+        assert_eq!(read.manifest(), rendered().manifest());
+        assert_eq!(read.notes(), "hello <you>");
+        assert_eq!((read.chart().name.as_str(), read.chart().version.as_str()), ("web", "1.2.3"));
+        assert_eq!(read.objects().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn setting_the_status_keeps_everything_else() {
+        let mut read = Record::decode(record().encode().unwrap().as_bytes()).unwrap();
+        read.set_status(Status::Deployed, "Install complete");
+        let again = Record::decode(read.encode().unwrap().as_bytes()).unwrap();
+        assert_eq!((again.status(), again.notes(), again.revision()), (Status::Deployed, "hello <you>", 3));
+        assert_eq!(again.first_deployed(), Some("2026-11-21T09:00:00Z"));
+    }
+
+    #[test]
+    fn a_corrupted_record_is_an_error_and_not_a_panic() {
+        for data in ["", "%%%", "aGVsbG8=", "H4sIAAAAAAAA/w=="] {
+            assert!(matches!(Record::decode(data.as_bytes()), Err(RecordError::Corrupted(_))), "{data}");
+        }
+    }
+
+    #[test]
+    fn every_status_is_read_as_it_is_written() {
+        for status in [
+            Status::Deployed,
+            Status::Uninstalled,
+            Status::Superseded,
+            Status::Failed,
+            Status::Uninstalling,
+            Status::PendingInstall,
+            Status::PendingUpgrade,
+            Status::PendingRollback,
+        ] {
+            assert_eq!(Status::parse(status.as_str()), status);
+        }
+    }
+}

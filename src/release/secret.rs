@@ -1,0 +1,148 @@
+//! The Secret around a record: its name, labels and annotations, written and read.
+//!
+//! Helm 4.3 writes the labels `name owner status version` and `createdAt` or `modifiedAt`
+//! (`pkg/storage/driver/secrets.go`). A human's `helm upgrade` drops annotations and copies custom labels to its own
+//! revision (apply.md A2): so who owns a release is a label, and what was applied are annotations.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::inventory::Inventory;
+use super::object::Gvk;
+use super::record::Status;
+
+/// Type of a release Secret.
+pub const TYPE: &str = "helm.sh/release.v1";
+/// Selects release Secrets.
+pub const SELECTOR: &str = "owner=helm";
+/// Label: uid of the custom resource that the release belongs to.
+pub const OWNER_UID: &str = "tillerman.dev/owner";
+/// Annotation: `Kind.group NAMESPACE/NAME` of that custom resource.
+pub const OWNER: &str = "tillerman.dev/owner";
+/// Annotation: the inputs digest of the revision.
+pub const INPUTS: &str = "tillerman.dev/inputs";
+/// Annotation: [`Inventory`] of the revision; present once it is deployed.
+pub const INVENTORY: &str = "tillerman.dev/inventory";
+/// Annotation: the kinds that the revision uses, one `GROUP/VERSION/KIND NAMESPACE` a line; present from the start, so that
+/// a revision that a crash left half applied can be seen whole.
+pub const KINDS: &str = "tillerman.dev/kinds";
+
+/// Name of the Secret of a revision.
+pub fn name(release: &str, revision: u64) -> String {
+    format!("sh.helm.release.v1.{release}.v{revision}")
+}
+
+/// What the metadata of a release Secret says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Revision number.
+    pub revision: u64,
+    /// Its status.
+    pub status: Status,
+    /// uid of the Secret.
+    pub uid: Box<str>,
+    /// resourceVersion of the Secret.
+    pub resource_version: Box<str>,
+    /// When the Secret was created, RFC 3339 by the API server's clock.
+    pub created: Box<str>,
+    /// When it was last written, seconds, by its writer's clock.
+    pub at: i64,
+    /// uid of the custom resource that it belongs to: our label, or else helm-operator's owner reference.
+    pub owner_uid: Option<Box<str>>,
+    /// `Kind.group NAMESPACE/NAME` of it.
+    pub owner: Option<Box<str>>,
+    /// The inputs digest; `None` when somebody else wrote the revision.
+    pub inputs: Option<Box<str>>,
+    /// What is applied; `None` until it is.
+    pub inventory: Option<Inventory>,
+    /// Kinds in use.
+    pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
+}
+
+impl Revision {
+    /// Reads the `metadata` of a release Secret: the release's name and the revision.
+    pub fn read(metadata: &Value) -> Option<(String, Self)> {
+        let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
+        let label = |name: &str| metadata.get("labels")?.get(name)?.as_str();
+        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let reference = || metadata.get("ownerReferences")?.get(0)?.get("uid")?.as_str();
+        let release = label("name")?.to_owned();
+        let revision = Self {
+            revision: label("version")?.parse().ok()?,
+            status: Status::parse(label("status")?),
+            uid: text("uid").into(),
+            resource_version: text("resourceVersion").into(),
+            created: text("creationTimestamp").into(),
+            at: label("modifiedAt").or_else(|| label("createdAt")).and_then(|t| t.parse().ok()).unwrap_or(0),
+            owner_uid: label(OWNER_UID).or_else(reference).map(Into::into),
+            owner: annotation(OWNER).map(Into::into),
+            inputs: annotation(INPUTS).map(Into::into),
+            inventory: annotation(INVENTORY).and_then(Inventory::decode),
+            kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
+        };
+        Some((release, revision))
+    }
+}
+
+/// The labels of a new release Secret.
+pub fn labels(release: &str, revision: u64, status: Status, created: i64, owner_uid: &str) -> BTreeMap<String, String> {
+    [
+        ("name", release.to_owned()),
+        ("owner", "helm".to_owned()),
+        ("status", status.to_string()),
+        ("version", revision.to_string()),
+        ("createdAt", created.to_string()),
+        (OWNER_UID, owner_uid.to_owned()),
+    ]
+    .into_iter()
+    .map(|(k, v)| (k.to_owned(), v))
+    .collect()
+}
+
+/// Writes [`KINDS`].
+pub fn encode_kinds<'a>(kinds: impl IntoIterator<Item = &'a (Gvk, Option<std::sync::Arc<str>>)>) -> String {
+    kinds
+        .into_iter()
+        .map(|(gvk, ns)| format!("{}/{}/{} {}\n", gvk.group, gvk.version, gvk.kind, ns.as_deref().unwrap_or("-")))
+        .collect()
+}
+
+fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
+    let line = |line: &str| {
+        let (gvk, namespace) = line.split_once(' ')?;
+        let mut parts = gvk.splitn(3, '/');
+        let gvk = Gvk::new(parts.next()?, parts.next()?, parts.next()?);
+        Some((gvk, (namespace != "-").then(|| namespace.into())))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{INPUTS, INVENTORY, KINDS, Revision, encode_kinds, labels, name};
+    use crate::release::object::Gvk;
+    use crate::release::record::Status;
+    use serde_json::json;
+
+    #[test]
+    fn the_metadata_that_is_written_is_read_back() {
+        let kinds = [(Gvk::new("apps", "v1", "Deployment"), Some("ns".into())), (Gvk::new("", "v1", "Node"), None)];
+        let metadata = json!({
+            "labels": labels("web", 2, Status::Deployed, 1_700_000_000, "uid-1"),
+            "annotations": {INPUTS: "abc", INVENTORY: "", KINDS: encode_kinds(&kinds)},
+        });
+        let (release, revision) = Revision::read(&metadata).unwrap();
+        assert_eq!((release.as_str(), revision.revision, revision.status), ("web", 2, Status::Deployed));
+        assert_eq!((revision.inputs.as_deref(), revision.owner_uid.as_deref()), (Some("abc"), Some("uid-1")));
+        assert_eq!(revision.kinds, kinds);
+        assert_eq!(name("web", 2), "sh.helm.release.v1.web.v2");
+    }
+
+    #[test]
+    fn a_revision_that_a_human_wrote_has_no_inputs() {
+        let labels = json!({"name": "web", "owner": "helm", "status": "deployed", "version": "3"});
+        let (_, revision) = Revision::read(&json!({"labels": labels})).unwrap();
+        assert_eq!((revision.inputs, revision.inventory, revision.owner_uid), (None, None, None));
+    }
+}

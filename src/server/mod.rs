@@ -1,0 +1,65 @@
+//! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
+
+pub mod metrics;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use metrics::Metrics;
+
+/// Serves the probes until cancelled. Alive means that the process answers; ready means that the API server was reached lately.
+pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) -> std::io::Result<()> {
+    let app = Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(readyz))
+        .with_state(metrics);
+    axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+/// Serves the metrics until cancelled.
+pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) -> std::io::Result<()> {
+    let app = Router::new().route("/metrics", get(metrics_text)).with_state(metrics);
+    axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+/// An address as controller-runtime takes it: `:8080`, `127.0.0.1:8080`; `0` means not to serve at all.
+pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "0" || text.is_empty() {
+        return Ok(None);
+    }
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replacen("localhost", "127.0.0.1", 1) };
+    full.parse().map(Some).map_err(|_| format!("invalid address {text:?}: expected HOST:PORT, :PORT or 0"))
+}
+
+async fn readyz(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    match metrics.unready() {
+        None => (StatusCode::OK, "ok".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+    }
+}
+
+async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.encode())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_address;
+
+    #[test]
+    fn addresses_are_read_as_controller_runtime_reads_them() {
+        for (text, expected) in [(":8080", Some("0.0.0.0:8080")), ("127.0.0.1:1", Some("127.0.0.1:1")), ("0", None)] {
+            assert_eq!(parse_address(text).unwrap().map(|a| a.to_string()).as_deref(), expected);
+        }
+        assert!(parse_address("nowhere").is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! The cluster, namespaces, operator processes, and waiting.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Nothing here takes this long on two busy cores unless it never will.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// The folder of the cluster that tests/cluster/with.sh started.
+pub fn cluster_dir() -> PathBuf {
+    PathBuf::from(std::env::var_os("TILLERMAN_TEST_CLUSTER").expect("run me with tests/cluster/with.sh"))
+}
+
+/// A folder of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Runs kubectl as admin; its output, or its complaint.
+pub fn kubectl(args: &[&str], input: Option<&str>) -> Result<String, String> {
+    command("kubectl", args, input)
+}
+
+fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, String> {
+    use std::io::Write as _;
+    // `web/app` could be somebody else's kind of that name, and kubectl's cache of kinds could be another cluster's.
+    let full = |arg: &&str| match arg.split_once('/') {
+        Some((kind @ ("web" | "failing" | "other"), name)) => format!("{kind}s.test.tillerman.dev/{name}"),
+        _ => (*arg).to_owned(),
+    };
+    let mut child = Command::new(program)
+        .args(args.iter().map(full))
+        .env("KUBECACHEDIR", std::env::temp_dir().join(format!("tillerman-test-kubectl-{}", std::process::id())))
+        .env("KUBECONFIG", cluster_dir().join("admin.kubeconfig"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl and helm are on PATH");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input.unwrap_or_default().as_bytes()).expect("it reads its input");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr))) }
+}
+
+/// Looks until the condition holds; fails with what it said last.
+pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+    let since = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(why) if since.elapsed() > DEADLINE => panic!("{what}: not within {} s: {why}", DEADLINE.as_secs()),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// A namespace for one test.
+pub struct Space {
+    /// Its name, and that of the operator's user.
+    pub name: String,
+    dir: PathBuf,
+}
+
+impl Space {
+    /// A new one, with the test kinds defined.
+    pub fn new(test: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{test}-{}-{}", std::process::id() % 10000, NEXT.fetch_add(1, Ordering::Relaxed));
+        let crds: String = ["Web", "Failing", "Other"].iter().map(|kind| definition("test.tillerman.dev", kind)).collect();
+        kubectl(&["apply", "--server-side", "-f", "-"], Some(&crds)).unwrap();
+        for kind in ["webs", "failings", "others"] {
+            let name = format!("crd/{kind}.test.tillerman.dev");
+            kubectl(&["wait", "--for=condition=Established", &name, "--timeout=30s"], None).unwrap();
+        }
+        kubectl(&["create", "namespace", &name], None).unwrap();
+        kubectl(&["create", "clusterrolebinding", &name, "--clusterrole=cluster-admin", &format!("--user={name}")], None).unwrap();
+        let dir = std::env::temp_dir().join(format!("tillerman-test-{name}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self { name, dir }
+    }
+
+    /// Takes the operator's rights, or gives only those of a role.
+    pub fn restrict(&self, rules: &[&str]) {
+        kubectl(&["delete", "clusterrolebinding", &self.name], None).unwrap();
+        let mut role = vec!["create", "clusterrole", &self.name];
+        role.extend(rules);
+        kubectl(&role, None).unwrap();
+        let (role, user) = (format!("--clusterrole={}", self.name), format!("--user={}", self.name));
+        kubectl(&["create", "clusterrolebinding", &self.name, &role, &user], None).unwrap();
+    }
+
+    /// A file of this test.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A `watches.yaml` with these kinds (of group test.tillerman.dev) and charts (folders of tests/charts, or absolute).
+    pub fn watches(&self, kinds: &[(&str, &str)]) -> PathBuf {
+        let charts = repository("tests/charts");
+        let entry = |(kind, chart): &(&str, &str)| {
+            let chart = charts.join(chart);
+            format!("- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: {}\n", chart.display())
+        };
+        self.file("watches.yaml", &kinds.iter().map(entry).collect::<String>())
+    }
+
+    /// A kubeconfig that acts as this test's user.
+    pub fn kubeconfig(&self, server: Option<&str>) -> PathBuf {
+        let text = std::fs::read_to_string(cluster_dir().join("admin.kubeconfig")).unwrap();
+        let mut config: Value = kubectl_yaml_to_json(&text);
+        config["users"][0]["user"]["as"] = json!(self.name);
+        if let Some(server) = server {
+            config["clusters"][0]["cluster"]["server"] = json!(server);
+        }
+        self.file("kubeconfig", &config.to_string())
+    }
+
+    /// Applies a custom resource.
+    pub fn apply(&self, kind: &str, name: &str, spec: &Value) {
+        let body = json!({"apiVersion": "test.tillerman.dev/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": self.name}, "spec": spec});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    }
+
+    /// kubectl in this namespace.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
+        let mut all = vec!["-n", &self.name];
+        all.extend(args);
+        kubectl(&all, None)
+    }
+
+    /// helm in this namespace.
+    pub fn helm(&self, args: &[&str]) -> Result<String, String> {
+        let mut all = vec!["-n", &self.name];
+        all.extend(args);
+        command("helm", &all, None)
+    }
+
+    /// An object of this namespace.
+    pub fn get(&self, object: &str) -> Result<Value, String> {
+        let text = self.kubectl(&["get", object, "-o", "json", "--show-managed-fields"])?;
+        serde_json::from_str(&text).map_err(|e| e.to_string())
+    }
+
+    /// A condition of a custom resource.
+    pub fn condition(&self, object: &str, name: &str) -> Result<Value, String> {
+        let object = self.get(object)?;
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let found = conditions.iter().find(|c| c["type"] == name).cloned();
+        found.ok_or_else(|| format!("no condition {name} in {conditions:?}"))
+    }
+
+    /// Waits for a condition to have a status; the condition.
+    pub fn wait(&self, object: &str, name: &str, status: &str) -> Value {
+        eventually(&format!("{object}: {name}={status}"), || {
+            let condition = self.condition(object, name)?;
+            if condition["status"] == status { Ok(condition) } else { Err(condition.to_string()) }
+        })
+    }
+
+    /// Waits until a field of an object has a value.
+    pub fn wait_field(&self, object: &str, pointer: &str, value: &Value) {
+        eventually(&format!("{object}: {pointer} = {value}"), || {
+            let object = self.get(object)?;
+            let found = object.pointer(pointer).unwrap_or(&Value::Null);
+            if found == value { Ok(()) } else { Err(format!("it is {found}")) }
+        });
+    }
+
+    /// Waits until an object is gone.
+    pub fn wait_gone(&self, object: &str) {
+        eventually(&format!("{object} is gone"), || match self.get(object) {
+            Ok(_) => Err("it is there".to_owned()),
+            Err(why) if why.contains("NotFound") => Ok(()),
+            Err(why) => Err(why),
+        });
+    }
+
+    /// Waits until a Web is as ready as it can be where no pod ever runs.
+    pub fn wait_web(&self, name: &str) {
+        let expected = format!("Deployment {name}-web: 0 of 1 replicas are available");
+        eventually(&format!("web {name} is deployed"), || {
+            let ready = self.condition(&format!("web/{name}"), "Ready")?;
+            if ready["message"] == expected { Ok(()) } else { Err(ready.to_string()) }
+        });
+    }
+
+    /// Waits for an event with a reason.
+    pub fn wait_event(&self, reason: &str) -> String {
+        eventually(&format!("event {reason}"), || {
+            let text = self.kubectl(&["get", "events", "-o", "json"])?;
+            let events: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+            let events = events["items"].as_array().cloned().unwrap_or_default();
+            let found = events.iter().find(|e| e["reason"] == reason);
+            found.map(|e| e["message"].as_str().unwrap_or_default().to_owned()).ok_or_else(|| {
+                format!("there are {:?}", events.iter().map(|e| e["reason"].clone()).collect::<Vec<_>>())
+            })
+        })
+    }
+
+    /// What this test's operator asked of the API server, as `verb resource`, from the audit log; watches apart.
+    pub fn requests(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
+        let of_ours = |line: &str| -> Option<String> {
+            let entry: Value = serde_json::from_str(line).ok()?;
+            let ours = entry.pointer("/impersonatedUser/username")? == self.name.as_str();
+            let verb = entry["verb"].as_str()?;
+            let target = entry.pointer("/objectRef/resource").or(entry.get("requestURI"))?.as_str()?;
+            (ours && entry["stage"] == "ResponseComplete" && verb != "watch").then(|| format!("{verb} {target}"))
+        };
+        text.lines().filter_map(of_ours).collect()
+    }
+
+    /// Starts an operator for this namespace.
+    pub fn operator(&self, watches: &Path, more: &[&str]) -> Operator {
+        self.operator_with(watches, &self.kubeconfig(None), more)
+    }
+
+    /// Starts an operator with a kubeconfig of its own.
+    pub fn operator_with(&self, watches: &Path, kubeconfig: &Path, more: &[&str]) -> Operator {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let log = self.dir.join(format!("operator-{}.log", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let file = std::fs::File::create(&log).unwrap();
+        let (metrics, probes) = (free_port(), free_port());
+        let child = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .arg("run")
+            .arg("--watches-file")
+            .arg(watches)
+            .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
+            .arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"))
+            .arg("--zap-log-level=debug")
+            .args(more)
+            .env("KUBECONFIG", kubeconfig)
+            .env("WATCH_NAMESPACE", &self.name)
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        let operator = Operator { child, log, metrics, probes };
+        eventually("the operator answers", || operator.http(operator.probes, "/healthz"));
+        operator
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the operator's log is in {}", self.dir.display());
+            return;
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+        // The namespace stays: its custom resources have a finalizer and their operator is gone, and the cluster ends soon.
+    }
+}
+
+/// A running operator; killed when dropped.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+    metrics: u16,
+    probes: u16,
+}
+
+impl Operator {
+    /// A page of it; an error unless the status is 200.
+    fn http(&self, port: u16, path: &str) -> Result<String, String> {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).map_err(|e| e.to_string())?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).map_err(|e| e.to_string())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(|e| e.to_string())?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer) }
+    }
+
+    /// `/metrics`.
+    pub fn metrics(&self) -> String {
+        self.http(self.metrics, "/metrics").unwrap()
+    }
+
+    /// `/readyz`.
+    pub fn ready(&self) -> Result<String, String> {
+        self.http(self.probes, "/readyz")
+    }
+
+    /// All requests it has sent, watches too.
+    pub fn sent(&self) -> u64 {
+        let count = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        self.metrics().lines().filter(|l| l.starts_with("rest_client_requests_total")).map(count).sum()
+    }
+
+    /// Waits until it sends nothing more for a second; how many requests it had sent.
+    pub fn settle(&self) -> u64 {
+        eventually("the operator comes to rest", || {
+            let before = self.sent();
+            std::thread::sleep(Duration::from_secs(1));
+            let after = self.sent();
+            if before == after && self.ready().is_ok() { Ok(after) } else { Err(format!("{before}, {after}")) }
+        })
+    }
+
+    /// Its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Tells it to stop, and waits for it; whether it ended well.
+    pub fn stop(mut self) -> bool {
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        self.child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Kills it on the spot.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A definition with a free-form spec and a status subresource.
+pub fn definition(group: &str, kind: &str) -> String {
+    let plural = format!("{}s", kind.to_lowercase());
+    format!(
+        "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.{group}}}\n\
+         spec:\n  group: {group}\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  \
+         - name: v1\n    served: true\n    storage: true\n    subresources: {{status: {{}}}}\n    schema:\n      \
+         openAPIV3Schema:\n        type: object\n        properties:\n          \
+         spec: {{type: object, x-kubernetes-preserve-unknown-fields: true}}\n          \
+         status: {{type: object, x-kubernetes-preserve-unknown-fields: true}}\n"
+    )
+}
+
+fn kubectl_yaml_to_json(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}

@@ -1,0 +1,12 @@
+//! The operator on a real API server: `tests/cluster/with.sh cargo test --features cluster-tests --test operator`.
+//!
+//! Each test has a namespace and an operator process of its own, which acts under a user of its own. Tests wait for conditions with a
+//! deadline and never for a time, except where the point is that nothing happens.
+
+mod bad_input;
+mod drift;
+mod harness;
+mod history;
+mod lifecycle;
+mod outage;
+mod rest;
