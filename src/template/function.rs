@@ -7,6 +7,10 @@ use super::value::Value;
 use std::rc::Rc;
 
 /// The Go type of a parameter.
+///
+/// Where the Go type is a map or slice (`Map`, `List`, `Strings`, `StringMap`), a template may pass the untyped `nil`
+/// or a pipeline without a value; the function then gets [`Value::Nil`], which is Go's nil map or slice: empty to
+/// read, and a panic (`assignment to entry in nil map`) to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param {
     /// `interface {}`: takes everything, nil too.

@@ -186,6 +186,8 @@ pub struct Number {
     pub uint: Option<u64>,
     /// As a float.
     pub float: Option<f64>,
+    /// As a complex number, if that is how it was written.
+    pub complex: Option<(f64, f64)>,
     /// Whether, where any type would do, it is a float.
     pub prefers_float: bool,
     /// The text in the source.

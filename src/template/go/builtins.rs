@@ -381,18 +381,24 @@ fn eq(args: &[Value]) -> Result<bool, FnError> {
 
 /// Equality of values that are not basic: nil equals nil, pointers equal themselves, the rest has no equality.
 fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
-    let shown = |value: &Value| -> Result<String, FnError> {
-        Ok(String::from_utf8_lossy(&sprintf(b"%s", std::slice::from_ref(value))?).into_owned())
+    // Go's message shows one operand with %s and the other with %v.
+    let shown = |format: &[u8], value: &Value| -> Result<String, FnError> {
+        Ok(String::from_utf8_lossy(&sprintf(format, std::slice::from_ref(value))?).into_owned())
     };
     match (a, b) {
         (Value::Nil, _) | (_, Value::Nil) => Ok(matches!((a, b), (Value::Nil, Value::Nil))),
-        _ if a.kind() != b.kind() => {
-            Err(format!("non-comparable types {}: {}, {}: {}", shown(a)?, type_name(a), type_name(b), shown(b)?).into())
-        }
+        _ if a.kind() != b.kind() => Err(format!(
+            "non-comparable types {}: {}, {}: {}",
+            shown(b"%s", a)?,
+            type_name(a),
+            type_name(b),
+            shown(b"%v", b)?
+        )
+        .into()),
         (Value::Object(a), Value::Object(b)) if !matches!(b.kind(), Kind::Map | Kind::Slice | Kind::Func) => {
             Ok(Rc::ptr_eq(a, b))
         }
-        _ => Err(format!("non-comparable type {}: {}", shown(b)?, type_name(b)).into()),
+        _ => Err(format!("non-comparable type {}: {}", shown(b"%s", b)?, type_name(b)).into()),
     }
 }
 

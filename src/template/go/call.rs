@@ -5,8 +5,9 @@ use super::builtins::{Engine, FuncRef, length, truth};
 use super::error::{Failure, WARN_END, WARN_START};
 use super::exec::{Exec, Frame, Rv};
 use super::fmt::type_name;
+use super::values::{self, Complex};
 use crate::template::function::{FnError, FnResult, Param};
-use crate::template::value::{Elem, IntType, Kind, MapType, Object, Value};
+use crate::template::value::{Elem, IntType, Kind, Map, MapType, Object, Value};
 use std::rc::Rc;
 
 /// What is called.
@@ -14,6 +15,7 @@ use std::rc::Rc;
 enum Callee<'c> {
     Function(FuncRef),
     Method(&'c Rc<dyn Object>, &'c str, &'static [Param]),
+    Values(&'c Map, &'c str, &'static [Param]),
 }
 
 /// The arguments of a call: expressions, and the value that a pipeline passes on.
@@ -85,13 +87,20 @@ impl<'t> Frame<'t, '_, '_> {
     pub fn pipeline(&mut self, dot: &Rv, pipe: &'t Pipe) -> Exec<Rv> {
         self.at(At::Pipe(pipe));
         self.step()?;
-        let mut value: Option<Rv> = None;
-        for command in &pipe.commands {
-            let mut result = self.command(dot, command, value.take())?;
-            result.interface = false;
-            value = Some(result);
+        let Some((first, rest)) = pipe.commands.split_first() else { return Ok(Rv::INVALID) };
+        let mut result = self.command(dot, first, None);
+        if let Ok(value) = &mut result {
+            value.interface = false;
         }
-        let value = value.unwrap_or(Rv::INVALID);
+        if rest.is_empty() && pipe.variables.is_empty() {
+            // Handing on the result as it is saves two moves on the path that nearly every action takes.
+            return result;
+        }
+        let mut value = result?;
+        for command in rest {
+            value = self.command(dot, command, Some(value))?;
+            value.interface = false;
+        }
         for variable in &pipe.variables {
             if pipe.assign {
                 *self.find(variable.id, &variable.name)? = value.clone();
@@ -154,6 +163,9 @@ impl<'t> Frame<'t, '_, '_> {
         Ok(Rv::concrete(match &expr.kind {
             ExprKind::Bool(b) => Value::Bool(*b),
             ExprKind::Str { id, text, .. } => Value::Str(self.state.constant(*id, text)),
+            ExprKind::Number(Number { complex: Some((real, imaginary)), .. }) => {
+                Value::Object(Rc::new(Complex { real: *real, imaginary: *imaginary }))
+            }
             ExprKind::Number(Number { float: Some(f), prefers_float: true, .. }) => Value::Float(*f),
             ExprKind::Number(Number { int: Some(i), .. }) => Value::int(*i),
             _ => {
@@ -188,8 +200,8 @@ impl<'t> Frame<'t, '_, '_> {
             Value::Nil if !receiver.interface => Ok(Rv::INVALID),
             Value::Nil => self.error(format!("nil pointer evaluating interface {{}}.{name}")),
             Value::Map(map) => {
-                if map.kind == MapType::Values && name == "AsMap" && args.is_empty() {
-                    return Ok(Rv::concrete(map.with_type(MapType::Any).into()));
+                if let (MapType::Values, Some(params)) = (map.kind, values::method(name)) {
+                    return self.call(Callee::Values(map, name, params), At::Expr(node), args);
                 }
                 if !args.is_empty() {
                     return self.error(format!("{name} is not a method but has arguments"));
@@ -239,7 +251,7 @@ impl<'t> Frame<'t, '_, '_> {
                 let function = function.signature();
                 (function.name, function.params, function.variadic)
             }
-            Callee::Method(_, name, params) => (*name, *params, false),
+            Callee::Method(_, name, params) | Callee::Values(_, name, params) => (*name, *params, false),
         };
         let given = args.exprs.len() + usize::from(args.last.is_some());
         let fixed = if variadic { params.len() - 1 } else { params.len() };
@@ -261,7 +273,7 @@ impl<'t> Frame<'t, '_, '_> {
             self.state.args.push(value.value);
         }
         if let Some(last) = args.last {
-            let value = self.validate(last, Some(params[(given - 1).min(params.len() - 1)]))?;
+            let value = self.validate(last, params[(given - 1).min(params.len() - 1)])?;
             nil_interface = value.interface;
             self.state.args.push(value.value);
         }
@@ -271,6 +283,10 @@ impl<'t> Frame<'t, '_, '_> {
             }
             Callee::Function(FuncRef::Engine(engine, _)) => self.engine(engine, base, nil_interface, args.exprs),
             Callee::Method(object, name, _) => plain(object.call(name, &self.state.args[base..])),
+            Callee::Values(map, name, _) => {
+                let to_yaml = |args: &[Value]| self.state.call_function("toYaml", args);
+                plain(values::call(map, name, &self.state.args[base..], to_yaml))
+            }
         };
         self.state.args.truncate(base);
         match result {
@@ -353,25 +369,28 @@ impl<'t> Frame<'t, '_, '_> {
     fn argument(&mut self, dot: &Rv, param: Option<Param>, expr: &'t Expr) -> Exec<Rv> {
         self.at(At::Expr(expr));
         let none = Args { dot, exprs: &[], last: None };
-        let value = match &expr.kind {
-            ExprKind::Dot => dot.clone(),
+        let result = match &expr.kind {
+            ExprKind::Dot => Ok(dot.clone()),
             ExprKind::Nil => match param {
                 Some(param) if !can_be_nil(param) => {
                     return self.error(format!("cannot assign nil to {}", param_name(param)));
                 }
                 _ => return Ok(Rv::INVALID),
             },
-            ExprKind::Field(fields) => self.chain(dot, fields, expr, none)?,
+            ExprKind::Field(fields) => self.chain(dot, fields, expr, none),
             ExprKind::Variable(variable, fields) => {
                 let value = self.find(variable.id, &variable.name)?.clone();
-                if fields.is_empty() { value } else { self.chain(&value, fields, expr, none)? }
+                if fields.is_empty() { Ok(value) } else { self.chain(&value, fields, expr, none) }
             }
-            ExprKind::Pipe(pipe) => self.pipeline(dot, pipe)?,
-            ExprKind::Function(function) => self.call(Callee::Function(*function), At::Expr(expr), none)?,
-            ExprKind::Chain(inner, fields) => self.chained(inner, fields, expr, none)?,
+            ExprKind::Pipe(pipe) => self.pipeline(dot, pipe),
+            ExprKind::Function(function) => self.call(Callee::Function(*function), At::Expr(expr), none),
+            ExprKind::Chain(inner, fields) => self.chained(inner, fields, expr, none),
             _ => return self.constant_argument(param.unwrap_or(Param::Any), expr),
         };
-        self.validate(value, param)
+        match param {
+            None | Some(Param::Any | Param::Reflect) => result,
+            Some(param) => self.validate(result?, param),
+        }
     }
 
     fn constant_argument(&mut self, param: Param, expr: &'t Expr) -> Exec<Rv> {
@@ -434,8 +453,7 @@ impl<'t> Frame<'t, '_, '_> {
     }
 
     /// The value as a parameter takes it.
-    fn validate(&mut self, value: Rv, param: Option<Param>) -> Exec<Rv> {
-        let Some(param) = param else { return Ok(value) };
+    fn validate(&mut self, value: Rv, param: Param) -> Exec<Rv> {
         if matches!(param, Param::Any | Param::Reflect) {
             return Ok(value);
         }

@@ -8,6 +8,9 @@ use super::{fmt, quote, stack};
 use crate::template::function::FnError;
 use crate::template::value::{Kind, MapType, Value};
 
+/// How deep `{{ template }}` may be nested in Go. A thread without a large stack answers with the same words earlier.
+const MAX_DEPTH: u32 = 100_000;
+
 /// A value as Go's `reflect` sees it while a template is executed.
 ///
 /// Go knows whether a value was taken out of an interface, such as an element of a `map[string]interface {}`; this
@@ -212,15 +215,17 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         let Some(template) = self.state.lookup(&call.name) else {
             return self.error(format!("template {} not defined", quote::quoted(call.name.as_bytes())));
         };
-        if stack::is_exhausted() {
-            // Go's limit is a number of levels, and ours the size of the stack; the message is Go's.
-            return self.error("exceeded maximum template depth (100000)");
+        if self.state.depth == MAX_DEPTH || stack::is_short() {
+            return self.error(format!("exceeded maximum template depth ({MAX_DEPTH})"));
         }
         let dot = match &call.pipe {
             Some(pipe) => self.pipeline(dot, pipe)?,
             None => Rv::INVALID,
         };
-        Frame::run(self.state, &template, &dot).map_err(Stop::Fail)
+        self.state.depth += 1;
+        let result = Frame::run(self.state, &template, &dot).map_err(Stop::Fail);
+        self.state.depth -= 1;
+        result
     }
 
     fn range(&mut self, dot: &Rv, branch: &'t Branch) -> Exec<()> {
@@ -286,7 +291,10 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             }
             other => {
                 let shown = self.show(other)?;
-                return self.error(format!("range can't iterate over {}", shown.trim_start_matches('&')));
+                // Go ranges over what a pointer points to.
+                let is_pointer = matches!(other, Value::Object(o) if o.kind() == Kind::Ptr);
+                let shown = if is_pointer { shown.trim_start_matches('&') } else { &shown };
+                return self.error(format!("range can't iterate over {shown}"));
             }
         }
         Ok(())

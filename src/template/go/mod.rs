@@ -46,6 +46,7 @@ mod render;
 mod stack;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use builtins::truth;
 pub use error::{Error, Location};

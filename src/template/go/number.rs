@@ -12,6 +12,8 @@ pub struct Constant {
     pub uint: Option<u64>,
     /// As a float.
     pub float: Option<f64>,
+    /// Real and imaginary part, if it was written with the latter.
+    pub complex: Option<(f64, f64)>,
     /// Whether, where any type would do, it is a float: its text has a point or exponent.
     pub prefers_float: bool,
 }
@@ -26,15 +28,17 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
     }
     let shown = || quoted(text);
     let text_str = std::str::from_utf8(text).map_err(|_| format!("illegal number syntax: {}", shown()))?;
+    if let Some(imaginary) = text_str.strip_suffix('i') {
+        return complex(imaginary).ok_or_else(|| format!("illegal number syntax: {}", shown()));
+    }
     let mut uint = parse_uint(text_str);
     let int = parse_int(text_str);
     if int == Some(0) {
         uint = Some(0);
     }
     let is_hex = text.len() > 2 && text_str[..2].eq_ignore_ascii_case("0x") && !text_str.contains(['p', 'P']);
-    let mut constant = Constant { int, uint, float: None, prefers_float: false };
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "Go converts so")]
-    #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
+    let mut constant = Constant { int, uint, float: None, complex: None, prefers_float: false };
+    #[expect(clippy::cast_precision_loss, reason = "Go converts so")]
     if let Some(i) = int {
         constant.float = Some(i as f64);
     } else if let Some(u) = uint {
@@ -44,13 +48,36 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
             return Err(format!("integer overflow: {}", shown()));
         }
         constant.float = Some(f);
-        constant.int = (f.abs() < 9.2e18 && f.fract() == 0.0).then_some(f as i64);
-        constant.uint = ((0.0..1.8e19).contains(&f) && f.fract() == 0.0).then_some(f as u64);
+        (constant.int, constant.uint) = whole(f);
     } else {
         return Err(format!("illegal number syntax: {}", shown()));
     }
     constant.prefers_float = !is_hex && text_str.contains(['.', 'e', 'E', 'p', 'P']);
     Ok(constant)
+}
+
+/// A float as the integers that are equal to it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole(f: f64) -> (Option<i64>, Option<u64>) {
+    let is_whole = f.fract() == 0.0;
+    let int = (is_whole && f.abs() < 9.2e18).then_some(f as i64);
+    (int, (is_whole && (0.0..1.8e19).contains(&f)).then_some(f as u64))
+}
+
+/// A complex constant, given without its `i`.
+fn complex(text: &str) -> Option<Constant> {
+    // The sign between the parts is the last one that is neither the first character nor an exponent's.
+    let sign = text
+        .char_indices()
+        .rfind(|&(i, c)| i > 0 && matches!(c, '+' | '-') && !text[..i].ends_with(['e', 'E', 'p', 'P']))
+        .map(|(i, _)| i);
+    let (real, imaginary) = match sign {
+        Some(i) => (parse_float(&text[..i])?, parse_float(&text[i..])?),
+        None => (0.0, parse_float(text)?),
+    };
+    let float = (imaginary == 0.0).then_some(real);
+    let (int, uint) = float.map_or((None, None), whole);
+    Some(Constant { int, uint, float, complex: Some((real, imaginary)), prefers_float: false })
 }
 
 fn character(text: &[u8]) -> Result<Constant, String> {
@@ -66,6 +93,7 @@ fn character(text: &[u8]) -> Result<Constant, String> {
         int: Some(i64::from(code)),
         uint: Some(u64::from(code)),
         float: Some(f64::from(code)),
+        complex: None,
         prefers_float: false,
     })
 }
@@ -211,15 +239,15 @@ impl Decimal {
         let whole = mantissa.find('.').unwrap_or(mantissa.len());
         let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
         exponent += i32::try_from(whole).unwrap_or(i32::MAX) - 1;
-        let zeros = digits.iter().take_while(|&&d| d == b'0').count().min(digits.len() - 1);
+        let zeros = digits.iter().take_while(|&&d| d == b'0').count();
+        if zeros == digits.len() {
+            return Self { digits: b"0".to_vec(), exponent: 0 };
+        }
         exponent -= i32::try_from(zeros).unwrap_or(0);
         Self { digits: digits[zeros..].to_vec(), exponent }
     }
 
     fn shortest(f: f64) -> Self {
-        if f == 0.0 {
-            return Self { digits: b"0".to_vec(), exponent: 0 };
-        }
         // The same algorithm as Go's, with the same choice between two equally short texts.
         Self::parse(ryu::Buffer::new().format_finite(f)).trimmed()
     }

@@ -600,15 +600,12 @@ impl Parser<'_> {
     }
 
     fn number(&mut self, token: Token) -> Parse<Number> {
-        let text = self.text(token);
-        if token.kind == Kind::Complex || text.ends_with('i') && !text.starts_with('\'') {
-            return self.error(format!("complex number {text} is not supported"));
-        }
         match number::constant(self.lexer.bytes(token)) {
             Ok(c) => Ok(Number {
                 int: c.int,
                 uint: c.uint,
                 float: c.float,
+                complex: c.complex,
                 prefers_float: c.prefers_float,
                 text: span(token),
             }),

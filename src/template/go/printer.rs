@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 /// Values nested deeper than this are not printed: a map may contain itself, on which Go's `fmt` never ends.
 const MAX_DEPTH: usize = 500;
+/// A text longer than this is not printed: some lists that share their elements would fill any memory.
+const MAX_TEXT: usize = 64 << 20;
 /// `fmt` ignores widths and precisions above this.
 const MAX_NUMBER: usize = 1_000_000;
 
@@ -35,19 +37,19 @@ pub struct Printer<'o> {
     depth: usize,
     /// While a wrong verb is reported, `String` methods are not used.
     erroring: bool,
-    too_deep: bool,
+    problem: Option<&'static str>,
 }
 
 impl<'o> Printer<'o> {
     /// Without flags, as `%v` prints.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
-        Self { out, flags: Flags::default(), depth: 0, erroring: false, too_deep: false }
+        Self { out, flags: Flags::default(), depth: 0, erroring: false, problem: None }
     }
 
     /// Prints, and tells whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
-        if self.too_deep { Err("value is nested too deeply to be printed".into()) } else { Ok(()) }
+        self.problem.map_or(Ok(()), |problem| Err(problem.into()))
     }
 
     fn text(&mut self, text: &str) {
@@ -61,6 +63,10 @@ impl<'o> Printer<'o> {
     // Padding.
 
     fn padding(&mut self, count: usize) {
+        if self.out.len() > MAX_TEXT {
+            self.problem = Some("value takes more than 64 MiB to be printed");
+            return;
+        }
         let with = if self.flags.zero && !self.flags.minus { b'0' } else { b' ' };
         self.out.resize(self.out.len() + count, with);
     }
@@ -124,7 +130,12 @@ impl<'o> Printer<'o> {
     /// A value inside another one.
     fn element(&mut self, value: &Value, verb: char, of_interface: bool) {
         if self.depth >= MAX_DEPTH || super::stack::is_exhausted() {
-            self.too_deep = true;
+            self.problem = Some("value is nested too deeply to be printed");
+        }
+        if self.out.len() > MAX_TEXT {
+            self.problem = Some("value takes more than 64 MiB to be printed");
+        }
+        if self.problem.is_some() {
             return;
         }
         self.depth += 1;

@@ -5,7 +5,7 @@ use super::builtins::{FuncRef, builtin, is_engine_only};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
 use super::{parse, quote, stack};
-use crate::template::function::{Context, Function};
+use crate::template::function::{Context, FnResult, Function};
 use crate::template::value::{Str, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -105,6 +105,7 @@ impl<'s> Renderer<'s> {
                 next_constant: set.constants,
                 includes: HashMap::new(),
                 scope: None,
+                depth: 0,
                 tpl_cache: HashMap::new(),
             },
         }
@@ -123,6 +124,7 @@ impl<'s> Renderer<'s> {
         if let Err(failure) = result {
             state.includes.clear();
             state.scope = None;
+            state.depth = 0;
             return Err(Error::from_failure(name, &failure));
         }
         Ok(match without_no_value(&out) {
@@ -187,6 +189,8 @@ pub(super) struct State<'s> {
     next_constant: u32,
     includes: HashMap<Box<[u8]>, usize>,
     scope: Option<Rc<Scope>>,
+    /// How deep `{{ template }}` is nested in the innermost execution.
+    pub depth: u32,
     tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>>,
 }
 
@@ -214,6 +218,14 @@ impl State<'_> {
         self.set.templates.get(name).map(Arc::clone)
     }
 
+    /// Calls a function of the set's table by name.
+    pub fn call_function(&self, name: &str, args: &[Value]) -> FnResult {
+        match self.set.functions.get(name) {
+            Some(function) => (function.run)(&self.context, args),
+            None => Err(format!("{} is not a defined function", quote::quoted(name.as_bytes())).into()),
+        }
+    }
+
     fn execute(&mut self, name: &str, dot: &Rv) -> Result<(), Failure> {
         let Some(template) = self.lookup(name) else {
             let name = quote::quoted(name.as_bytes());
@@ -229,7 +241,10 @@ impl State<'_> {
         take: impl FnOnce(&[u8]) -> Str,
     ) -> Result<Str, Failure> {
         let start = self.out.len();
-        run(self)?;
+        let depth = std::mem::take(&mut self.depth);
+        let result = run(self);
+        self.depth = depth;
+        result?;
         let text = take(&self.out[start..]);
         self.out.truncate(start);
         Ok(text)

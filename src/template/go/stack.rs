@@ -25,6 +25,12 @@ pub(super) fn is_exhausted() -> bool {
     FLOOR.with(|floor| floor.get() > here())
 }
 
+/// Whether so little is left that no further template should be started: what it evaluates before it calls the next
+/// one should still find room, so that an endless recursion is reported where it happens.
+pub(super) fn is_short() -> bool {
+    FLOOR.with(|floor| floor.get().saturating_add(SHALLOW / 4) > here())
+}
+
 /// Measures the stack from here, if this is the outermost call into the engine on this thread.
 pub(super) fn enter<R>(run: impl FnOnce() -> R) -> R {
     let outer = FLOOR.with(Cell::get);

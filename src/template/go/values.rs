@@ -1,0 +1,94 @@
+//! Go types that templates meet without any function making them: the methods of `common.Values`, which hide keys of
+//! the same name, and complex constants.
+
+use super::number::format_float;
+use super::quote::quoted;
+use crate::template::function::{FnError, FnResult, Param};
+use crate::template::value::{Kind, Map, MapType, Object, Str, Value};
+
+/// The parameters of a method of `common.Values`.
+pub fn method(name: &str) -> Option<&'static [Param]> {
+    match name {
+        "AsMap" | "YAML" => Some(&[]),
+        "PathValue" | "Table" => Some(&[Param::Str]),
+        _ => None,
+    }
+}
+
+/// Calls one of them; `to_yaml` is the template function that `YAML` is in other words.
+pub fn call(map: &Map, name: &str, args: &[Value], to_yaml: impl FnOnce(&[Value]) -> FnResult) -> FnResult {
+    let path = match args {
+        [Value::Str(path)] => path.text(),
+        _ => "".into(),
+    };
+    match name {
+        "Table" => Ok(table(map, &path)?.into()),
+        "PathValue" => path_value(map, &path),
+        "YAML" => match to_yaml(&[Value::Map(map.with_type(MapType::Any))])? {
+            Value::Str(text) => Ok(Value::str([text.bytes(), b"\n"].concat())),
+            other => Ok(other),
+        },
+        _ => Ok(map.with_type(MapType::Any).into()),
+    }
+}
+
+fn table(map: &Map, path: &str) -> Result<Map, FnError> {
+    path.split('.').try_fold(map.with_type(MapType::Values), |map, key| match map.get(key) {
+        Some(Value::Map(inner)) if inner.kind != MapType::Str => Ok(inner.with_type(MapType::Values)),
+        _ => Err(format!("{} is not a table", quoted(key.as_bytes())).into()),
+    })
+}
+
+fn path_value(map: &Map, path: &str) -> FnResult {
+    if path.is_empty() {
+        return Err("YAML path cannot be empty".into());
+    }
+    let (found, key) = match path.rsplit_once('.') {
+        Some((tables, key)) => (table(map, tables).ok(), key),
+        None => (Some(map.clone()), path),
+    };
+    match found.and_then(|map| map.get(key)) {
+        None => Err(format!("{} is not a value", quoted(key.as_bytes())).into()),
+        Some(Value::Map(inner)) if inner.kind == MapType::Any => {
+            Err(format!("{} is not a value", quoted(key.as_bytes())).into())
+        }
+        Some(value) => Ok(value),
+    }
+}
+
+/// A `complex128`, which nothing but a constant makes and nothing but printing uses.
+pub struct Complex {
+    /// The real part.
+    pub real: f64,
+    /// The imaginary part.
+    pub imaginary: f64,
+}
+
+impl Object for Complex {
+    fn type_name(&self) -> &'static str {
+        "complex128"
+    }
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+    fn field(&self, _name: &str) -> Option<Value> {
+        None
+    }
+    fn fields(&self) -> Vec<Str> {
+        Vec::new()
+    }
+    fn display(&self) -> Option<String> {
+        let imaginary = format_float(self.imaginary, b'g', None);
+        let sign = if imaginary.starts_with(['+', '-']) { "" } else { "+" };
+        Some(format!("({}{sign}{imaginary}i)", format_float(self.real, b'g', None)))
+    }
+    fn truth(&self) -> bool {
+        self.real != 0.0 || self.imaginary != 0.0
+    }
+    fn json(&self) -> Value {
+        Value::Nil
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
