@@ -43,7 +43,16 @@ fn assert_without(folders: &[&str], forbidden: &[&str]) {
 fn what_decides_has_no_client_no_socket_and_no_clock() {
     assert_without(
         &["chart", "template", "render", "release", "plan"],
-        &["kube::", "std::net", "tokio::", "SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "getrandom"],
+        &[
+            "kube::",
+            "std::net",
+            "tokio::",
+            "SystemTime::now",
+            "Instant::now",
+            "Timestamp::now",
+            "Zoned::now",
+            "getrandom",
+        ],
     );
 }
 

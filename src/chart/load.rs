@@ -132,9 +132,7 @@ impl Walk<'_> {
                 self.file(&path, name, info.len())?;
             } else {
                 let path = path.display();
-                return Err(LoadError(format!(
-                    "cannot load irregular file {path} as it has file mode type bits set"
-                )));
+                return Err(LoadError(format!("cannot load irregular file {path} as it has file mode type bits set")));
             }
         }
         Ok(())
@@ -316,7 +314,8 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
 fn subchart(name: &str, files: Vec<File>, parent: &str, limits: &Limits, depth: usize) -> Result<Chart, LoadError> {
     if Path::new(name).extension().is_some_and(|e| e == "tgz") {
         let file = files.into_iter().next().filter(|f| f.name == name);
-        let file = file.ok_or_else(|| LoadError(format!("error unpacking subchart tar in {parent}: expected {name}")))?;
+        let file =
+            file.ok_or_else(|| LoadError(format!("error unpacking subchart tar in {parent}: expected {name}")))?;
         return assemble(read_archive(&file.data, limits)?, limits, depth + 1);
     }
     let files = files

@@ -3,7 +3,7 @@
 use super::values::{json_type, scalar_text};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
 /// Chart.yaml.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -171,8 +171,7 @@ impl Metadata {
             None => {}
             Some(Value::Object(entries)) => {
                 for (key, value) in entries {
-                    let text =
-                        scalar_text(value).ok_or_else(|| mismatch(value, "Metadata.annotations", "string"))?;
+                    let text = scalar_text(value).ok_or_else(|| mismatch(value, "Metadata.annotations", "string"))?;
                     self.annotations.insert(key.clone(), text);
                 }
             }
@@ -230,13 +229,13 @@ impl Metadata {
                 sanitize(text);
             }
         }
-        let mut seen: HashMap<&str, ()> = HashMap::new();
+        let mut seen: HashSet<&str> = HashSet::new();
         for dependency in &mut self.dependencies {
             dependency.validate()?;
         }
         for dependency in &self.dependencies {
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
-            if seen.insert(key, ()).is_some() {
+            if !seen.insert(key) {
                 return Err(format!("validation: more than one dependency with name or alias {key:?}"));
             }
         }

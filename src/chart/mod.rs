@@ -8,9 +8,9 @@ pub mod strvals;
 pub mod values;
 pub mod version;
 
+use crate::template::jinja;
 pub use load::{Limits, LoadError, go_io, load, load_archive};
 pub use metadata::{Dependency, Maintainer, Metadata};
-use crate::template::jinja;
 use std::sync::Arc;
 
 /// Values of a chart or of a user: a JSON object. Numbers that came out of YAML are floats, those of `--set` and
@@ -52,11 +52,8 @@ impl Chart {
 
     /// The compiled templates of a minijinja chart, whose names start with `path`.
     pub fn jinja(&self, path: &str) -> Result<jinja::Templates, jinja::JinjaError> {
-        let texts: Vec<_> = self
-            .templates
-            .iter()
-            .map(|f| (format!("{path}/{}", f.name), String::from_utf8_lossy(&f.data)))
-            .collect();
+        let texts: Vec<_> =
+            self.templates.iter().map(|f| (format!("{path}/{}", f.name), String::from_utf8_lossy(&f.data))).collect();
         jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
     }
 

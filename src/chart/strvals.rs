@@ -48,7 +48,9 @@ fn fail<T>(message: impl Into<String>) -> Result<T, Stop> {
 /// Go's text of a failed type assertion, which Helm shows.
 fn wrong_type<T>(value: &Value, wanted: &str) -> Result<T, Stop> {
     let got = match value {
-        Value::Null => return fail(format!("unable to parse key: interface conversion: interface {{}} is nil, not {wanted}")),
+        Value::Null => {
+            return fail(format!("unable to parse key: interface conversion: interface {{}} is nil, not {wanted}"));
+        }
         Value::Bool(_) => "bool",
         Value::Number(n) if n.is_f64() => "float64",
         Value::Number(_) => "int64",
@@ -382,7 +384,10 @@ mod tests {
             ("a={x", "list must terminate with '}'"),
             ("a[-1]=x", "negative -1 index not allowed"),
             ("a[65537]=x", "index of 65537 is greater than maximum supported index of 65536"),
-            ("a=1,a.b=2", "unable to parse key: interface conversion: interface {} is int64, not map[string]interface {}"),
+            (
+                "a=1,a.b=2",
+                "unable to parse key: interface conversion: interface {} is int64, not map[string]interface {}",
+            ),
         ] {
             assert_eq!(set(argument), Err(want.to_owned()), "{argument}");
         }

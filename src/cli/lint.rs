@@ -49,8 +49,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                     revision: 1,
                     is_upgrade: false,
                 };
-                let rendered =
-                    render::render(&chart, &values, &release, &Capabilities::default(), &host::options());
+                let rendered = render::render(&chart, &values, &release, &Capabilities::default(), &host::options());
                 match rendered {
                     Err(e) => report("ERROR", &e.message),
                     Ok(rendered) => {

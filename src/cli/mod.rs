@@ -7,7 +7,8 @@ mod run;
 mod template;
 mod values;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Turns charts into operators, and renders charts as Helm does.
@@ -37,14 +38,14 @@ enum Command {
 pub struct CliError(pub String);
 
 impl CliError {
-    fn new(text: impl ToString) -> Self {
+    fn new(text: impl std::fmt::Display) -> Self {
         Self(text.to_string())
     }
 }
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(plain_switches(std::env::args_os())) {
         Ok(cli) => cli,
         Err(e) => return usage_error(&e),
     };
@@ -62,6 +63,26 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Go's flags may say `--switch=true` and `--switch=false`; for switches that take no value here, that is with and
+/// without them.
+fn plain_switches(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let args: Vec<OsString> = args.collect();
+    let cli = Cli::command();
+    let Some(command) = args.get(1).and_then(|name| cli.find_subcommand(name)) else { return args };
+    let is_switch = |name: &str| {
+        command.get_arguments().any(|a| a.get_long() == Some(name) && matches!(a.get_action(), ArgAction::SetTrue))
+    };
+    let plain = |arg: OsString| {
+        let switch = arg.to_str().and_then(|text| text.strip_prefix("--")?.split_once('='));
+        match switch {
+            Some((name, "true")) if is_switch(name) => Some(format!("--{name}").into()),
+            Some((name, "false")) if is_switch(name) => None,
+            _ => Some(arg),
+        }
+    };
+    args.into_iter().filter_map(plain).collect()
 }
 
 /// An unknown flag is told in the words that users of Helm know; help and version are no errors.

@@ -104,8 +104,8 @@ struct Ignored {
 pub fn run(args: &Args) -> Result<(), CliError> {
     let mut capabilities = Capabilities::default();
     if let Some(version) = args.kube_version.as_deref().filter(|v| !v.is_empty()) {
-        let parsed = KubeVersion::parse(version)
-            .map_err(|e| CliError(format!("invalid kube version '{version}': {e}")))?;
+        let parsed =
+            KubeVersion::parse(version).map_err(|e| CliError(format!("invalid kube version '{version}': {e}")))?;
         capabilities.kube_version = parsed.version;
     }
     capabilities.api_versions.extend(args.api_versions.iter().cloned());
@@ -117,8 +117,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let values = args.values.merge()?;
     let chart = crate::chart::load(&path).map_err(CliError::new)?;
     installable(&chart)?;
-    let release =
-        Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
+    render::check_name(&name).map_err(|e| CliError(format!("release name check failed: {e}")))?;
+    let release = Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
     let options = render::Options { skip_schema: args.skip_schema_validation, ..host::options() };
     let rendered = render::render(&chart, &values, &release, &capabilities, &options);
     // The process is about to end: the operating system takes memory back faster than piece by piece.

@@ -260,7 +260,9 @@ impl Cache {
             Some(old) if old.uid == revision.uid && version(old) >= version(&revision) => Vec::new(),
             old => {
                 let concerns = old.is_none_or(|old| {
-                    old.status != revision.status || old.inputs != revision.inputs || old.inventory != revision.inventory
+                    old.status != revision.status
+                        || old.inputs != revision.inputs
+                        || old.inventory != revision.inventory
                 });
                 // Only the newest revision is judged by its inventory.
                 let number = revision.revision;
@@ -283,7 +285,13 @@ impl Cache {
     }
 
     /// A revision is gone.
-    pub fn remove_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: u64, uid: Option<&str>) -> Vec<ReleaseKey> {
+    pub fn remove_revision(
+        &self,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+        revision: u64,
+        uid: Option<&str>,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let id = (Arc::clone(namespace), Arc::clone(name));
         let Some(release) = inner.history.get_mut(&id) else { return Vec::new() };
@@ -365,7 +373,8 @@ impl Cache {
         let mut kinds = BTreeSet::new();
         for history in inner.history.values() {
             for revision in history.values().filter(|r| r.owner_uid.is_some()) {
-                let listed = revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
+                let listed =
+                    revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
                 let noted = revision.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref()));
                 for (gvk, namespace) in listed.chain(noted) {
                     kinds.insert(self.watch_key(gvk, namespace));
@@ -378,7 +387,11 @@ impl Cache {
     // Objects of releases.
 
     /// The summaries of the objects that name a custom resource as their owner, and of those listed.
-    pub fn objects<'a>(&self, key: &ReleaseKey, listed: impl Iterator<Item = &'a ObjectId>) -> BTreeMap<ObjectId, Live> {
+    pub fn objects<'a>(
+        &self,
+        key: &ReleaseKey,
+        listed: impl Iterator<Item = &'a ObjectId>,
+    ) -> BTreeMap<ObjectId, Live> {
         let guard = self.lock();
         let inner: &Inner = &guard;
         let known = |id: &ObjectId| inner.objects.get(&id.gvk)?.get(id).map(|e| (id.clone(), e.live.clone()));
@@ -402,7 +415,14 @@ impl Cache {
         Some((id, live))
     }
 
-    fn put(&self, id: ObjectId, live: Live, owner: Option<ReleaseKey>, written: bool, object: &Value) -> Vec<ReleaseKey> {
+    fn put(
+        &self,
+        id: ObjectId,
+        live: Live,
+        owner: Option<ReleaseKey>,
+        written: bool,
+        object: &Value,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let mut keys = Vec::new();
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
@@ -438,7 +458,13 @@ impl Cache {
     }
 
     /// An object is gone, or has lost the label that our watches select by.
-    pub fn remove_object(&self, id: &ObjectId, uid: Option<&str>, resource_version: u64, object: &Value) -> Vec<ReleaseKey> {
+    pub fn remove_object(
+        &self,
+        id: &ObjectId,
+        uid: Option<&str>,
+        resource_version: u64,
+        object: &Value,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let Some(entry) = inner.objects.get(&id.gvk).and_then(|o| o.get(id)) else { return Vec::new() };
         let stale = entry.live.resource_version > resource_version && resource_version != 0;

@@ -106,7 +106,8 @@ impl Cluster {
     pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
         let what = describe("read", id);
         let request = self.request(resource, id.namespace.as_deref());
-        let request = request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
+        let request =
+            request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
             Ok((_, value)) => Ok(Some(value)),
             Err(e) if e.is_not_found() => Ok(None),
@@ -129,7 +130,9 @@ impl Cluster {
         let request = self.request(resource, id.namespace.as_deref());
         let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
-            Ok((_, value)) => Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value)),
+            Ok((_, value)) => {
+                Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value))
+            }
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -169,9 +172,8 @@ impl Cluster {
             let value = serde_json::from_slice(&bytes).map_err(|e| unreachable(format!("answer is not JSON: {e}")))?;
             return Ok((code, value));
         }
-        let status = serde_json::from_slice::<Status>(&bytes).unwrap_or_else(|_| {
-            Status::failure(&format!("HTTP status {code}"), "")
-        });
+        let status = serde_json::from_slice::<Status>(&bytes)
+            .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, secret))
     }
 }

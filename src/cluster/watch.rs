@@ -43,7 +43,13 @@ pub enum End {
 ///
 /// With `streaming` the list comes as a stream (Kubernetes 1.34 by default), which takes no more memory than a watch; a server that refuses it
 /// is asked for pages.
-pub async fn watch<K, S>(api: Api<K>, selector: Option<&str>, mut streaming: bool, sink: &mut S, stop: &CancellationToken) -> End
+pub async fn watch<K, S>(
+    api: Api<K>,
+    selector: Option<&str>,
+    mut streaming: bool,
+    sink: &mut S,
+    stop: &CancellationToken,
+) -> End
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,

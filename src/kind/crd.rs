@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn plurals_follow_kubernetes() {
-        for (kind, want) in [("PhpApp", "phpapps"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("Redis", "redises")] {
+        for (kind, want) in [("PhpApp", "phpapps"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("Redis", "redises")]
+        {
             assert_eq!(plural(kind), want);
         }
     }

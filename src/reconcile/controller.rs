@@ -59,7 +59,12 @@ pub struct Controller {
 
 impl Controller {
     /// Loads the charts; asks the cluster nothing yet.
-    pub fn new(settings: Settings, config: Config, metrics: Arc<Metrics>, stop: CancellationToken) -> Result<Self, kube::Error> {
+    pub fn new(
+        settings: Settings,
+        config: Config,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) -> Result<Self, kube::Error> {
         let cluster = Cluster::new(config, &metrics)?;
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
@@ -105,7 +110,11 @@ impl Controller {
         for kind in 0..self.ctx.kinds.len() {
             self.tracker.spawn(serve_kind(Arc::clone(&self.ctx), kind, self.stop.clone()));
         }
-        self.tracker.spawn(watch_kinds_in_use(Arc::clone(&self.ctx), Arc::clone(&self.history_synced), self.stop.clone()));
+        self.tracker.spawn(watch_kinds_in_use(
+            Arc::clone(&self.ctx),
+            Arc::clone(&self.history_synced),
+            self.stop.clone(),
+        ));
         self.tracker.spawn(retry_charts(Arc::clone(&self.ctx), self.stop.clone()));
         let workers = TaskTracker::new();
         for _ in 0..self.workers {
@@ -205,7 +214,9 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
                 let scopes = if resource.namespaced { ctx.cache.scopes() } else { vec![None] };
                 for scope in scopes {
                     let api: Api<CrObject> = match &scope {
-                        Some(namespace) => Api::namespaced_with(ctx.cluster.client(), namespace, &resource.api_resource()),
+                        Some(namespace) => {
+                            Api::namespaced_with(ctx.cluster.client(), namespace, &resource.api_resource())
+                        }
                         None => Api::all_with(ctx.cluster.client(), &resource.api_resource()),
                     };
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());

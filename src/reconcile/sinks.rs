@@ -76,7 +76,12 @@ pub struct HistorySink {
 
 impl HistorySink {
     /// For one namespace, or all.
-    pub fn new(scope: Option<Arc<str>>, cache: Arc<Cache>, queue: Arc<Queue>, synced: Arc<tokio::sync::Notify>) -> Self {
+    pub fn new(
+        scope: Option<Arc<str>>,
+        cache: Arc<Cache>,
+        queue: Arc<Queue>,
+        synced: Arc<tokio::sync::Notify>,
+    ) -> Self {
         Self { scope, cache, queue, seen: HashSet::new(), since: 0, synced }
     }
 }
@@ -134,12 +139,7 @@ pub struct CrSink {
 
 impl CrSink {
     /// For one kind, in one namespace or all.
-    pub fn new(
-        kind: usize,
-        scope: Option<Arc<str>>,
-        ctx: &super::Context,
-        synced: Arc<tokio::sync::Notify>,
-    ) -> Self {
+    pub fn new(kind: usize, scope: Option<Arc<str>>, ctx: &super::Context, synced: Arc<tokio::sync::Notify>) -> Self {
         Self {
             kind,
             name: ctx.kinds[kind].gvk().to_string(),

@@ -74,10 +74,7 @@ const API_VERSIONS: &[&str] = &[
 
 impl Default for Capabilities {
     fn default() -> Self {
-        Self {
-            kube_version: KUBE_VERSION.into(),
-            api_versions: API_VERSIONS.iter().map(|v| (*v).to_owned()).collect(),
-        }
+        Self { kube_version: KUBE_VERSION.into(), api_versions: API_VERSIONS.iter().map(|v| (*v).to_owned()).collect() }
     }
 }
 
@@ -131,7 +128,10 @@ mod tests {
     #[test]
     fn a_vendor_suffix_is_kept_in_the_version_and_left_out_of_constraints() {
         let v = KubeVersion::parse("1.29.3-gke.100").unwrap();
-        assert_eq!((v.version.as_str(), v.normalized.as_str(), v.major, v.minor), ("v1.29.3-gke.100", "v1.29.3", 1, 29));
+        assert_eq!(
+            (v.version.as_str(), v.normalized.as_str(), v.major, v.minor),
+            ("v1.29.3-gke.100", "v1.29.3", 1, 29)
+        );
         assert_eq!(KubeVersion::parse("v1.20").unwrap().normalized, "v1.20.0");
         assert!(KubeVersion::parse("1").is_err());
         assert!(KubeVersion::parse("abc").is_err());

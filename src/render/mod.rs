@@ -87,7 +87,11 @@ pub struct Rendered {
 impl Rendered {
     /// The manifest text that Helm keeps in a release: every document with its `# Source:` line.
     pub fn manifest(&self) -> String {
-        self.manifests.iter().map(|m| format!("---\n# Source: {}\n{}\n", m.source, m.text)).collect()
+        let mut text = String::new();
+        for manifest in &self.manifests {
+            text.extend(["---\n# Source: ", &manifest.source, "\n", &manifest.text, "\n"]);
+        }
+        text
     }
 }
 
@@ -158,6 +162,26 @@ pub fn render(
     go::on_deep_stack(run).map_err(|e| Diagnostic::rendering(format!("no thread to render on: {e}")))?
 }
 
+/// Whether Helm takes a text for the name of a release: at most 53 characters of a DNS name. The error is Helm's.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("release name \"\": no name provided".into());
+    }
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let label = |part: &str| {
+        part.starts_with(alphanumeric)
+            && part.ends_with(alphanumeric)
+            && part.chars().all(|c| alphanumeric(c) || c == '-')
+    };
+    if name.len() <= 53 && name.split('.').all(label) {
+        return Ok(());
+    }
+    Err(format!(
+        "release name {name:?}: invalid release name, must match regex \
+         ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
+    ))
+}
+
 /// Renders a text without a chart, as `--name-template` does.
 pub fn text(template: &str, options: &Options) -> Result<String, String> {
     let mut set = TemplateSet::new(functions::all());
@@ -194,8 +218,12 @@ fn render_here(
         )));
     }
 
-    let objects =
-        Objects { release, release_map: release_map(release), capabilities: objects::capabilities(capabilities, &kube), kube };
+    let objects = Objects {
+        release,
+        release_map: release_map(release),
+        capabilities: objects::capabilities(capabilities, &kube),
+        kube,
+    };
     let mut templates = BTreeMap::new();
     let mut files = BTreeMap::new();
     let values = Value::Map(values.with_type(MapType::Values));

@@ -37,7 +37,7 @@ impl Files {
         self.sorted.iter().map(|i| &self.all[*i])
     }
 
-    fn by_base_name(&self, content: impl Fn(&[u8]) -> Str) -> Result<Value, FnError> {
+    fn by_base_name(&self, content: impl Fn(&[u8]) -> Str) -> Value {
         let map = Map::new(MapType::Str);
         for file in self.each() {
             let base = file.name.rsplit('/').next().unwrap_or(&file.name);
@@ -45,7 +45,7 @@ impl Files {
         }
         // Helm's `toYAML` swallows errors, and takes the last line break off.
         let text = yaml::emit(&Value::Map(map)).unwrap_or_default();
-        Ok(Value::str(text.strip_suffix(b"\n").unwrap_or(&text)))
+        Value::str(text.strip_suffix(b"\n").unwrap_or(&text))
     }
 }
 
@@ -101,8 +101,8 @@ impl Object for Files {
                 let data = data.strip_suffix(b"\n").unwrap_or(data);
                 Ok(Value::strings(data.split(|b| *b == b'\n')))
             }
-            "AsConfig" => self.by_base_name(|data| data.into()),
-            _ => self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data).into()),
+            "AsConfig" => Ok(self.by_base_name(|data| data.into())),
+            _ => Ok(self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data).into())),
         }
     }
     fn truth(&self) -> bool {

@@ -166,7 +166,10 @@ impl Head {
             Value::Null => return Ok(head),
             Value::Object(entries) => entries,
             other => {
-                return Err(format!("json: cannot unmarshal {} into Go value of type util.SimpleHead", json_type(other)));
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go value of type util.SimpleHead",
+                    json_type(other)
+                ));
             }
         };
         // Go reads the fields in the document's order; the first mismatch is told at the end, so order is no matter
@@ -181,8 +184,8 @@ impl Head {
                     None => {}
                     Some(Value::Object(annotations)) => {
                         for (key, value) in annotations {
-                            let value = scalar_text(value)
-                                .ok_or_else(|| mismatch(value, ".metadata.annotations", "string"))?;
+                            let value =
+                                scalar_text(value).ok_or_else(|| mismatch(value, ".metadata.annotations", "string"))?;
                             head.annotations.push((key.clone(), value));
                         }
                     }

@@ -11,9 +11,8 @@ use std::fmt::Write;
 pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
     let mut text = String::new();
     collect(node, values, &mut text);
-    (!text.is_empty()).then(|| {
-        format!("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}")
-    })
+    (!text.is_empty())
+        .then(|| format!("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}"))
 }
 
 fn collect(node: &Node<'_>, values: &Map, text: &mut String) {

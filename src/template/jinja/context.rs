@@ -37,8 +37,11 @@ impl fmt::Display for Misplaced {
         let x = &self.expression;
         match self.place {
             Place::Quotes => {
-                write!(f, "the expression `{{{{ {x} }}}}` stands inside quotes, but prints its own: leave the quotes \
-                           out, and join text inside the expression, as in `{{{{ {x} ~ '-web' }}}}`")
+                write!(
+                    f,
+                    "the expression `{{{{ {x} }}}}` stands inside quotes, but prints its own: leave the quotes \
+                           out, and join text inside the expression, as in `{{{{ {x} ~ '-web' }}}}`"
+                )
             }
             Place::Key => write!(
                 f,
@@ -171,8 +174,8 @@ struct Scanner<'a> {
 /// What is known at the start of a line.
 #[derive(Default)]
 struct Lines {
-    /// Column of the node that a block scalar belongs to; `None` in front is the document.
-    block: Option<Option<usize>>,
+    /// The block scalar that is open: deeper lines than this column belong to it; -1 for that of a whole document.
+    block: Option<isize>,
     /// Column of the node whose plain text a deeper line would continue.
     plain: Option<usize>,
     /// Depth of `[` and `{`.
@@ -212,7 +215,7 @@ impl Scanner<'_> {
             return Ok(());
         }
         if let Some(parent) = lines.block {
-            if parent.is_none_or(|parent| column > parent) {
+            if column.cast_signed() > parent {
                 return self.skip_line(Some(Place::BlockScalar));
             }
             lines.block = None;
@@ -248,7 +251,9 @@ impl Scanner<'_> {
                     continue;
                 }
                 Unit::Char(' ' | '\t' | '\r') => {}
-                Unit::Char('#') if self.at == 0 || matches!(self.text[self.at - 1], Unit::Char(c) if c.is_whitespace()) => {
+                Unit::Char('#')
+                    if self.at == 0 || matches!(self.text[self.at - 1], Unit::Char(c) if c.is_whitespace()) =>
+                {
                     return self.skip_line(None);
                 }
                 Unit::Char(quote @ ('"' | '\'')) if fresh => {
@@ -275,7 +280,7 @@ impl Scanner<'_> {
                     fresh = true;
                 }
                 Unit::Char('|' | '>') if fresh && lines.flow == 0 && self.block_header() => {
-                    lines.block = Some(parent);
+                    lines.block = Some(parent.map_or(-1, usize::cast_signed));
                     return self.skip_line(Some(Place::BlockScalar));
                 }
                 // A tag or an anchor goes before the value.

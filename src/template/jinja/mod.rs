@@ -50,7 +50,7 @@ impl Templates {
         }
         environment.add_filter("sha256", |text: String| {
             use sha2::Digest;
-            sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>()
+            data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(text.as_bytes()))
         });
         environment.add_filter("b64encode", |text: String| {
             use base64::Engine;
