@@ -205,7 +205,7 @@ impl Scanner<'_> {
     }
 
     fn line(&mut self, lines: &mut Lines) -> Result<(), Found> {
-        let mut column = 0;
+        let mut column = 0_usize;
         while self.is(0, ' ') || self.is(0, '\t') {
             self.at += 1;
             column += 1;
