@@ -48,6 +48,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let crd = crd::of_chart(&chart, &names).map_err(CliError)?;
     let text = yaml::emit(&Value::from(&crd)).map_err(CliError::new)?;
-    println!("{}", String::from_utf8_lossy(&text));
+    print!("{}", String::from_utf8_lossy(&text));
     Ok(())
 }

@@ -4,10 +4,50 @@
 //! own schema still checks it before anything is applied.
 
 use crate::chart::Chart;
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// How deep a schema may nest; `$ref`s may go round in circles.
 const MAX_DEPTH: usize = 32;
+
+/// What the operator tells about a custom resource. The API server checks the operator's own writes against it.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the type is read by its schema only: the status is written as JSON")]
+struct Status {
+    /// The generation of the custom resource that the status is about.
+    observed_generation: Option<i64>,
+    /// helm-operator's conditions Initialized, Deployed, ReleaseFailed, Irreconcilable, and Ready, Reconciling, Stalled.
+    conditions: Vec<Condition>,
+    /// The release, under helm-operator's name.
+    deployed_release: Option<BTreeMap<String, String>>,
+    /// The release.
+    release: Option<BTreeMap<String, serde_json::Value>>,
+    /// The objects of the release and their health; not all of them if there are many.
+    resources: Vec<BTreeMap<String, String>>,
+    /// Inputs that failed, so that they are not tried for ever.
+    last_attempted: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+/// A condition in the form that Kubernetes uses.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the type is read by its schema only")]
+struct Condition {
+    /// Name of the condition.
+    r#type: String,
+    /// `True`, `False` or `Unknown`.
+    status: String,
+    /// One word in camel case.
+    reason: Option<String>,
+    /// One or more sentences.
+    message: Option<String>,
+    /// When the status last changed.
+    last_transition_time: Option<String>,
+    /// The generation that the condition is about.
+    observed_generation: Option<i64>,
+}
 
 /// The names of a custom resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +145,7 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
                         // The name is the release's, which Helm limits.
                         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 53}}},
                         "spec": spec,
-                        "status": open_object(),
+                        "status": status(),
                     },
                 }},
             }],
@@ -118,6 +158,17 @@ fn description(chart: &Chart, kind: &str) -> String {
         return format!("{kind} is an instance of the chart {}.", chart.metadata.name);
     }
     chart.metadata.description.clone()
+}
+
+/// The schema of the status. What it does not name is kept, so that another version's status survives.
+fn status() -> Value {
+    let schema = schemars::schema_for!(Status).to_value();
+    let mut status = Converter { root: &schema }.convert(&schema, 0);
+    if let Some(entries) = status.as_object_mut() {
+        entries.remove("required");
+        entries.remove("title");
+    }
+    status
 }
 
 fn open_object() -> Value {

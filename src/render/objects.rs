@@ -43,8 +43,9 @@ impl Files {
             let base = file.name.rsplit('/').next().unwrap_or(&file.name);
             map.insert(base, Value::Str(content(&file.data)));
         }
-        // Helm's `toYAML` swallows errors.
-        Ok(Value::str(yaml::emit(&Value::Map(map)).unwrap_or_default()))
+        // Helm's `toYAML` swallows errors, and takes the last line break off.
+        let text = yaml::emit(&Value::Map(map)).unwrap_or_default();
+        Ok(Value::str(text.strip_suffix(b"\n").unwrap_or(&text)))
     }
 }
 

@@ -4,6 +4,7 @@
 # is not listed and fails is a failure, and so is a listed case that passes (take it off with --update).
 # Prints `charts: N passed, N failed` and the same of vectors; a listed case that fails counts in neither.
 set -euo pipefail
+export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
 . "$here/../cluster/lib.sh"
