@@ -21,6 +21,7 @@ const WORKERS: usize = 16;
 
 /// Arguments of `tillerman run`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub(super) struct Args {
     /// The kinds and their charts.
     #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
@@ -136,7 +137,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let stop = CancellationToken::new();
     let metrics = Arc::new(Metrics::new());
     let listen = async |address: std::net::SocketAddr| {
-        tokio::net::TcpListener::bind(address).await.map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
+        tokio::net::TcpListener::bind(address)
+            .await
+            .map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
     };
     if let Some(address) = checked.probes {
         tokio::spawn(serve_probes(listen(address).await?, Arc::clone(&metrics), stop.clone()));
@@ -147,7 +150,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     tokio::spawn(stop_on_signal(stop.clone()));
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
-    let controller = Controller::new(checked.settings, config, metrics, stop.clone())
+    let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if !args.leader_elect {
         controller.run().await;
@@ -170,14 +173,17 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
             held.cancel();
         }
     };
-    let (lost, ()) = tokio::join!(async {
-        let lost = lease.hold(&held).await;
-        if let Err(why) = &lost {
-            tracing::error!(%why, "this instance no longer leads");
-            std::process::exit(1);
-        }
-        lost
-    }, finished);
+    let (lost, ()) = tokio::join!(
+        async {
+            let lost = lease.hold(&held).await;
+            if let Err(why) = &lost {
+                tracing::error!(%why, "this instance no longer leads");
+                std::process::exit(1);
+            }
+            lost
+        },
+        finished
+    );
     lost.map_err(CliError::new)
 }
 
@@ -207,7 +213,8 @@ fn start_log(args: &Args) {
         "warn" => "warn",
         _ => "debug",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
     let text = args.zap_devel || args.zap_encoder == "console" || std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second log in one process changes nothing.

@@ -148,11 +148,14 @@ struct Entry {
     written: u64,
 }
 
+/// The revisions of a release by number.
+type History = BTreeMap<u64, Arc<Revision>>;
+
 #[derive(Default)]
 struct Inner {
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
-    history: HashMap<(Arc<str>, Arc<str>), BTreeMap<u64, Arc<Revision>>>,
+    history: HashMap<(Arc<str>, Arc<str>), History>,
     history_written: HashMap<(Arc<str>, Arc<str>), u64>,
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
@@ -260,7 +263,9 @@ impl Cache {
             Some(old) if old.uid == revision.uid && version(old) >= version(&revision) => Vec::new(),
             old => {
                 let concerns = old.is_none_or(|old| {
-                    old.status != revision.status || old.inputs != revision.inputs || old.inventory != revision.inventory
+                    old.status != revision.status
+                        || old.inputs != revision.inputs
+                        || old.inventory != revision.inventory
                 });
                 // Only the newest revision is judged by its inventory.
                 let number = revision.revision;
@@ -283,7 +288,13 @@ impl Cache {
     }
 
     /// A revision is gone.
-    pub fn remove_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: u64, uid: Option<&str>) -> Vec<ReleaseKey> {
+    pub fn remove_revision(
+        &self,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+        revision: u64,
+        uid: Option<&str>,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let id = (Arc::clone(namespace), Arc::clone(name));
         let Some(release) = inner.history.get_mut(&id) else { return Vec::new() };
@@ -340,10 +351,10 @@ impl Cache {
     }
 
     /// Release records cannot be seen, and why.
-    pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: String) -> Vec<ReleaseKey> {
+    pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();
-        let known = inner.history_blind.insert(scope, why.clone()).is_some_and(|old| old == why);
+        let known = inner.history_blind.insert(scope, why.to_owned()).is_some_and(|old| old == why);
         if known { Vec::new() } else { keys }
     }
 
@@ -365,7 +376,8 @@ impl Cache {
         let mut kinds = BTreeSet::new();
         for history in inner.history.values() {
             for revision in history.values().filter(|r| r.owner_uid.is_some()) {
-                let listed = revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
+                let listed =
+                    revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
                 let noted = revision.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref()));
                 for (gvk, namespace) in listed.chain(noted) {
                     kinds.insert(self.watch_key(gvk, namespace));
@@ -378,7 +390,11 @@ impl Cache {
     // Objects of releases.
 
     /// The summaries of the objects that name a custom resource as their owner, and of those listed.
-    pub fn objects<'a>(&self, key: &ReleaseKey, listed: impl Iterator<Item = &'a ObjectId>) -> BTreeMap<ObjectId, Live> {
+    pub fn objects<'a>(
+        &self,
+        key: &ReleaseKey,
+        listed: impl Iterator<Item = &'a ObjectId>,
+    ) -> BTreeMap<ObjectId, Live> {
         let guard = self.lock();
         let inner: &Inner = &guard;
         let known = |id: &ObjectId| inner.objects.get(&id.gvk)?.get(id).map(|e| (id.clone(), e.live.clone()));
@@ -402,7 +418,14 @@ impl Cache {
         Some((id, live))
     }
 
-    fn put(&self, id: ObjectId, live: Live, owner: Option<ReleaseKey>, written: bool, object: &Value) -> Vec<ReleaseKey> {
+    fn put(
+        &self,
+        id: ObjectId,
+        live: Live,
+        owner: Option<ReleaseKey>,
+        written: bool,
+        object: &Value,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let mut keys = Vec::new();
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
@@ -438,7 +461,13 @@ impl Cache {
     }
 
     /// An object is gone, or has lost the label that our watches select by.
-    pub fn remove_object(&self, id: &ObjectId, uid: Option<&str>, resource_version: u64, object: &Value) -> Vec<ReleaseKey> {
+    pub fn remove_object(
+        &self,
+        id: &ObjectId,
+        uid: Option<&str>,
+        resource_version: u64,
+        object: &Value,
+    ) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let Some(entry) = inner.objects.get(&id.gvk).and_then(|o| o.get(id)) else { return Vec::new() };
         let stale = entry.live.resource_version > resource_version && resource_version != 0;
@@ -499,10 +528,10 @@ impl Cache {
     }
 
     /// A watch cannot see its objects: why. Nothing is judged missing there until it can.
-    pub fn set_blind(&self, watch: &WatchKey, why: String) -> Vec<ReleaseKey> {
+    pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         inner.synced.remove(watch);
-        if inner.blind.insert(watch.clone(), why.clone()).is_some_and(|old| old == why) {
+        if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
         }
         let mut keys = BTreeSet::new();

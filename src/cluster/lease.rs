@@ -127,7 +127,8 @@ impl Lease {
 
     fn body(&self, current: Option<&Value>, transitions: i64) -> Value {
         let now = format!("{:.6}", jiff::Timestamp::now());
-        let ours = current.is_some_and(|l| l.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(&self.identity));
+        let ours =
+            current.is_some_and(|l| l.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(&self.identity));
         let mut body = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": &*self.id.name, "namespace": self.id.namespace.as_deref()},

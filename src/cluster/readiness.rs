@@ -94,7 +94,11 @@ fn replica_set(object: &Value) -> Health {
     }
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let available = number(object, "/status/availableReplicas").unwrap_or(0);
-    if available < wanted { progressing(format!("{available} of {wanted} replicas are available")) } else { Health::Ready }
+    if available < wanted {
+        progressing(format!("{available} of {wanted} replicas are available"))
+    } else {
+        Health::Ready
+    }
 }
 
 fn job(object: &Value) -> Health {
@@ -217,22 +221,67 @@ mod tests {
         let condition = |name: &str, status: &str| json!([{"type": name, "status": status, "message": "why"}]);
         let table: Vec<(&str, &str, Value, &str)> = vec![
             ("", "ConfigMap", json!({}), ready),
-            ("apps", "Deployment", json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}}), "its controller has not seen the last change yet"),
-            ("apps", "Deployment", json!({"spec": {"replicas": 2}, "status": {"updatedReplicas": 1}}), "1 of 2 replicas are updated"),
-            ("apps", "Deployment", json!({"spec": {"replicas": 1}, "status": {"updatedReplicas": 1, "replicas": 2}}), "1 old replicas are still there"),
-            ("apps", "Deployment", json!({"spec": {}, "status": {"updatedReplicas": 1, "replicas": 1}}), "0 of 1 replicas are available"),
+            (
+                "apps",
+                "Deployment",
+                json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}}),
+                "its controller has not seen the last change yet",
+            ),
+            (
+                "apps",
+                "Deployment",
+                json!({"spec": {"replicas": 2}, "status": {"updatedReplicas": 1}}),
+                "1 of 2 replicas are updated",
+            ),
+            (
+                "apps",
+                "Deployment",
+                json!({"spec": {"replicas": 1}, "status": {"updatedReplicas": 1, "replicas": 2}}),
+                "1 old replicas are still there",
+            ),
+            (
+                "apps",
+                "Deployment",
+                json!({"spec": {}, "status": {"updatedReplicas": 1, "replicas": 1}}),
+                "0 of 1 replicas are available",
+            ),
             ("apps", "Deployment", json!({"spec": {"replicas": 0}}), ready),
-            ("apps", "Deployment", json!({"status": {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded", "message": "late"}]}}), "its roll-out exceeded its deadline: late"),
-            ("apps", "StatefulSet", json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 2}}), "2 of 3 replicas are ready"),
-            ("apps", "StatefulSet", json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status": {"readyReplicas": 3, "updatedReplicas": 1}}), ready),
+            (
+                "apps",
+                "Deployment",
+                json!({"status": {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded", "message": "late"}]}}),
+                "its roll-out exceeded its deadline: late",
+            ),
+            (
+                "apps",
+                "StatefulSet",
+                json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
+                "2 of 3 replicas are ready",
+            ),
+            (
+                "apps",
+                "StatefulSet",
+                json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status": {"readyReplicas": 3, "updatedReplicas": 1}}),
+                ready,
+            ),
             ("apps", "DaemonSet", json!({}), "its controller has not seen it yet"),
-            ("apps", "DaemonSet", json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}}), "1 of 2 pods are available"),
+            (
+                "apps",
+                "DaemonSet",
+                json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}}),
+                "1 of 2 pods are available",
+            ),
             ("batch", "Job", json!({}), "it has not completed"),
             ("batch", "Job", json!({"status": {"conditions": condition("Complete", "True")}}), ready),
             ("batch", "Job", json!({"status": {"conditions": condition("Failed", "True")}}), "it failed: why"),
             ("", "Pod", json!({"status": {"phase": "Pending"}}), "it is pending"),
             ("", "Pod", json!({"status": {"phase": "Running", "conditions": condition("Ready", "True")}}), ready),
-            ("", "Pod", json!({"status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}), "container c: ImagePullBackOff"),
+            (
+                "",
+                "Pod",
+                json!({"status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}),
+                "container c: ImagePullBackOff",
+            ),
             ("", "PersistentVolumeClaim", json!({"status": {"phase": "Pending"}}), "it is not bound to a volume"),
             ("", "PersistentVolumeClaim", json!({"status": {"phase": "Bound"}}), ready),
             ("", "Service", json!({"spec": {"type": "LoadBalancer"}}), "it has no load balancer yet"),

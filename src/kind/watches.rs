@@ -63,12 +63,7 @@ pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
     Ok(watches)
 }
 
-fn read_entry(
-    entry: &Entry,
-    line: u64,
-    chart_base: &Path,
-    warnings: &mut Vec<String>,
-) -> Result<Kind, WatchesError> {
+fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<String>) -> Result<Kind, WatchesError> {
     let wrong = |message: String| WatchesError::Entry { line, message };
     let text = |name: &str| -> Result<Option<&str>, WatchesError> {
         match entry.get(name) {
@@ -77,11 +72,18 @@ fn read_entry(
             Some(_) => Err(wrong(format!("{name} must be a string"))),
         }
     };
-    let required = |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
+    let required =
+        |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
     let mut unsupported = Vec::new();
     for (key, value) in &entry.0 {
         match key.value.as_str() {
-            "group" | "version" | "kind" | "chart" | "watchDependentResources" | "selector" | "reconcilePeriod"
+            "group"
+            | "version"
+            | "kind"
+            | "chart"
+            | "watchDependentResources"
+            | "selector"
+            | "reconcilePeriod"
             | "dryRunOption" => {}
             "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
             "overrideValues" => unsupported.push("overrideValues".to_owned()),
@@ -211,7 +213,9 @@ mod tests {
     fn what_is_missing_or_wrong_is_named_with_its_line() {
         assert_eq!(fails("- group: a\n  version: v1\n  kind: A\n"), "line 1: chart is missing");
         assert_eq!(fails("\n- group: a\n  version: v1\n  chart: x\n"), "line 2: kind is missing");
-        assert!(fails("- {version: v1, kind: A, chart: x, reconcilePeriod: soon}").contains("invalid duration \"soon\""));
+        assert!(
+            fails("- {version: v1, kind: A, chart: x, reconcilePeriod: soon}").contains("invalid duration \"soon\"")
+        );
     }
 
     #[test]

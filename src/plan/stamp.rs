@@ -67,9 +67,8 @@ pub struct Stamped {
 /// Makes an object of a chart one of this release.
 pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let kept = object.is_kept();
-    let namespace: Option<Arc<str>> = namespaced.then(|| {
-        object.namespace.as_deref().map_or_else(|| Arc::clone(&owner.release_namespace), Into::into)
-    });
+    let namespace: Option<Arc<str>> = namespaced
+        .then(|| object.namespace.as_deref().map_or_else(|| Arc::clone(&owner.release_namespace), Into::into));
     let mut body = object.body.clone();
     // The status is written by controllers. Applying it would make us a co-owner of their fields (apply.md B5).
     body.remove("status");
@@ -177,7 +176,9 @@ mod tests {
 
     #[test]
     fn an_object_elsewhere_gets_annotations_instead() {
-        for (namespaced, metadata) in [(true, json!({"name": "a", "namespace": "other"})), (false, json!({"name": "a"}))] {
+        for (namespaced, metadata) in
+            [(true, json!({"name": "a", "namespace": "other"})), (false, json!({"name": "a"}))]
+        {
             let stamped = stamp(&object(&metadata), namespaced, &owner());
             let metadata = &stamped.body["metadata"];
             assert_eq!(metadata.get("ownerReferences"), None);
@@ -214,7 +215,11 @@ mod tests {
 
     #[test]
     fn an_object_that_is_written_twice_counts_once() {
-        let objects = [object(&json!({"name": "a"})), object(&json!({"name": "b"})), object(&json!({"name": "a", "labels": {"x": "2"}}))];
+        let objects = [
+            object(&json!({"name": "a"})),
+            object(&json!({"name": "b"})),
+            object(&json!({"name": "a", "labels": {"x": "2"}})),
+        ];
         let stamped = stamp_all(&objects, &owner(), |_| true);
         let names: Vec<_> = stamped.iter().map(|s| &*s.id.name).collect();
         assert_eq!(names, ["a", "b"]);

@@ -151,10 +151,9 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
     let Some(failure) = report.failure else {
         let reason = match report.verb {
-            Verb::Install => Some("InstallSuccessful"),
             Verb::Upgrade => Some("UpgradeSuccessful"),
             Verb::Resume if report.release.as_ref().is_some_and(|r| r.revision > 1) => Some("UpgradeSuccessful"),
-            Verb::Resume => Some("InstallSuccessful"),
+            Verb::Install | Verb::Resume => Some("InstallSuccessful"),
             _ => None,
         };
         match (reason, &report.release) {
@@ -284,7 +283,9 @@ fn resources(report: &Report<'_>) -> Value {
     let entry = |(id, health): (&ObjectId, &Option<Health>)| {
         let mut entry = json!({"kind": &*id.gvk.kind, "name": &*id.name,
             "health": health.as_ref().map_or("Missing", Health::word)});
-        if let Some(namespace) = id.namespace.as_deref().filter(|ns| report.release.as_ref().is_some_and(|r| r.namespace != *ns)) {
+        if let Some(namespace) =
+            id.namespace.as_deref().filter(|ns| report.release.as_ref().is_some_and(|r| r.namespace != *ns))
+        {
             entry["namespace"] = namespace.into();
         }
         if let Some(message) = health.as_ref().map(Health::message).filter(|m| !m.is_empty()) {
@@ -396,7 +397,10 @@ mod tests {
         let (old, objects) = (Map::new(), BTreeMap::from([(object("web"), Some(Health::Ready))]));
         let new = status(&Report { verb: Verb::Install, notes: Some("hi"), ..report(&old, &Situation::New, &objects) });
         let deployed = condition(&new, "Deployed").unwrap();
-        assert_eq!((&deployed["status"], &deployed["reason"], &deployed["message"]), (&json!("True"), &json!("InstallSuccessful"), &json!("hi")));
+        assert_eq!(
+            (&deployed["status"], &deployed["reason"], &deployed["message"]),
+            (&json!("True"), &json!("InstallSuccessful"), &json!("hi"))
+        );
         assert_eq!(condition(&new, "Ready").unwrap()["message"], "1 object is ready");
         assert_eq!(condition(&new, "ReleaseFailed"), None);
         assert_eq!(new["deployedRelease"]["name"], "r");
@@ -411,7 +415,10 @@ mod tests {
         let old = Map::new();
         let new = status(&report(&old, &Situation::Settled, &objects));
         let ready = condition(&new, "Ready").unwrap();
-        assert_eq!((&ready["status"], &ready["message"]), (&json!("False"), &json!("Deployment b: 0 of 1 replicas are available")));
+        assert_eq!(
+            (&ready["status"], &ready["message"]),
+            (&json!("False"), &json!("Deployment b: 0 of 1 replicas are available"))
+        );
         assert_eq!(new["resources"][0]["name"], "b");
     }
 
@@ -428,7 +435,8 @@ mod tests {
     fn an_error_that_only_the_user_can_mend_stalls_until_the_inputs_change() {
         let (old, objects) = (Map::new(), BTreeMap::new());
         let failure = Failure { reason: "RenderError", message: "boom".into(), terminal: true };
-        let failed = status(&Report { failure: Some(&failure), release: None, ..report(&old, &Situation::Changed, &objects) });
+        let failed =
+            status(&Report { failure: Some(&failure), release: None, ..report(&old, &Situation::Changed, &objects) });
         assert_eq!(condition(&failed, "Stalled").unwrap()["status"], "True");
         assert_eq!(condition(&failed, "Irreconcilable").unwrap()["reason"], "ReconcileError");
         assert!(is_spent(&failed, Some("d")));
@@ -446,7 +454,11 @@ mod tests {
         let (old, objects) = (Map::new(), BTreeMap::new());
         let good = status(&Report { verb: Verb::Install, ..report(&old, &Situation::New, &objects) });
         let failure = Failure { reason: "Invalid", message: "field is immutable".into(), terminal: false };
-        let bad = status(&Report { verb: Verb::Upgrade, failure: Some(&failure), ..report(&good, &Situation::Changed, &objects) });
+        let bad = status(&Report {
+            verb: Verb::Upgrade,
+            failure: Some(&failure),
+            ..report(&good, &Situation::Changed, &objects)
+        });
         assert_eq!(condition(&bad, "ReleaseFailed").unwrap()["reason"], "UpgradeError");
         assert_eq!(condition(&bad, "Deployed").unwrap()["status"], "True");
         assert_eq!(bad["lastAttempted"]["attempts"], 1);

@@ -28,7 +28,8 @@ fn live(name: &str) -> (ObjectId, Live) {
 }
 
 fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&[&str]>) -> Revision {
-    let reference = |name: &str| Reference { uid: format!("uid-{name}").into(), digest: format!("digest-{name}").into() };
+    let reference =
+        |name: &str| Reference { uid: format!("uid-{name}").into(), digest: format!("digest-{name}").into() };
     Revision {
         revision,
         status,
@@ -73,6 +74,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is a fact that may be absent")]
 fn refusal() -> Option<Refusal> {
     Some(Refusal { reason: "ChartUnusable", message: "no chart".into() })
 }
@@ -87,22 +89,62 @@ fn every_situation_is_told_by_its_row() {
         ("the spec changed", facts(deployed("before"), two), Situation::Changed),
         ("a crash stopped the install", facts(pending(), &["a"]), Situation::Unfinished),
         ("the upgrade failed", facts(vec![revision(2, Status::Failed, Some("now"), None)], two), Situation::Unfinished),
-        ("the spec changed during it", facts(vec![revision(2, Status::Failed, Some("x"), None)], two), Situation::Changed),
+        (
+            "the spec changed during it",
+            facts(vec![revision(2, Status::Failed, Some("x"), None)], two),
+            Situation::Changed,
+        ),
         ("a human upgraded", facts(vec![revision(2, Status::Deployed, None, None)], two), Situation::Changed),
-        ("a human's upgrade runs", Facts { busy: true, ..facts(vec![revision(2, Status::PendingUpgrade, None, None)], two) }, Situation::Waiting),
-        ("a human's upgrade was left half done", facts(vec![revision(2, Status::PendingUpgrade, None, None)], two), Situation::Changed),
-        ("helm uninstall --keep-history", facts(vec![revision(1, Status::Uninstalled, None, None)], &[]), Situation::New),
+        (
+            "a human's upgrade runs",
+            Facts { busy: true, ..facts(vec![revision(2, Status::PendingUpgrade, None, None)], two) },
+            Situation::Waiting,
+        ),
+        (
+            "a human's upgrade was left half done",
+            facts(vec![revision(2, Status::PendingUpgrade, None, None)], two),
+            Situation::Changed,
+        ),
+        (
+            "helm uninstall --keep-history",
+            facts(vec![revision(1, Status::Uninstalled, None, None)], &[]),
+            Situation::New,
+        ),
         ("deleted", Facts { deleting: true, ..facts(deployed("now"), two) }, Situation::Uninstall),
-        ("deleted, the chart is gone", Facts { deleting: true, inputs: None, refusal: refusal(), ..facts(deployed("x"), two) }, Situation::Uninstall),
+        (
+            "deleted, the chart is gone",
+            Facts { deleting: true, inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
+            Situation::Uninstall,
+        ),
         ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
-        ("the chart is missing", Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) }, Situation::Refused(refusal().unwrap())),
-        ("the chart broke, what is deployed is intact", Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) }, Situation::Refused(refusal().unwrap())),
-        ("the chart broke, and an object is gone", Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) }, Situation::Drifted(vec![Drift::Missing(id("b"))])),
+        (
+            "the chart is missing",
+            Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
+            Situation::Refused(refusal().unwrap()),
+        ),
+        (
+            "the chart broke, what is deployed is intact",
+            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
+            Situation::Refused(refusal().unwrap()),
+        ),
+        (
+            "the chart broke, and an object is gone",
+            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) },
+            Situation::Drifted(vec![Drift::Missing(id("b"))]),
+        ),
         ("the values are known to fail", Facts { spent: true, ..facts(deployed("x"), two) }, Situation::Blocked),
-        ("the values are known to fail, and an object is gone", Facts { spent: true, ..facts(deployed("x"), &["b"]) }, Situation::Drifted(vec![Drift::Missing(id("a"))])),
+        (
+            "the values are known to fail, and an object is gone",
+            Facts { spent: true, ..facts(deployed("x"), &["b"]) },
+            Situation::Drifted(vec![Drift::Missing(id("a"))]),
+        ),
         ("a first install is known to fail", Facts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
         ("an object is gone", facts(deployed("now"), &["a"]), Situation::Drifted(vec![Drift::Missing(id("b"))])),
-        ("an object too many", facts(deployed("now"), &["a", "b", "c"]), Situation::Drifted(vec![Drift::Stray(id("c"), "uid-c".into())])),
+        (
+            "an object too many",
+            facts(deployed("now"), &["a", "b", "c"]),
+            Situation::Drifted(vec![Drift::Stray(id("c"), "uid-c".into())]),
+        ),
     ];
     for (name, facts, expected) in table {
         assert_eq!(situation(&facts), expected, "{name}");
@@ -186,11 +228,7 @@ fn drift_repairs_only_the_object_that_drifted() {
     let plan = plan(&facts, &drift, &desired(&["a", "b"], None));
     assert_eq!(
         plan.steps,
-        [
-            Step::Apply { object: 1, force: true },
-            Step::Prune { id: id("c"), uid: Some("u".into()) },
-            Step::Note(1)
-        ]
+        [Step::Apply { object: 1, force: true }, Step::Prune { id: id("c"), uid: Some("u".into()) }, Step::Note(1)]
     );
 }
 

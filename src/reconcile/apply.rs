@@ -139,13 +139,16 @@ impl<'a> Run<'a> {
             Err(Error::Api(e)) if e.is_not_found() => {}
             result => result?,
         }
+        // Its objects' last events must not start another pass before its own arrives.
+        self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid));
         self.finished = true;
         Ok(())
     }
 
     /// The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
     async fn patch_finalizers(&mut self, finalizers: &[&str]) -> Result<(), Error> {
-        let version = self.ctx.cache.cr(&self.observed.key).map_or(self.observed.cr.resource_version, |cr| cr.resource_version);
+        let version =
+            self.ctx.cache.cr(&self.observed.key).map_or(self.observed.cr.resource_version, |cr| cr.resource_version);
         let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version.to_string()}});
         let (resource, id) = self.cr().await?;
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, None).await?;
@@ -161,7 +164,8 @@ impl<'a> Run<'a> {
 
     async fn create_crds(&mut self) -> Result<(), Error> {
         for body in &self.prepared.desired.crds {
-            let name = metadata(&Value::Object(body.clone())).get("name").and_then(Value::as_str).unwrap_or_default().into();
+            let name =
+                metadata(&Value::Object(body.clone())).get("name").and_then(Value::as_str).unwrap_or_default().into();
             let id = ObjectId { gvk: Resource::crds().gvk, namespace: None, name };
             match self.ctx.cluster.create(&Resource::crds(), &id, &Value::Object(body.clone())).await {
                 Ok(_) => self.changed.push(id),
@@ -185,7 +189,11 @@ impl<'a> Run<'a> {
             namespace: &self.observed.owner.release_namespace,
             revision,
             status,
-            description: if status == Status::PendingInstall { "Initial install underway" } else { "Preparing upgrade" },
+            description: if status == Status::PendingInstall {
+                "Initial install underway"
+            } else {
+                "Preparing upgrade"
+            },
             first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&text),
             now: &text,
             chart: &chart.json,
@@ -356,7 +364,8 @@ impl<'a> Run<'a> {
 
     /// The digest of the inputs of the plan's revision: a revision that is finished keeps those it was begun with.
     fn inputs(&self) -> Option<Box<str>> {
-        let begun = self.head.as_ref().filter(|_| self.plan.verb == Verb::Repair && self.observed.facts.inputs.is_none());
+        let begun =
+            self.head.as_ref().filter(|_| self.plan.verb == Verb::Repair && self.observed.facts.inputs.is_none());
         begun.map_or_else(|| self.observed.facts.inputs.clone(), |head| head.inputs.clone())
     }
 
@@ -393,12 +402,14 @@ impl<'a> Run<'a> {
     /// A revision that could not be finished is marked so, for `helm history`. The next pass goes on with it.
     async fn mark_failed(&mut self, error: &Error) {
         let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
-        let unfinished = matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
+        let unfinished =
+            matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
         if !unfinished || error.is_outage() {
             return;
         }
         let what = if head.status == Status::PendingInstall { "Release" } else { "Upgrade" };
-        let description = crate::plan::status::bound(&format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name));
+        let description =
+            crate::plan::status::bound(&format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name));
         record.set_status(Status::Failed, &description);
         let mut patch = status_patch(Status::Failed);
         let Ok(data) = data(record) else { return };
@@ -456,7 +467,10 @@ fn status_patch(status: Status) -> Value {
 fn encode(inventory: &Inventory) -> Result<String, Error> {
     let text = inventory.encode();
     if text.len() > MAX_BYTES {
-        return Err(Error::Manifest(format!("the release has too many objects: their list takes {} bytes", text.len())));
+        return Err(Error::Manifest(format!(
+            "the release has too many objects: their list takes {} bytes",
+            text.len()
+        )));
     }
     Ok(text)
 }

@@ -59,8 +59,13 @@ pub struct Controller {
 
 impl Controller {
     /// Loads the charts; asks the cluster nothing yet.
-    pub fn new(settings: Settings, config: Config, metrics: Arc<Metrics>, stop: CancellationToken) -> Result<Self, kube::Error> {
-        let cluster = Cluster::new(config, &metrics)?;
+    pub fn new(
+        settings: Settings,
+        config: Config,
+        metrics: &Arc<Metrics>,
+        stop: &CancellationToken,
+    ) -> Result<Self, kube::Error> {
+        let cluster = Cluster::new(config, metrics)?;
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
@@ -82,13 +87,13 @@ impl Controller {
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             renderer: Renderer::default(),
             events,
-            queue: Arc::new(Queue::new(Arc::clone(&metrics))),
-            metrics: Arc::clone(&metrics),
+            queue: Arc::new(Queue::new(Arc::clone(metrics))),
+            metrics: Arc::clone(metrics),
             period: settings.period,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));
-        Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop, history_synced: Arc::default() })
+        Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop: stop.clone(), history_synced: Arc::default() })
     }
 
     /// The cluster, for a lease.
@@ -105,7 +110,11 @@ impl Controller {
         for kind in 0..self.ctx.kinds.len() {
             self.tracker.spawn(serve_kind(Arc::clone(&self.ctx), kind, self.stop.clone()));
         }
-        self.tracker.spawn(watch_kinds_in_use(Arc::clone(&self.ctx), Arc::clone(&self.history_synced), self.stop.clone()));
+        self.tracker.spawn(watch_kinds_in_use(
+            Arc::clone(&self.ctx),
+            Arc::clone(&self.history_synced),
+            self.stop.clone(),
+        ));
         self.tracker.spawn(retry_charts(Arc::clone(&self.ctx), self.stop.clone()));
         let workers = TaskTracker::new();
         for _ in 0..self.workers {
@@ -205,7 +214,9 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
                 let scopes = if resource.namespaced { ctx.cache.scopes() } else { vec![None] };
                 for scope in scopes {
                     let api: Api<CrObject> = match &scope {
-                        Some(namespace) => Api::namespaced_with(ctx.cluster.client(), namespace, &resource.api_resource()),
+                        Some(namespace) => {
+                            Api::namespaced_with(ctx.cluster.client(), namespace, &resource.api_resource())
+                        }
                         None => Api::all_with(ctx.cluster.client(), &resource.api_resource()),
                     };
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());

@@ -64,7 +64,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let served = &ctx.kinds[key.kind];
     let chart = served.chart();
     let info = ctx.discovery.info();
-    let capabilities = Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
+    let capabilities =
+        Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
     let values = read_values(&cr);
     let (values, bad_values) = match values {
         Ok(values) => (values, None),
@@ -111,16 +112,21 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         live,
         history,
     };
-    let unseen = facts.history.last().and_then(|r| r.inventory.as_ref()).is_some_and(|i| {
-        i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id))
-    });
+    let unseen = facts
+        .history
+        .last()
+        .and_then(|r| r.inventory.as_ref())
+        .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let mut situation = situation(&facts);
     if !ctx.cache.is_synced(key) {
         situation = match ctx.cache.history_blind(&key.namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
             None => Situation::Waiting,
         };
-    } else if unseen && blind.is_none() && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_)) {
+    } else if unseen
+        && blind.is_none()
+        && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_))
+    {
         situation = Situation::Waiting;
     }
     let mut observed = Observed {
@@ -171,9 +177,8 @@ pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Resu
     let id = secret_id(key, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
     let data = secret.pointer("/data/release").and_then(Value::as_str).ok_or(RecordError::Corrupted("no data"))?;
-    let data = base64::engine::general_purpose::STANDARD
-        .decode(data)
-        .map_err(|_| RecordError::Corrupted("not base64"))?;
+    let data =
+        base64::engine::general_purpose::STANDARD.decode(data).map_err(|_| RecordError::Corrupted("not base64"))?;
     Ok(Some(Record::decode(&data)?))
 }
 
@@ -268,7 +273,10 @@ fn foreign(owner: &Owner, cr: &Cr, ctx: &Context, history: &[secret::Revision]) 
     }
     if let Some(other) = ctx.cache.cr_with_uid(uid) {
         let kind = &ctx.kinds[other.kind].gvk().kind;
-        return Some(format!("release {name} in this namespace belongs to {kind} {}: names must differ between kinds", other.name));
+        return Some(format!(
+            "release {name} in this namespace belongs to {kind} {}: names must differ between kinds",
+            other.name
+        ));
     }
     // A custom resource of the same name that is gone: its release is continued. Any other is not ours to touch.
     match newest.owner.as_deref() {

@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 use super::observe::Observed;
 use super::{Context, Error};
 use crate::cluster::error::ApiError;
+use crate::host;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
 use crate::release::record::Record;
-use crate::host;
 use crate::render::{self, Limits, Options, Release, Rendered};
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
@@ -129,7 +129,12 @@ enum Missing {
     IsLeftOut,
 }
 
-async fn stamp(objects: &[Object], observed: &Observed, ctx: &Context, missing: Missing) -> Result<Vec<Stamped>, Error> {
+async fn stamp(
+    objects: &[Object],
+    observed: &Observed,
+    ctx: &Context,
+    missing: Missing,
+) -> Result<Vec<Stamped>, Error> {
     let mut known = Vec::with_capacity(objects.len());
     for object in objects {
         match ctx.discovery.resolve(&object.gvk).await? {
@@ -153,7 +158,9 @@ async fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<Stri
         let text = String::from_utf8_lossy(&file.data);
         let objects = parse_manifest(&text).map_err(|e| Error::Manifest(format!("{}: {e}", file.name)))?;
         for object in objects {
-            let text = |pointer: &str| Value::Object(object.body.clone()).pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            let text = |pointer: &str| {
+                Value::Object(object.body.clone()).pointer(pointer).and_then(Value::as_str).map(str::to_owned)
+            };
             let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else { continue };
             let versions = object.body.get("spec").and_then(|s| s.get("versions")).and_then(Value::as_array);
             let mut known = true;

@@ -61,14 +61,19 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     let old = cr.status();
     let owner = &observed.owner;
     let history = ctx.cache.history(&owner.release_namespace, &owner.release_name);
-    let deployed = history.iter().rev().find(|r| r.status == Status::Deployed).filter(|_| observed.facts.foreign.is_none());
+    let deployed =
+        history.iter().rev().find(|r| r.status == Status::Deployed).filter(|_| observed.facts.foreign.is_none());
     let newest = history.last().filter(|_| observed.facts.foreign.is_none());
     let rendered = outcome.prepared.rendered.as_ref().filter(|_| outcome.error.is_none());
     let record = observed.record.as_ref().ok().and_then(Option::as_ref);
     let chart = match (&observed.chart, rendered, record) {
         (Some(chart), Some(_), _) => {
             let meta = &chart.chart.metadata;
-            Some(ChartLabel { name: meta.name.clone(), version: meta.version.clone(), app_version: meta.app_version.clone() })
+            Some(ChartLabel {
+                name: meta.name.clone(),
+                version: meta.version.clone(),
+                app_version: meta.app_version.clone(),
+            })
         }
         (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
         _ => None,
@@ -117,7 +122,11 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
 }
 
 /// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.
-fn objects(observed: &Observed, newest: Option<&crate::release::secret::Revision>, ctx: &Context) -> BTreeMap<ObjectId, Option<Health>> {
+fn objects(
+    observed: &Observed,
+    newest: Option<&crate::release::secret::Revision>,
+    ctx: &Context,
+) -> BTreeMap<ObjectId, Option<Health>> {
     let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else { return BTreeMap::new() };
     let live = ctx.cache.objects(&observed.key, inventory.0.keys());
     let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
@@ -147,7 +156,8 @@ fn failure(error: &Error) -> Failure {
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     let (name, revision) = (&observed.key.name, outcome.revision);
     if observed.corrupted {
-        let note = format!("the record of release {name} cannot be read; the release was taken over from its live objects");
+        let note =
+            format!("the record of release {name} cannot be read; the release was taken over from its live objects");
         event(observed, ctx, true, "ReleaseCorrupted", note);
     }
     if let Some(error) = &outcome.error {
@@ -161,15 +171,22 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
     }
-    let outside = observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
+    let outside =
+        observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
     if outside && !observed.corrupted {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     match outcome.verb {
-        Verb::Install => event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed")),
-        Verb::Upgrade => event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}")),
-        Verb::Resume => event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished")),
+        Verb::Install => {
+            event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
+        }
+        Verb::Upgrade => {
+            event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
+        }
+        Verb::Resume => {
+            event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
+        }
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
             let repaired: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
             let mut note = format!("repaired: {}", repaired.join(", "));

@@ -59,7 +59,7 @@ impl Sink<DynamicObject> for ObjectSink {
 
     fn blind(&mut self, why: String) {
         tracing::warn!(kind = %self.watch.0, %why, "objects cannot be watched");
-        self.queue.add_all(self.cache.set_blind(&self.watch, why));
+        self.queue.add_all(self.cache.set_blind(&self.watch, &why));
     }
 }
 
@@ -76,7 +76,12 @@ pub struct HistorySink {
 
 impl HistorySink {
     /// For one namespace, or all.
-    pub fn new(scope: Option<Arc<str>>, cache: Arc<Cache>, queue: Arc<Queue>, synced: Arc<tokio::sync::Notify>) -> Self {
+    pub fn new(
+        scope: Option<Arc<str>>,
+        cache: Arc<Cache>,
+        queue: Arc<Queue>,
+        synced: Arc<tokio::sync::Notify>,
+    ) -> Self {
         Self { scope, cache, queue, seen: HashSet::new(), since: 0, synced }
     }
 }
@@ -116,7 +121,7 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
 
     fn blind(&mut self, why: String) {
         tracing::warn!(%why, "release records cannot be watched");
-        self.queue.add_all(self.cache.set_history_blind(self.scope.clone(), why));
+        self.queue.add_all(self.cache.set_history_blind(self.scope.clone(), &why));
     }
 }
 
@@ -134,12 +139,7 @@ pub struct CrSink {
 
 impl CrSink {
     /// For one kind, in one namespace or all.
-    pub fn new(
-        kind: usize,
-        scope: Option<Arc<str>>,
-        ctx: &super::Context,
-        synced: Arc<tokio::sync::Notify>,
-    ) -> Self {
+    pub fn new(kind: usize, scope: Option<Arc<str>>, ctx: &super::Context, synced: Arc<tokio::sync::Notify>) -> Self {
         Self {
             kind,
             name: ctx.kinds[kind].gvk().to_string(),

@@ -211,7 +211,8 @@ impl Record {
     /// Whether the revision has these hooks.
     pub fn hooks_equal(&self, hooks: &[Hook]) -> bool {
         let identity = |hook: &Value| {
-            ["name", "kind", "manifest", "events", "weight", "delete_policies"].map(|k| hook.get(k).cloned().unwrap_or_default())
+            ["name", "kind", "manifest", "events", "weight", "delete_policies"]
+                .map(|k| hook.get(k).cloned().unwrap_or_default())
         };
         let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
         let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();

@@ -304,7 +304,13 @@ mod tests {
         metrics.queue(3, true, false);
         metrics.register_created_at(|| {
             let text = |s: &str| s.to_owned();
-            let labels = CreatedAt { group: text("g"), version: text("v"), kind: text("K"), namespace: text("n"), name: text("a") };
+            let labels = CreatedAt {
+                group: text("g"),
+                version: text("v"),
+                kind: text("K"),
+                namespace: text("n"),
+                name: text("a"),
+            };
             vec![(labels, 1_700_000_000)]
         });
         let text = metrics.encode();

@@ -17,16 +17,21 @@ use tokio_util::sync::CancellationToken;
 use metrics::Metrics;
 
 /// Serves the probes until cancelled. Alive means that the process answers; ready means that the API server was reached lately.
-pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) -> std::io::Result<()> {
-    let app = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(readyz))
-        .with_state(metrics);
+pub async fn serve_probes(
+    listener: TcpListener,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let app = Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readyz)).with_state(metrics);
     axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
 /// Serves the metrics until cancelled.
-pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_metrics(
+    listener: TcpListener,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
     let app = Router::new().route("/metrics", get(metrics_text)).with_state(metrics);
     axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -36,7 +41,8 @@ pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "0" || text.is_empty() {
         return Ok(None);
     }
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replacen("localhost", "127.0.0.1", 1) };
+    let full =
+        if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replacen("localhost", "127.0.0.1", 1) };
     full.parse().map(Some).map_err(|_| format!("invalid address {text:?}: expected HOST:PORT, :PORT or 0"))
 }
 

@@ -89,7 +89,11 @@ fn a_chart_that_is_missing_or_broken_stops_only_its_kind() {
         assert!(stalled["message"].as_str().unwrap().contains("cannot be loaded"), "{stalled}");
     }
     eventually("ready", || operator.ready());
-    assert!(operator.metrics().contains("tillerman_chart_usable{group=\"test.tillerman.dev\",version=\"v1\",kind=\"Other\"} 0"));
+    assert!(
+        operator
+            .metrics()
+            .contains("tillerman_chart_usable{group=\"test.tillerman.dev\",version=\"v1\",kind=\"Other\"} 0")
+    );
     for object in ["failing/a", "other/b"] {
         space.kubectl(&["delete", object]).unwrap();
     }
@@ -116,7 +120,10 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
 #[test]
 fn a_missing_right_is_named_and_others_go_on() {
     let space = Space::new("rbac");
-    space.restrict(&["--verb=get,list,watch,create,update,patch,delete", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,secrets,configmaps,services,events"]);
+    space.restrict(&[
+        "--verb=get,list,watch,create,update,patch,delete",
+        "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,secrets,configmaps,services,events",
+    ]);
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));
     let failed = space.wait("web/app", "ReleaseFailed", "True");

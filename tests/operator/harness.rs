@@ -74,14 +74,19 @@ impl Space {
     pub fn new(test: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{test}-{}-{}", std::process::id() % 10000, NEXT.fetch_add(1, Ordering::Relaxed));
-        let crds: String = ["Web", "Failing", "Other"].iter().map(|kind| definition("test.tillerman.dev", kind)).collect();
+        let crds: String =
+            ["Web", "Failing", "Other"].iter().map(|kind| definition("test.tillerman.dev", kind)).collect();
         kubectl(&["apply", "--server-side", "-f", "-"], Some(&crds)).unwrap();
         for kind in ["webs", "failings", "others"] {
             let name = format!("crd/{kind}.test.tillerman.dev");
             kubectl(&["wait", "--for=condition=Established", &name, "--timeout=30s"], None).unwrap();
         }
         kubectl(&["create", "namespace", &name], None).unwrap();
-        kubectl(&["create", "clusterrolebinding", &name, "--clusterrole=cluster-admin", &format!("--user={name}")], None).unwrap();
+        kubectl(
+            &["create", "clusterrolebinding", &name, "--clusterrole=cluster-admin", &format!("--user={name}")],
+            None,
+        )
+        .unwrap();
         let dir = std::env::temp_dir().join(format!("tillerman-test-{name}"));
         std::fs::create_dir_all(&dir).unwrap();
         Self { name, dir }

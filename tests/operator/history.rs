@@ -12,7 +12,10 @@ fn the_real_helm_reads_our_releases() {
     space.apply("Web", "app", &json!({"greeting": "two"}));
     space.wait_field("web/app", "/status/release/revision", &json!(2));
     let list: Value = serde_json::from_str(&space.helm(&["list", "-o", "json"]).unwrap()).unwrap();
-    assert_eq!((&list[0]["name"], &list[0]["chart"], &list[0]["status"]), (&json!("app"), &json!("web-1.2.3"), &json!("deployed")));
+    assert_eq!(
+        (&list[0]["name"], &list[0]["chart"], &list[0]["status"]),
+        (&json!("app"), &json!("web-1.2.3"), &json!("deployed"))
+    );
     let history: Value = serde_json::from_str(&space.helm(&["history", "app", "-o", "json"]).unwrap()).unwrap();
     let statuses: Vec<_> = history.as_array().unwrap().iter().map(|h| h["status"].clone()).collect();
     assert_eq!(statuses, ["superseded", "deployed"]);

@@ -17,7 +17,10 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
     assert_eq!(cr["status"]["deployedRelease"]["name"], "app");
     assert_eq!(cr["status"]["observedGeneration"], 1);
     let release = &cr["status"]["release"];
-    assert_eq!((&release["revision"], &release["chart"], &release["appVersion"]), (&json!(1), &json!("web-1.2.3"), &json!("9.8")));
+    assert_eq!(
+        (&release["revision"], &release["chart"], &release["appVersion"]),
+        (&json!(1), &json!("web-1.2.3"), &json!("9.8"))
+    );
     let ready = space.condition("web/app", "Ready").unwrap();
     assert_eq!(ready["status"], "False");
     assert!(ready["message"].as_str().unwrap().starts_with("Deployment app-web: "), "{ready}");
@@ -34,7 +37,8 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
 
     space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
     space.wait_gone("web/app");
-    for object in ["deployment/app-web", "service/app-web", "configmap/app-config", "secret/sh.helm.release.v1.app.v1"] {
+    for object in ["deployment/app-web", "service/app-web", "configmap/app-config", "secret/sh.helm.release.v1.app.v1"]
+    {
         space.wait_gone(object);
     }
     space.wait_event("Uninstalled");
@@ -48,15 +52,23 @@ fn the_finalizer_is_written_before_anything_else() {
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     let writes: Vec<String> = eventually("the audit log", || {
-        let writes: Vec<String> = space.requests().into_iter().filter(|r| !r.starts_with("get") && !r.starts_with("list")).collect();
+        let writes: Vec<String> =
+            space.requests().into_iter().filter(|r| !r.starts_with("get") && !r.starts_with("list")).collect();
         if writes.len() >= 8 { Ok(writes) } else { Err(format!("{writes:?}")) }
     });
     // One patch for the finalizer, one record, one apply per object, one for `deployed`, one status, one event; nothing is read.
     let expected = [
-        "patch webs", "create secrets", "patch configmaps", "patch services", "patch deployments", "patch secrets", "patch webs",
+        "patch webs",
+        "create secrets",
+        "patch configmaps",
+        "patch services",
+        "patch deployments",
+        "patch secrets",
+        "patch webs",
     ];
     assert_eq!(writes[..expected.len()], expected);
-    let reads: Vec<String> = space.requests().into_iter().filter(|r| r.starts_with("get") && !r.contains('/')).collect();
+    let reads: Vec<String> =
+        space.requests().into_iter().filter(|r| r.starts_with("get") && !r.contains('/')).collect();
     assert_eq!(reads, [""; 0]);
 }
 

@@ -100,7 +100,10 @@ fn of_two_instances_one_works_and_the_other_takes_over() {
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     assert!(first.stop());
-    eventually("it takes over", || if second.log().contains("this instance leads") { Ok(()) } else { Err(second.log()) });
+    eventually(
+        "it takes over",
+        || if second.log().contains("this instance leads") { Ok(()) } else { Err(second.log()) },
+    );
     space.apply("Web", "app", &json!({"replicas": 4}));
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
 }
