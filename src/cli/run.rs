@@ -21,6 +21,7 @@ const WORKERS: usize = 16;
 
 /// Arguments of `tillerman run`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub(super) struct Args {
     /// The kinds and their charts.
     #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
@@ -149,7 +150,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     tokio::spawn(stop_on_signal(stop.clone()));
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
-    let controller = Controller::new(checked.settings, config, metrics, stop.clone())
+    let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if !args.leader_elect {
         controller.run().await;

@@ -148,11 +148,14 @@ struct Entry {
     written: u64,
 }
 
+/// The revisions of a release by number.
+type History = BTreeMap<u64, Arc<Revision>>;
+
 #[derive(Default)]
 struct Inner {
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
-    history: HashMap<(Arc<str>, Arc<str>), BTreeMap<u64, Arc<Revision>>>,
+    history: HashMap<(Arc<str>, Arc<str>), History>,
     history_written: HashMap<(Arc<str>, Arc<str>), u64>,
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
@@ -348,10 +351,10 @@ impl Cache {
     }
 
     /// Release records cannot be seen, and why.
-    pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: String) -> Vec<ReleaseKey> {
+    pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();
-        let known = inner.history_blind.insert(scope, why.clone()).is_some_and(|old| old == why);
+        let known = inner.history_blind.insert(scope, why.to_owned()).is_some_and(|old| old == why);
         if known { Vec::new() } else { keys }
     }
 
@@ -525,10 +528,10 @@ impl Cache {
     }
 
     /// A watch cannot see its objects: why. Nothing is judged missing there until it can.
-    pub fn set_blind(&self, watch: &WatchKey, why: String) -> Vec<ReleaseKey> {
+    pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         inner.synced.remove(watch);
-        if inner.blind.insert(watch.clone(), why.clone()).is_some_and(|old| old == why) {
+        if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
         }
         let mut keys = BTreeSet::new();

@@ -67,7 +67,7 @@ impl Cluster {
         let what = describe("apply", id);
         let mut params = PatchParams::apply(MANAGER);
         params.force = conflicts == Conflicts::Force;
-        let request = self.request(resource, id.namespace.as_deref());
+        let request = collection(resource, id);
         let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
         let (code, value) = self.send(request.map(Body::from), &what, is_secret(id)).await?;
         Ok((value, code == 201))
@@ -83,7 +83,7 @@ impl Cluster {
     ) -> Result<T, ApiError> {
         let what = describe(if subresource.is_some() { "update the status of" } else { "patch" }, id);
         let params = PatchParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PatchParams::default() };
-        let request = self.request(resource, id.namespace.as_deref());
+        let request = collection(resource, id);
         let request = match subresource {
             Some(subresource) => request.patch_subresource(subresource, &id.name, &params, &Patch::Merge(patch)),
             None => request.patch(&id.name, &params, &Patch::Merge(patch)),
@@ -97,7 +97,7 @@ impl Cluster {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
         let bytes = body.to_string().into_bytes();
-        let request = self.request(resource, id.namespace.as_deref()).create(&params, bytes);
+        let request = collection(resource, id).create(&params, bytes);
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await.map(|(_, value)| value)
     }
@@ -105,7 +105,7 @@ impl Cluster {
     /// Reads an object; `None` when there is none.
     pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
         let what = describe("read", id);
-        let request = self.request(resource, id.namespace.as_deref());
+        let request = collection(resource, id);
         let request =
             request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
@@ -127,7 +127,7 @@ impl Cluster {
         let what = describe("delete", id);
         let mut params = if foreground { DeleteParams::foreground() } else { DeleteParams::background() };
         params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let request = self.request(resource, id.namespace.as_deref());
+        let request = collection(resource, id);
         let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
             Ok((_, value)) => {
@@ -144,10 +144,6 @@ impl Cluster {
         let request = Request::new(path.to_owned()).list(&kube::core::params::ListParams::default());
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, false).await.map(|(_, value)| value)
-    }
-
-    fn request(&self, resource: &Resource, namespace: Option<&str>) -> Request {
-        Request::new(resource.path(namespace))
     }
 
     async fn send<T: DeserializeOwned>(
@@ -176,6 +172,10 @@ impl Cluster {
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, secret))
     }
+}
+
+fn collection(resource: &Resource, id: &ObjectId) -> Request {
+    Request::new(resource.path(id.namespace.as_deref()))
 }
 
 /// `VERB Kind NAME in namespace X`.

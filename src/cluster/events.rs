@@ -72,7 +72,7 @@ async fn send(cluster: &Cluster, event: &Event, reporter: &str) -> Result<(), su
         }
         note.truncate(end);
     }
-    let seconds = format!("{:.0}", now);
+    let seconds = format!("{now:.0}");
     let body = json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": &*id.name, "namespace": event.namespace},

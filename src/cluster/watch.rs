@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
+use kube::core::Status;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -135,22 +136,21 @@ pub(crate) fn fastrand_percent() -> u32 {
     u32::try_from(nanoseconds).unwrap_or(0)
 }
 
-fn code(error: &watcher::Error) -> Option<u16> {
+/// What the API server said, if it was the API server.
+fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
         _ => None,
     }
 }
 
+fn code(error: &watcher::Error) -> Option<u16> {
+    status(error).map(|s| s.code)
+}
+
 fn message(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.message.clone(),
-        watcher::Error::WatchError(status) => status.message.clone(),
-        other => other.to_string(),
-    }
+    status(error).map_or_else(|| error.to_string(), |s| s.message.clone())
 }

@@ -10,6 +10,10 @@ use crate::release::secret::Revision;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and the table of situations reads them one by one"
+)]
 pub struct Facts {
     /// uid of the custom resource.
     pub uid: Box<str>,

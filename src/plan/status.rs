@@ -151,10 +151,9 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
     let Some(failure) = report.failure else {
         let reason = match report.verb {
-            Verb::Install => Some("InstallSuccessful"),
             Verb::Upgrade => Some("UpgradeSuccessful"),
             Verb::Resume if report.release.as_ref().is_some_and(|r| r.revision > 1) => Some("UpgradeSuccessful"),
-            Verb::Resume => Some("InstallSuccessful"),
+            Verb::Install | Verb::Resume => Some("InstallSuccessful"),
             _ => None,
         };
         match (reason, &report.release) {

@@ -74,6 +74,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is a fact that may be absent")]
 fn refusal() -> Option<Refusal> {
     Some(Refusal { reason: "ChartUnusable", message: "no chart".into() })
 }

@@ -139,6 +139,8 @@ impl<'a> Run<'a> {
             Err(Error::Api(e)) if e.is_not_found() => {}
             result => result?,
         }
+        // Its objects' last events must not start another pass before its own arrives.
+        self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid));
         self.finished = true;
         Ok(())
     }

@@ -62,10 +62,10 @@ impl Controller {
     pub fn new(
         settings: Settings,
         config: Config,
-        metrics: Arc<Metrics>,
-        stop: CancellationToken,
+        metrics: &Arc<Metrics>,
+        stop: &CancellationToken,
     ) -> Result<Self, kube::Error> {
-        let cluster = Cluster::new(config, &metrics)?;
+        let cluster = Cluster::new(config, metrics)?;
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
@@ -87,13 +87,13 @@ impl Controller {
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             renderer: Renderer::default(),
             events,
-            queue: Arc::new(Queue::new(Arc::clone(&metrics))),
-            metrics: Arc::clone(&metrics),
+            queue: Arc::new(Queue::new(Arc::clone(metrics))),
+            metrics: Arc::clone(metrics),
             period: settings.period,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));
-        Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop, history_synced: Arc::default() })
+        Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop: stop.clone(), history_synced: Arc::default() })
     }
 
     /// The cluster, for a lease.

@@ -179,13 +179,13 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     }
     match outcome.verb {
         Verb::Install => {
-            event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"))
+            event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
         }
         Verb::Upgrade => {
-            event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"))
+            event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
         }
         Verb::Resume => {
-            event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"))
+            event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
         }
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
             let repaired: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();

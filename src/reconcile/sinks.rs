@@ -59,7 +59,7 @@ impl Sink<DynamicObject> for ObjectSink {
 
     fn blind(&mut self, why: String) {
         tracing::warn!(kind = %self.watch.0, %why, "objects cannot be watched");
-        self.queue.add_all(self.cache.set_blind(&self.watch, why));
+        self.queue.add_all(self.cache.set_blind(&self.watch, &why));
     }
 }
 
@@ -121,7 +121,7 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
 
     fn blind(&mut self, why: String) {
         tracing::warn!(%why, "release records cannot be watched");
-        self.queue.add_all(self.cache.set_history_blind(self.scope.clone(), why));
+        self.queue.add_all(self.cache.set_history_blind(self.scope.clone(), &why));
     }
 }
 

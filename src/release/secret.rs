@@ -5,6 +5,7 @@
 //! revision (apply.md A2): so who owns a release is a label, and what was applied are annotations.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -102,10 +103,12 @@ pub fn labels(release: &str, revision: u64, status: Status, created: i64, owner_
 
 /// Writes [`KINDS`].
 pub fn encode_kinds<'a>(kinds: impl IntoIterator<Item = &'a (Gvk, Option<std::sync::Arc<str>>)>) -> String {
-    kinds
-        .into_iter()
-        .map(|(gvk, ns)| format!("{}/{}/{} {}\n", gvk.group, gvk.version, gvk.kind, ns.as_deref().unwrap_or("-")))
-        .collect()
+    let mut text = String::new();
+    for (gvk, namespace) in kinds {
+        let namespace = namespace.as_deref().unwrap_or("-");
+        let _ = writeln!(text, "{}/{}/{} {namespace}", gvk.group, gvk.version, gvk.kind);
+    }
+    text
 }
 
 fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
