@@ -34,12 +34,12 @@ fn render(template: &str) -> Result<String, String> {
 fn functions_print_what_helm_prints() {
     let rows = [
         (r#"{{ int "0777" }} {{ atoi "0777" }}"#, "511 777"),
-        (r#"{{ round 123.5555 3 }} {{ div 7 2 }} {{ addf 0.1 0.2 }}"#, "123.556 3 0.3"),
+        ("{{ round 123.5555 3 }} {{ div 7 2 }} {{ addf 0.1 0.2 }}", "123.556 3 0.3"),
         (
             r#"{{ camelcase "foo.bar" }} {{ snakecase "HTTP20xOK" }} {{ title "hello wide world" }}"#,
             "Foo.bar http_20x_ok Hello Wide World",
         ),
-        (r#"{{ until 3 }} {{ until -3 }} {{ seq 0 2 6 }}"#, "[0 1 2] [0 -1 -2] 0 2 4 6"),
+        ("{{ until 3 }} {{ until -3 }} {{ seq 0 2 6 }}", "[0 1 2] [0 -1 -2] 0 2 4 6"),
         (
             r#"{{ $d := dict "a" (dict "x" 1) }}{{ $_ := merge $d (dict "a" (dict "x" 2 "y" 3)) }}{{ $d }}"#,
             "map[a:map[x:1 y:3]]",
@@ -82,7 +82,7 @@ fn functions_print_what_helm_prints() {
             r#"{{ kindOf 1.5 }} {{ typeOf (list) }} {{ typeOf (splitList "," "a") }} {{ kindIs "map" dict }}"#,
             "float64 []interface {} []string true",
         ),
-        (r#"{{ uuidv4 }} {{ randAlphaNum 4 | len }}"#, "00000000-0000-4000-8000-000000000000 4"),
+        ("{{ uuidv4 }} {{ randAlphaNum 4 | len }}", "00000000-0000-4000-8000-000000000000 4"),
     ];
     for (template, want) in rows {
         assert_eq!(render(template).as_deref(), Ok(want), "{template}");

@@ -279,7 +279,7 @@ pub struct Operator {
 
 impl Operator {
     /// A page of it; an error unless the status is 200.
-    fn http(&self, port: u16, path: &str) -> Result<String, String> {
+    fn http(port: u16, path: &str) -> Result<String, String> {
         use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).map_err(|e| e.to_string())?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -292,12 +292,12 @@ impl Operator {
 
     /// `/metrics`.
     pub fn metrics(&self) -> String {
-        self.http(self.metrics, "/metrics").unwrap()
+        Self::http(self.metrics, "/metrics").unwrap()
     }
 
     /// `/readyz`.
     pub fn ready(&self) -> Result<String, String> {
-        self.http(self.probes, "/readyz")
+        Self::http(self.probes, "/readyz")
     }
 
     /// All requests it has sent, watches too.

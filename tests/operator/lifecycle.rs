@@ -163,15 +163,15 @@ fn a_chart_with_hooks_says_that_they_are_not_run() {
 fn a_hundred_custom_resources_do_not_wait_for_one_another() {
     let space = Space::new("many");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
-    let all: String = (0..100)
+    let all: Vec<String> = (0..100)
         .map(|n| {
             format!(
-                "---\napiVersion: test.tillerman.dev/v1\nkind: Web\nmetadata: {{name: app-{n}, namespace: {}}}\nspec: {{}}\n",
+                "apiVersion: test.tillerman.dev/v1\nkind: Web\nmetadata: {{name: app-{n}, namespace: {}}}\nspec: {{}}\n",
                 space.name
             )
         })
         .collect();
-    kubectl(&["create", "-f", "-"], Some(&all)).unwrap();
+    kubectl(&["create", "-f", "-"], Some(&all.join("---\n"))).unwrap();
     eventually("all are deployed", || {
         let text = space.kubectl(&["get", "deployments", "-o", "name"])?;
         if text.lines().count() == 100 { Ok(()) } else { Err(format!("{} are", text.lines().count())) }

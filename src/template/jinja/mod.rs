@@ -1,6 +1,6 @@
 //! minijinja charts: templates in which no value can break the YAML around it.
 //!
-//! Every expression prints JSON, which is YAML wherever a whole value may stand. [`context`] refuses expressions
+//! Every expression prints JSON, which is YAML wherever a whole value may stand. [`check`] refuses expressions
 //! anywhere else when the chart is loaded. What a macro or a block captured is template text with JSON in it, and is
 //! printed as it is; the filters and tags that would let a value through unescaped do not exist here.
 
