@@ -253,7 +253,7 @@ impl Space {
             .spawn()
             .unwrap();
         let operator = Operator { child, log, metrics, probes };
-        eventually("the operator answers", || operator.http(operator.probes, "/healthz"));
+        eventually("the operator answers", || Operator::http(operator.probes, "/healthz"));
         operator
     }
 }
