@@ -232,8 +232,11 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
         }
         match facts.live.get(&object.id) {
             Some(live) if live.kept || live.deleting => {}
-            Some(live) => steps.push(Step::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) }),
-            None => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
+            Some(live) if is_ours(facts, live) => {
+                steps.push(Step::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) });
+            }
+            // It is looked at before it is deleted.
+            _ => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
         }
     }
     let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));

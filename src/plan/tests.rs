@@ -251,6 +251,14 @@ fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
 }
 
 #[test]
+fn an_uninstall_looks_at_an_object_that_is_not_marked_ours_before_it_deletes_it() {
+    let mut facts = Facts { deleting: true, ..facts(deployed("now"), &["a"]) };
+    facts.live.get_mut(&id("a")).unwrap().digest = None;
+    let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
+    assert_eq!(steps[0], Step::Prune { id: id("a"), uid: None });
+}
+
+#[test]
 fn an_uninstall_that_waits_keeps_record_and_finalizer_until_all_is_gone() {
     let facts = Facts { deleting: true, wait_for_deletion: true, ..facts(deployed("now"), &["a"]) };
     let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;

@@ -276,7 +276,9 @@ impl<'a> Run<'a> {
         body.insert("apiVersion".into(), id.gvk.api_version().into());
         body.insert("kind".into(), Value::from(&*id.gvk.kind));
         body.insert("metadata".into(), json!({"name": &*id.name, "namespace": id.namespace.as_deref()}));
-        self.ctx.cluster.apply(resource, id, &body, Conflicts::Force).await?;
+        let (answer, _) = self.ctx.cluster.apply(resource, id, &body, Conflicts::Force).await?;
+        // A watch may have shown it as ours in between, and it must not be deleted for that.
+        self.ctx.cache.wrote_object(&id.gvk, &answer);
         let why = "it is older than the release and managed by somebody else".to_owned();
         Err(ApiError::Foreign { what: describe("apply", id), why }.into())
     }
