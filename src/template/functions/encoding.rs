@@ -19,15 +19,20 @@ pub const FUNCTIONS: &[Function] = &[
 
 /// Most texts are well formed; the others are read again as Go does, which passes over line breaks, does not care
 /// for the last bits, and names the place of an error.
+pub fn decode(text: &[u8]) -> Result<Vec<u8>, String> {
+    STANDARD
+        .decode(text)
+        .or_else(|_| base64_bytes(text))
+        .map_err(|at| format!("illegal base64 data at input byte {at}"))
+}
+
+/// The standard alphabet with padding.
+pub fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 fn b64dec(_: &Context, args: &[Value]) -> FnResult {
-    let text = bytes(args, 0);
-    Ok(match STANDARD.decode(text) {
-        Ok(decoded) => Value::str(decoded),
-        Err(_) => match base64_bytes(text) {
-            Ok(decoded) => Value::str(decoded),
-            Err(at) => format!("illegal base64 data at input byte {at}").into(),
-        },
-    })
+    Ok(decode(bytes(args, 0)).map_or_else(Value::from, Value::str))
 }
 
 fn base64_digit(byte: u8) -> Option<u32> {

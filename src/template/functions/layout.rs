@@ -3,23 +3,7 @@
 use super::text::quoted;
 use std::fmt::Write as _;
 
-/// English names, as Go prints them.
-pub const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-/// English names, from Sunday on.
-pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub use crate::template::go::fmt::{MONTHS, WEEKDAYS};
 
 /// A moment on the wall clock of some zone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -130,23 +130,26 @@ pub fn duration(nanoseconds: i64) -> String {
     }
 }
 
+/// The names of the months, as Go prints them.
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// The names of the days, from Sunday on.
+pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
 /// The text of a type with a `String` method.
 pub(super) fn stringer(value: &Value) -> Option<String> {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
     let name = |names: &[&str], i: i64, kind: &str| {
         let known = usize::try_from(i).ok().and_then(|i| names.get(i));
         known.map_or_else(|| format!("%!{kind}({i})"), |n| (*n).to_owned())
@@ -157,7 +160,7 @@ pub(super) fn stringer(value: &Value) -> Option<String> {
             1..=12 => name(&MONTHS, n - 1, "Month"),
             _ => format!("%!Month({n})"),
         }),
-        Value::Int(IntType::Weekday, n) => Some(name(&DAYS, *n, "Weekday")),
+        Value::Int(IntType::Weekday, n) => Some(name(&WEEKDAYS, *n, "Weekday")),
         Value::Object(o) => o.display(),
         _ => None,
     }

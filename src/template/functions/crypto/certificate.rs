@@ -1,8 +1,10 @@
 //! X.509 certificates, field for field as Go's `x509.CreateCertificate` writes them for sprig.
 
+use super::super::encoding;
+use super::super::layout::date_of;
 use super::key::PrivateKey;
 use super::pem::Block;
-use super::{Random, base64, integer, items, string};
+use super::{Random, integer, items, string};
 use crate::template::function::{Context, FnError, FnResult};
 use crate::template::go::fmt::sprint;
 use crate::template::value::{Kind, Object, Str, Value};
@@ -79,8 +81,8 @@ impl From<Certificate> for Value {
 
 /// `buildCustomCert`: checks that two base64 texts hold a certificate and a key, which need not belong together.
 pub fn build_custom_cert(_: &Context, args: &[Value]) -> FnResult {
-    let cert = base64::decode(string(args, 0)).map_err(|_| "unable to decode base64 certificate")?;
-    let key = base64::decode(string(args, 1)).map_err(|_| "unable to decode base64 private key")?;
+    let cert = encoding::decode(string(args, 0)).map_err(|_| "unable to decode base64 certificate")?;
+    let key = encoding::decode(string(args, 1)).map_err(|_| "unable to decode base64 private key")?;
     parse(&cert, "decodedCert")?;
     PrivateKey::from_pem(&key).map_err(|e| format!("error parsing private key: {e}"))?;
     Ok(Certificate { cert: cert.into(), key: key.into() }.into())
@@ -345,7 +347,7 @@ fn time(nanoseconds: i128) -> Result<Any, String> {
     const UNENCODABLE: &str = "asn1: structure error: cannot represent time as GeneralizedTime";
     let seconds = i64::try_from(nanoseconds.div_euclid(1_000_000_000)).map_err(|_| UNENCODABLE)?;
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of(days);
     let rest = format!("{month:02}{day:02}{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60);
     let (tag, text) = match year {
         1950..=2049 => (Tag::UtcTime, format!("{:02}{rest}", year % 100)),
@@ -353,18 +355,6 @@ fn time(nanoseconds: i128) -> Result<Any, String> {
         _ => return Err(UNENCODABLE.into()),
     };
     Any::new(tag, text.into_bytes()).map_err(malformed)
-}
-
-/// The date of a day since 1970, by Howard Hinnant's `civil_from_days`.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 fn ip(value: &Value) -> Result<IpAddr, FnError> {

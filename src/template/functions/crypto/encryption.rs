@@ -1,6 +1,7 @@
 //! `encryptAES` and `decryptAES`: AES-256 in CBC mode, the key being the password's first 32 bytes.
 
-use super::{Random, base64, string};
+use super::super::encoding;
+use super::{Random, string};
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
 use aes::Aes256;
@@ -23,7 +24,7 @@ pub fn encrypt(ctx: &Context, args: &[Value]) -> FnResult {
     for block in text[BLOCK..].as_chunks_mut::<BLOCK>().0 {
         mode.encrypt_block(Array::cast_from_core_mut(block));
     }
-    Ok(base64::encode(&text).into())
+    Ok(encoding::encode(&text).into())
 }
 
 /// sprig does not check what it decrypts; the messages are those of Go's panics.
@@ -32,7 +33,7 @@ pub fn decrypt(_: &Context, args: &[Value]) -> FnResult {
     if encoded.is_empty() {
         return Ok("".into());
     }
-    let mut text = base64::decode(encoded)?;
+    let mut text = encoding::decode(encoded)?;
     if text.len() < BLOCK {
         // The first slice expression may reach into the spare capacity, the second one may not.
         let capacity = encoded.len() / 4 * 3;

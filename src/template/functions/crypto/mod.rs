@@ -2,7 +2,6 @@
 //!
 //! All randomness comes from the host and so does the clock, so a rendering with a seeded host can be repeated.
 
-mod base64;
 mod certificate;
 mod encryption;
 mod key;

@@ -1,7 +1,7 @@
 //! PEM as Go's `encoding/pem` reads and writes it, which is laxer than RFC 7468: text around the block, headers,
 //! and lines of any length are accepted.
 
-use super::base64;
+use super::super::encoding;
 
 /// What is between a pair of armour lines.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Block {
     /// The armoured text, 64 characters a line.
     pub fn encode(&self) -> String {
         let label = &self.label;
-        let body = base64::encode(&self.bytes);
+        let body = encoding::encode(&self.bytes);
         let mut text = format!("-----BEGIN {label}-----\n");
         for line in body.as_bytes().chunks(64) {
             text.extend(line.iter().copied().map(char::from));
@@ -64,7 +64,7 @@ impl Block {
             body = rest;
         }
         let dense: Vec<u8> = body.iter().copied().filter(|b| !matches!(b, b' ' | b'\t')).collect();
-        let bytes = base64::decode(&dense).ok()?;
+        let bytes = encoding::decode(&dense).ok()?;
         Some(Self { label: String::from_utf8_lossy(label).into_owned(), bytes })
     }
 }

@@ -1,5 +1,6 @@
+use super::super::encoding;
 use super::certificate::Certificate;
-use super::{FUNCTIONS, base64, pem::Block};
+use super::{FUNCTIONS, pem::Block};
 use crate::template::function::{Context, FnError, FnResult, Host};
 use crate::template::value::{Elem, IntType, List, Value};
 use std::cell::Cell;
@@ -198,10 +199,10 @@ fn decrypting_nonsense_gives_gos_panics_as_errors() {
         "runtime error: slice bounds out of range [:-44]"
     );
     assert_eq!(decrypt("YQ=="), "runtime error: slice bounds out of range [:16] with capacity 3");
-    assert_eq!(decrypt(&base64::encode(&[0; 15])), "runtime error: slice bounds out of range [:16] with capacity 15");
-    assert_eq!(decrypt(&(base64::encode(&[0; 15]) + "\n\n\n\n")), "runtime error: slice bounds out of range [16:15]");
-    assert_eq!(decrypt(&base64::encode(&[0; 16])), "runtime error: index out of range [-1]");
-    assert_eq!(decrypt(&base64::encode(&[0; 17])), "crypto/cipher: input not full blocks");
+    assert_eq!(decrypt(&encoding::encode(&[0; 15])), "runtime error: slice bounds out of range [:16] with capacity 15");
+    assert_eq!(decrypt(&(encoding::encode(&[0; 15]) + "\n\n\n\n")), "runtime error: slice bounds out of range [16:15]");
+    assert_eq!(decrypt(&encoding::encode(&[0; 16])), "runtime error: index out of range [-1]");
+    assert_eq!(decrypt(&encoding::encode(&[0; 17])), "crypto/cipher: input not full blocks");
     assert_eq!(decrypt("YQ"), "illegal base64 data at input byte 0");
     assert_eq!(decrypt("YWFh*"), "illegal base64 data at input byte 4");
 }
@@ -386,8 +387,8 @@ fn an_authority_must_have_its_own_key() {
     let ctx = context(5);
     let (one, other) = (private_key(7, "ecdsa"), private_key(8, "ecdsa"));
     let ca = call(&ctx, "genCAWithKey", &["ca".into(), Value::int(1), one.clone()]);
-    let cert = base64::encode(field(&ca, "Cert").as_bytes());
-    let key = base64::encode(text(&other).as_bytes());
+    let cert = encoding::encode(field(&ca, "Cert").as_bytes());
+    let key = encoding::encode(text(&other).as_bytes());
     let mixed = call(&ctx, "buildCustomCert", &[cert.into(), key.into()]);
     assert_eq!(
         error("genSignedCertWithKey", &["x".into(), Value::Nil, Value::Nil, Value::int(1), mixed, one]),
@@ -399,7 +400,7 @@ fn an_authority_must_have_its_own_key() {
 fn build_custom_cert_keeps_both_texts_and_names_what_is_wrong() {
     let ctx = context(5);
     let ca = call(&ctx, "genCAWithKey", &["ca".into(), Value::int(1), private_key(7, "ecdsa")]);
-    let encoded = |name: &str| Value::str(base64::encode(field(&ca, name).as_bytes()));
+    let encoded = |name: &str| Value::str(encoding::encode(field(&ca, name).as_bytes()));
     let built = call(&ctx, "buildCustomCert", &[encoded("Cert"), encoded("Key")]);
     assert_eq!((field(&built, "Cert"), field(&built, "Key")), (field(&ca, "Cert"), field(&ca, "Key")));
 
@@ -408,7 +409,7 @@ fn build_custom_cert_keeps_both_texts_and_names_what_is_wrong() {
     assert_eq!(fails(encoded("Cert"), "*".into()), "unable to decode base64 private key");
     assert_eq!(fails("YQ==".into(), "YQ==".into()), "unable to decode certificate");
     assert_eq!(fails(encoded("Cert"), "YQ==".into()), "error parsing private key: no PEM data in input");
-    let broken = base64::encode(Block::new("CERTIFICATE", b"x".to_vec()).encode().as_bytes());
+    let broken = encoding::encode(Block::new("CERTIFICATE", b"x".to_vec()).encode().as_bytes());
     assert_eq!(
         fails(broken.into(), encoded("Key")),
         "error parsing certificate: decodedCert.Bytes: x509: malformed certificate"
@@ -461,7 +462,7 @@ fn damaged_keys_and_certificates_are_errors() {
                 bytes[at] = value;
                 let damaged = Block::new(&block.label, bytes).encode();
                 let _ = try_call(&ctx, "genCAWithKey", &["x".into(), Value::int(1), damaged.as_str().into()]);
-                let encoded = base64::encode(damaged.as_bytes());
+                let encoded = encoding::encode(damaged.as_bytes());
                 let _ = try_call(&ctx, "buildCustomCert", &[encoded.as_str().into(), encoded.as_str().into()]);
             }
         }
