@@ -324,3 +324,92 @@ fn subchart(name: &str, files: Vec<File>, parent: &str, limits: &Limits, depth: 
         .collect();
     assemble(files, limits, depth + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, load, load_archive};
+    use std::io::Write;
+
+    const CHART: &[u8] = b"apiVersion: v2\nname: c\nversion: 0.1.0\n";
+
+    /// A gzipped tar archive of these entries. Names are written as they are, which the `tar` crate would refuse.
+    fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        for (name, data) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_size(data.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            tar.append(&header, *data).unwrap();
+        }
+        tar.into_inner().unwrap().finish().unwrap()
+    }
+
+    fn refused(entries: &[(&str, &[u8])]) -> String {
+        load_archive(&archive(entries), &Limits::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_archive_holds_templates_values_files_and_subcharts() {
+        let chart = load_archive(
+            &archive(&[
+                ("c/Chart.yaml", CHART),
+                ("c/values.yaml", b"\xef\xbb\xbfa: 1\n---\nb: 2\n"),
+                ("c/templates/a.yaml", b"x"),
+                ("c/README.md", b"y"),
+                ("c/charts/s/Chart.yaml", b"name: s\nversion: 1.0.0\n"),
+                ("c/charts/_ignored/Chart.yaml", b"name: i\nversion: 1.0.0\n"),
+            ]),
+            &Limits::default(),
+        )
+        .unwrap();
+        assert_eq!(serde_json::to_value(&chart.values).unwrap(), serde_json::json!({"a": 1.0, "b": 2.0}));
+        assert_eq!((chart.templates[0].name.as_str(), chart.files[0].name.as_str()), ("templates/a.yaml", "README.md"));
+        assert_eq!(chart.dependencies.len(), 1);
+        assert_eq!(chart.dependencies[0].metadata.api_version, "v1");
+    }
+
+    #[test]
+    fn an_archive_that_reaches_outside_is_refused() {
+        assert_eq!(refused(&[("c/../../etc/passwd", b"x")]), "chart illegally references parent directory");
+        assert_eq!(refused(&[("c//etc/passwd", b"x")]), "chart illegally contains absolute paths");
+        assert_eq!(refused(&[("c\\C:\\x", b"x")]), "chart contains illegally named files");
+        assert_eq!(
+            refused(&[("Chart.yaml", CHART)]),
+            "chart illegally contains content outside the base directory: \"Chart.yaml\""
+        );
+    }
+
+    #[test]
+    fn an_archive_that_unpacks_to_too_much_is_refused() {
+        let zeros = vec![0; 101 * 1024 * 1024];
+        let message = refused(&[("c/Chart.yaml", CHART), ("c/big", &zeros)]);
+        assert_eq!(message, "decompressed chart is larger than the maximum size 104857600");
+        let many: Vec<(String, &[u8])> = (0..200).map(|n| (format!("c/{n}"), &b"x"[..])).collect();
+        let many: Vec<(&str, &[u8])> = many.iter().map(|(name, data)| (name.as_str(), *data)).collect();
+        assert!(load_archive(&archive(&many), &Limits { files: 100, ..Limits::default() }).is_err());
+    }
+
+    #[test]
+    fn charts_in_charts_without_end_are_refused() {
+        let mut inner = archive(&[("c/Chart.yaml", CHART)]);
+        for _ in 0..10 {
+            inner = archive(&[("c/Chart.yaml", CHART), ("c/charts/c.tgz", &inner)]);
+        }
+        let limits = Limits { depth: 5, ..Limits::default() };
+        assert!(load_archive(&inner, &limits).unwrap_err().to_string().contains("nested deeper than 5"));
+        assert!(load_archive(&inner, &Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn a_link_that_goes_round_in_circles_ends() {
+        let folder = std::env::temp_dir().join(format!("tillerman-load-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::File::create(folder.join("Chart.yaml")).unwrap().write_all(CHART).unwrap();
+        std::os::unix::fs::symlink(&folder, folder.join("round")).unwrap();
+        let message = load(&folder).unwrap_err().to_string();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(message.contains("deeper") || message.contains("symbolic links"), "{message}");
+    }
+}

@@ -19,10 +19,10 @@ pub struct Args {
 /// Prints findings, one a line, as `[LEVEL] FILE: what`; fails when one is an error.
 pub fn run(args: &Args) -> Result<(), CliError> {
     println!("==> Linting {}", args.chart.display());
-    let mut errors = 0;
+    let mut failed = false;
     let mut report = |level: &str, what: &str| {
         println!("[{level}] {what}");
-        errors += usize::from(level == "ERROR");
+        failed |= level == "ERROR";
     };
     let values = args.values.merge()?;
     match crate::chart::load(&args.chart) {
@@ -65,9 +65,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             }
         }
     }
-    if errors > 0 {
-        return Err(CliError(format!("1 chart linted, 1 chart failed ({errors} errors)")));
+    if failed {
+        return Err(CliError("1 chart(s) linted, 1 chart(s) failed".into()));
     }
-    println!("\n1 chart linted, 0 charts failed");
+    println!("\n1 chart(s) linted, 0 chart(s) failed");
     Ok(())
 }
