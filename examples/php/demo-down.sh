@@ -6,6 +6,7 @@ top=$(cd "$here/../.." && pwd)
 . "$top/tests/cluster/env.sh"
 . "$top/tests/cluster/lib.sh"
 demo=$CACHE/demo
+PATH=$PATH:$TOOLS
 if [ -n "${KUBECONFIG:-}" ]; then
 	kubectl delete phpapps --all --all-namespaces --ignore-not-found --timeout=60s
 	kubectl delete crd phpapps.apps.tillerman.dev --ignore-not-found

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows the operator at work, step by step: demo.sh TILLERMAN_BINARY
 # Uses the cluster of KUBECONFIG if that is set; else a local one: with pods where this machine can, else without.
+# DEMO_IMAGE names an image with PHP for your own cluster, where php:8.2-cli cannot be pulled.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -15,9 +16,8 @@ show() { printf '$ %s\n' "$*"; "$@"; }
 image=localhost/php:8.2 pods=no why=
 if [ -n "${KUBECONFIG:-}" ]; then
 	step "1. Your cluster (KUBECONFIG=$KUBECONFIG)"
-	operator_config=$KUBECONFIG image=php:8.2-cli pods=yes
-	need kubectl kubectl
-	if ! command -v helm >/dev/null; then "$top/tests/cluster/build-tools.sh" control-plane; fi
+	operator_config=$KUBECONFIG image=${DEMO_IMAGE:-php:8.2-cli} pods=yes
+	if ! command -v kubectl >/dev/null || ! command -v helm >/dev/null; then "$top/tests/cluster/build-tools.sh" control-plane; fi
 	PATH=$PATH:$TOOLS
 elif why=$("$top/tests/cluster/node-can.sh") && [ "${DEMO_PODS:-yes}" = yes ]; then
 	step "1. A local cluster with one node"
