@@ -50,7 +50,7 @@ for part in "$@"; do
 		RUSTDOCFLAGS="-D warnings" one "lint documentation" $cargo doc --no-deps --quiet
 		;;
 	library) one library $cargo clippy --no-default-features -- -D warnings ;;
-	unit) cargo_tests unit $cargo test ;;
+	unit) cargo_tests unit $cargo test --no-fail-fast ;;
 	conformance)
 		$cargo build --release || { count conformance 0 1; continue; }
 		tests/conformance/run.sh target/release/tillerman 2>&1 | tee "$log"
