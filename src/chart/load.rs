@@ -244,6 +244,9 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
         if chart.metadata.api_version.is_empty() {
             chart.metadata.api_version = "v1".into();
         }
+        if depth == 0 && !matches!(chart.metadata.api_version.as_str(), "v1" | "v2") {
+            return Err(LoadError("unsupported chart version".into()));
+        }
     }
     let mut others = Vec::new();
     let mut subcharts: BTreeMap<String, Vec<File>> = BTreeMap::new();

@@ -95,8 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     fn get(&self, key: &str) -> Option<&'a Value> {
-        let found = self.entries.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key));
-        found.map(|(_, v)| v).filter(|v| !v.is_null())
+        field(self.entries, key)
     }
 
     fn string(&self, key: &str, field: &mut String) -> Result<(), String> {
@@ -139,6 +138,12 @@ impl<'a> Reader<'a> {
     fn at(&self, key: &str) -> String {
         format!("{}.{key}", self.path)
     }
+}
+
+/// The value of a key in any case. Of several, Go's decoder takes the last of the sorted keys that is not null.
+pub fn field<'a>(entries: &'a serde_json::Map<String, Value>, key: &str) -> Option<&'a Value> {
+    let fits = |(k, v): &(&String, &Value)| k.eq_ignore_ascii_case(key) && !v.is_null();
+    entries.iter().filter(fits).max_by_key(|(k, _)| *k).map(|(_, v)| v)
 }
 
 fn mismatch(value: &Value, path: &str, go_type: &str) -> String {

@@ -1,6 +1,7 @@
 //! From rendered files to manifests and hooks in Helm's order.
 
 use super::{Hook, Manifest};
+use crate::chart::field;
 use crate::chart::values::{json_type, scalar_text};
 use crate::template::yaml;
 use serde_json::Value;
@@ -202,12 +203,6 @@ impl Head {
         }
         Ok(head)
     }
-}
-
-fn field<'a>(entries: &'a serde_json::Map<String, Value>, key: &str) -> Option<&'a Value> {
-    let exact = entries.get(key);
-    let found = exact.or_else(|| entries.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v));
-    found.filter(|v| !v.is_null())
 }
 
 fn text(entries: &serde_json::Map<String, Value>, key: &str, path: &str, to: &mut String) -> Result<(), String> {
