@@ -99,6 +99,71 @@ fn a_chart_that_is_missing_or_broken_stops_only_its_kind() {
     }
 }
 
+/// A gzipped tar archive with one more entry than a chart has; its name is written as it is.
+fn hostile_archive(name: &str, data: &[u8]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (name, data) in [("c/Chart.yaml", &b"apiVersion: v2\nname: c\nversion: 0.1.0\n"[..]), (name, data)] {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.append(&header, data).unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+#[test]
+fn a_hostile_archive_is_refused_with_the_limit_that_it_broke_and_others_go_on() {
+    let space = Space::new("hostile-archive");
+    let zeros = vec![0; 101 * 1024 * 1024];
+    let bomb = space.file("bomb.tgz", "");
+    std::fs::write(&bomb, hostile_archive("c/big", &zeros)).unwrap();
+    let outside = space.file("outside.tgz", "");
+    std::fs::write(&outside, hostile_archive("c/../../outside", b"x")).unwrap();
+    let (bomb, outside) = (bomb.display().to_string(), outside.display().to_string());
+    let _operator = space.operator(&space.watches(&[("Web", "web"), ("Failing", &bomb), ("Other", &outside)]), &[]);
+    space.apply("Failing", "a", &json!({}));
+    space.apply("Other", "b", &json!({}));
+    space.apply("Web", "c", &json!({}));
+    space.wait("web/c", "Deployed", "True");
+    for (object, words) in [("failing/a", "larger than the maximum size"), ("other/b", "references parent directory")] {
+        let stalled = space.wait(object, "Stalled", "True");
+        assert!(stalled["message"].as_str().unwrap().contains(words), "{stalled}");
+        space.kubectl(&["delete", object]).unwrap();
+    }
+}
+
+#[test]
+fn a_value_of_a_wrong_type_is_refused_by_the_api_server_with_its_path() {
+    let space = Space::new("typed");
+    let crd = std::process::Command::new(env!("CARGO_BIN_EXE_tillerman"))
+        .args(["crd", "charts/php", "--group", "typed.tillerman.dev", "--kind", "Typed"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    kubectl(&["apply", "-f", "-"], Some(&String::from_utf8(crd.stdout).unwrap())).unwrap();
+    kubectl(&["wait", "--for=condition=Established", "crd/typeds.typed.tillerman.dev", "--timeout=30s"], None).unwrap();
+    let create = |name: &str, spec: &str| {
+        let text = format!(
+            "apiVersion: typed.tillerman.dev/v1alpha1\nkind: Typed\nmetadata: {{name: {name}, namespace: {}}}\nspec: {spec}\n",
+            space.name
+        );
+        kubectl(&["create", "-f", "-"], Some(&text))
+    };
+    eventually("the kind is served", || create("good", "{replicas: 2, resources: {limits: {cpu: 1}}}"));
+    for (name, spec, words) in [
+        ("a", "{replicas: three}", "spec.replicas in body must be of type integer"),
+        ("b", "{service: {port: 70000}}", "spec.service.port in body should be less than or equal to 65535"),
+        ("c", "{nope: 1}", "unknown field \"spec.nope\""),
+        (&"n".repeat(54), "{}", "metadata.name"),
+    ] {
+        let refused = create(name, spec).unwrap_err();
+        assert!(refused.contains(words), "{refused}");
+    }
+    kubectl(&["delete", "crd", "typeds.typed.tillerman.dev"], None).unwrap();
+}
+
 #[test]
 fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     let space = Space::new("chartless");
