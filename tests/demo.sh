@@ -18,5 +18,5 @@ for wanted in 'deployment.apps/hello' 'service/hello' 'ingress.networking.k8s.io
 done
 "$here/../examples/php/demo-down.sh" >"$work/down"
 [ ! -e "$work/tillerman/demo" ] || { echo "demo-down left $work/tillerman/demo"; exit 1; }
-if pgrep -f "$work" >/dev/null; then echo "demo-down left processes"; exit 1; fi
+if pgrep -fa "$work|$bin run"; then echo "demo-down left these processes"; exit 1; fi
 echo "the demo ran twice and left nothing"

@@ -48,9 +48,12 @@ if [ -s "$demo/operator.pid" ] && kill -0 "$(cat "$demo/operator.pid")" 2>/dev/n
 fi
 port=$(free_port 2)
 echo '$ tillerman run --watches-file examples/php/watches.yaml &'
-(cd "$top" && KUBECONFIG=$operator_config setsid "$bin" run --watches-file examples/php/watches.yaml \
+# A plain command, so that the number kept is the operator's own; its paths are relative to the repository.
+cd "$top"
+KUBECONFIG=$operator_config setsid "$bin" run --watches-file examples/php/watches.yaml \
 	--metrics-bind-address "127.0.0.1:$port" --health-probe-bind-address "127.0.0.1:$((port + 1))" \
-	>"$demo/operator.log" 2>&1 </dev/null & echo $! >"$demo/operator.pid")
+	>"$demo/operator.log" 2>&1 </dev/null &
+echo $! >"$demo/operator.pid"
 until_ok 30 curl -sf "http://127.0.0.1:$((port + 1))/readyz" || { tail -20 "$demo/operator.log" >&2; exit 1; }
 echo "ready; its log is $demo/operator.log"
 
