@@ -74,7 +74,8 @@ kubectl get phpapp hello -o go-template='{{range .status.conditions}}{{printf " 
 if [ $pods = yes ]; then
 	step "6. The page"
 	kubectl run "hello-client-$$" --image="$image" --restart=Never --quiet --command -- \
-		php -r 'echo file_get_contents("http://hello/");' >/dev/null
+		php -r 'for ($try = 0; $try < 30; $try++) { if (($page = @file_get_contents("http://hello/")) !== false) { echo $page; exit(0); } usleep(500000); } exit(1);' \
+		>/dev/null # a Service answers a moment after its pods are ready, when kube-proxy has its rules
 	kubectl wait --for=jsonpath='{.status.phase}'=Succeeded "pod/hello-client-$$" --timeout=120s >/dev/null
 	echo '$ (in a pod) curl http://hello/'
 	kubectl logs "hello-client-$$"
