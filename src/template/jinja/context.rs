@@ -265,8 +265,7 @@ impl Scanner<'_> {
                     parent = Some(column);
                     node = column + 2;
                 }
-                Unit::Char(c @ ('[' | '{')) if fresh || lines.flow > 0 => {
-                    let _ = c;
+                Unit::Char('[' | '{') if fresh || lines.flow > 0 => {
                     lines.flow += 1;
                     fresh = true;
                 }
