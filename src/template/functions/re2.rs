@@ -88,12 +88,10 @@ impl<'p> Translator<'p> {
                 '*' | '+' | '?' => self.repeat(1, repeated)?,
                 '{' => match counted(self.rest) {
                     Some((low, high, length)) => {
-                        let after = &self.rest[length..];
                         let shown = &self.rest[..length];
                         if low > 1000 || high.is_some_and(|high| high > 1000 || high < low) {
                             return wrong("invalid repeat count", shown);
                         }
-                        let _ = after;
                         self.repeat(length, repeated)?;
                     }
                     None => self.literal('{', 1),
