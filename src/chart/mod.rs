@@ -8,11 +8,12 @@ pub mod strvals;
 pub mod values;
 pub mod version;
 
+use crate::template::go::TemplateSet;
 use crate::template::jinja;
 pub use load::{Limits, LoadError, go_io, load, load_archive};
 pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Values of a chart or of a user: a JSON object. Numbers that came out of YAML are floats, those of `--set` and
 /// of a custom resource may be integers; see [`crate::template::value::Value`].
@@ -35,6 +36,50 @@ pub struct Chart {
     pub files: Arc<Vec<File>>,
     /// The charts in `charts/`, in the order of their names.
     pub dependencies: Vec<Chart>,
+    /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
+    pub(crate) compiled: Memory<TemplateSet>,
+}
+
+/// Something that is expensive to make and depends on nothing but the chart: the last one made is kept.
+pub(crate) struct Memory<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Memory<T> {
+    /// What is kept, if it fits; else a new one, which is kept from now on.
+    pub fn get_or_make<E>(
+        &self,
+        fits: impl FnOnce(&T) -> bool,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        let kept = self.lock().clone();
+        if let Some(kept) = kept.filter(|kept| fits(kept)) {
+            return Ok(kept);
+        }
+        let new = Arc::new(make()?);
+        *self.lock() = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for Memory<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Clone for Memory<T> {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.lock().clone()))
+    }
+}
+
+impl<T> std::fmt::Debug for Memory<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.lock().is_some() { "Memory(made)" } else { "Memory(empty)" })
+    }
 }
 
 impl Chart {

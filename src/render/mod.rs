@@ -149,49 +149,8 @@ impl Host for Shared {
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates. It runs on a thread of its own, whose stack allows a thousand
-/// nested includes, as Helm does, and blocks until that ends.
+/// against its schemas, and given to the templates.
 pub fn render(
-    chart: &Chart,
-    values: &Values,
-    release: &Release,
-    capabilities: &Capabilities,
-    options: &Options,
-) -> Result<Rendered, Diagnostic> {
-    let run = || render_here(chart, values, release, capabilities, options);
-    go::on_deep_stack(run).map_err(|e| Diagnostic::rendering(format!("no thread to render on: {e}")))?
-}
-
-/// Whether Helm takes a text for the name of a release: at most 53 characters of a DNS name. The error is Helm's.
-pub fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        return Err("release name \"\": no name provided".into());
-    }
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let label = |part: &str| {
-        part.starts_with(alphanumeric)
-            && part.ends_with(alphanumeric)
-            && part.chars().all(|c| alphanumeric(c) || c == '-')
-    };
-    if name.len() <= 53 && name.split('.').all(label) {
-        return Ok(());
-    }
-    Err(format!(
-        "release name {name:?}: invalid release name, must match regex \
-         ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
-    ))
-}
-
-/// Renders a text without a chart, as `--name-template` does.
-pub fn text(template: &str, options: &Options) -> Result<String, String> {
-    let mut set = TemplateSet::new(functions::all());
-    set.parse("name-template", template).map_err(|e| e.message)?;
-    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
-    let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
-    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.message)
-}
-
-fn render_here(
     chart: &Chart,
     values: &Values,
     release: &Release,
@@ -228,7 +187,7 @@ fn render_here(
     let mut files = BTreeMap::new();
     let values = Value::Map(values.with_type(MapType::Values));
     objects.gather(&root, root.name(), Some(values), &mut templates, &mut files)?;
-    execute(&templates, options, &mut files)?;
+    execute(chart, &templates, options, &mut files)?;
 
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
     let mut rendered = Rendered::default();
@@ -245,6 +204,35 @@ fn render_here(
     (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(Diagnostic::rendering)?;
     gather_crds(&root, root.name(), &mut rendered.crds);
     Ok(rendered)
+}
+
+/// Whether Helm takes a text for the name of a release: at most 53 characters of a DNS name. The error is Helm's.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("release name \"\": no name provided".into());
+    }
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let label = |part: &str| {
+        part.starts_with(alphanumeric)
+            && part.ends_with(alphanumeric)
+            && part.chars().all(|c| alphanumeric(c) || c == '-')
+    };
+    if name.len() <= 53 && name.split('.').all(label) {
+        return Ok(());
+    }
+    Err(format!(
+        "release name {name:?}: invalid release name, must match regex \
+         ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
+    ))
+}
+
+/// Renders a text without a chart, as `--name-template` does.
+pub fn text(template: &str, options: &Options) -> Result<String, String> {
+    let mut set = TemplateSet::new(functions::all());
+    set.parse("name-template", template).map_err(|e| e.message)?;
+    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
+    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.message)
 }
 
 /// Go's `%t` of a value that is no boolean, which Helm prints here.
@@ -373,8 +361,27 @@ impl Objects<'_> {
     }
 }
 
-/// Parses all templates and executes those that are no partials.
+/// The templates' parsed form: that of an earlier rendering of the chart, if the same templates took part in it.
+fn compile(
+    chart: &Chart,
+    names: &[&String],
+    templates: &BTreeMap<String, Template<'_>>,
+) -> Result<Arc<TemplateSet>, go::Error> {
+    chart.compiled.get_or_make(
+        |set| set.is_made_of(names.iter().map(|name| (name.as_str(), templates[*name].text))),
+        || {
+            let mut set = TemplateSet::new(functions::all());
+            for name in names {
+                set.parse(name, templates[*name].text)?;
+            }
+            Ok(set)
+        },
+    )
+}
+
+/// Executes all templates that are no partials.
 fn execute(
+    chart: &Chart,
     templates: &BTreeMap<String, Template<'_>>,
     options: &Options,
     files: &mut BTreeMap<String, String>,
@@ -386,10 +393,7 @@ fn execute(
         let at = e.trace.last().map(ToString::to_string);
         Diagnostic { message: e.message, at, rendering: true }
     };
-    let mut set = TemplateSet::new(functions::all());
-    for name in &names {
-        set.parse(name, templates[*name].text).map_err(failed)?;
-    }
+    let set = compile(chart, &names, templates).map_err(failed)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let mut renderer = Renderer::new(&set, context, options.limits);
     for name in names {

@@ -4,5 +4,6 @@ pub mod function;
 pub mod functions;
 pub mod go;
 pub mod jinja;
+pub(crate) mod stack;
 pub mod value;
 pub mod yaml;

@@ -3,6 +3,7 @@
 
 use super::builtins::FuncRef;
 use super::quote;
+use crate::template::stack;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -94,6 +95,12 @@ pub struct Branch {
     pub otherwise: Option<Vec<Node>>,
 }
 
+impl Drop for Branch {
+    fn drop(&mut self) {
+        stack::deeper(|| drop((std::mem::take(&mut self.body), self.otherwise.take())));
+    }
+}
+
 /// A call of another template.
 #[derive(Debug)]
 pub struct Call {
@@ -125,6 +132,12 @@ pub struct Pipe {
     pub variables: Vec<Variable>,
     /// The commands; never empty.
     pub commands: Vec<Command>,
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        stack::deeper(|| drop(std::mem::take(&mut self.commands)));
+    }
 }
 
 /// A function or value with its arguments.
@@ -235,7 +248,7 @@ impl Writer<'_> {
 
     fn list(&mut self, nodes: &[Node]) {
         for node in nodes {
-            self.node(node);
+            stack::deeper(|| self.node(node));
         }
     }
 
@@ -353,7 +366,7 @@ impl Writer<'_> {
                 self.fields(fields);
             }
             ExprKind::Pipe(pipe) => {
-                self.pipe(pipe);
+                stack::deeper(|| self.pipe(pipe));
             }
         }
         expr.pos

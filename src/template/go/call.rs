@@ -7,6 +7,7 @@ use super::exec::{Exec, Frame, Rv};
 use super::fmt::type_name;
 use super::values::{self, Complex};
 use crate::template::function::{FnError, FnResult, Param};
+use crate::template::stack;
 use crate::template::value::{Elem, IntType, Kind, Map, MapType, Object, Value};
 use std::rc::Rc;
 
@@ -135,7 +136,7 @@ impl<'t> Frame<'t, '_, '_> {
             }
             ExprKind::Pipe(pipe) => {
                 self.not_a_function(first, &args)?;
-                self.pipeline(dot, pipe)
+                stack::deeper(|| self.pipeline(dot, pipe))
             }
             kind => {
                 self.at(At::Expr(first));
@@ -382,7 +383,7 @@ impl<'t> Frame<'t, '_, '_> {
                 let value = self.find(variable.id, &variable.name)?.clone();
                 if fields.is_empty() { Ok(value) } else { self.chain(&value, fields, expr, none) }
             }
-            ExprKind::Pipe(pipe) => self.pipeline(dot, pipe),
+            ExprKind::Pipe(pipe) => stack::deeper(|| self.pipeline(dot, pipe)),
             ExprKind::Function(function) => self.call(Callee::Function(*function), At::Expr(expr), none),
             ExprKind::Chain(inner, fields) => self.chained(inner, fields, expr, none),
             _ => return self.constant_argument(param.unwrap_or(Param::Any), expr),

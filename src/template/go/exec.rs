@@ -4,8 +4,9 @@ use super::ast::{At, Branch, Call, Expr, Node, Pipe, Template};
 use super::builtins::{has_interfaces, truth};
 use super::error::{Failure, Location};
 use super::render::{Slot, State};
-use super::{fmt, quote, stack};
+use super::{fmt, quote};
 use crate::template::function::FnError;
+use crate::template::stack;
 use crate::template::value::{Kind, MapType, Value};
 
 /// How deep `{{ template }}` may be nested in Go. A thread without a large stack answers with the same words earlier.
@@ -203,7 +204,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         let mark = self.state.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?;
         let result = if truth(&value.value) {
-            self.walk(if is_with { &value } else { dot }, &branch.body)
+            stack::deeper(|| self.walk(if is_with { &value } else { dot }, &branch.body))
         } else {
             branch.otherwise.as_ref().map_or(Ok(()), |list| self.walk(dot, list))
         };
@@ -223,7 +224,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             None => Rv::INVALID,
         };
         self.state.depth += 1;
-        let result = Frame::run(self.state, &template, &dot).map_err(Stop::Fail);
+        let result = stack::deeper(|| Frame::run(self.state, &template, &dot)).map_err(Stop::Fail);
         self.state.depth -= 1;
         result
     }
@@ -317,7 +318,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                 self.state.variables[mark - 2].value = index;
             }
         }
-        let result = self.walk(item, &branch.body);
+        let result = stack::deeper(|| self.walk(item, &branch.body));
         self.state.variables.truncate(mark);
         match result {
             Err(Stop::Continue) => Ok(()),

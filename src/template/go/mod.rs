@@ -27,9 +27,8 @@
 //! ```
 //!
 //! # Stack
-//! Templates may include each other 1,000 deep. Run [`TemplateSet::parse`] and [`Renderer::render`] inside
-//! [`on_deep_stack`] to allow that; elsewhere deep nesting is an error earlier. There is no other way for a template
-//! to use up a thread's stack, except by values that are nested some hundred thousand deep.
+//! Templates may include each other 1,000 deep, on a thread with a stack of any size: what nests deeper than the
+//! thread's stack allows goes on on another one, of at most 256 MiB in all.
 
 mod ast;
 mod builtins;
@@ -43,7 +42,6 @@ mod parse;
 mod printer;
 pub mod quote;
 mod render;
-mod stack;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -51,4 +49,3 @@ mod values;
 pub use builtins::truth;
 pub use error::{Error, Location};
 pub use render::{Limits, Renderer, TemplateSet};
-pub use stack::on_deep_stack;

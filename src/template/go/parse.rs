@@ -6,7 +6,8 @@
 use super::ast::{Branch, Call, Command, Expr, ExprKind, Node, Number, Pipe, Source, Span, Template, Variable};
 use super::builtins::FuncRef;
 use super::lex::{Kind, Lexer, Token};
-use super::{number, quote, stack};
+use super::{number, quote};
+use crate::template::stack;
 use std::mem;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Parsed {
     pub templates: Vec<Arc<Template>>,
     /// How many string constants there are, with those counted before.
     pub constants: u32,
+    /// The text.
+    pub source: Arc<Source>,
 }
 
 /// Nesting of `if`, `range`, `with` and `block` that is accepted. Go has no limit; real charts stay below 30.
@@ -48,8 +51,8 @@ pub fn parse(
         control_depth: 0,
     };
     let body = parser.file()?;
-    parser.add(Template { name: name.into(), source, body })?;
-    Ok(Parsed { templates: parser.templates, constants: parser.constants })
+    parser.add(Template { name: name.into(), source: Arc::clone(&source), body })?;
+    Ok(Parsed { templates: parser.templates, constants: parser.constants, source })
 }
 
 type Parse<T> = Result<T, String>;
@@ -384,7 +387,7 @@ impl Parser<'_> {
         self.enter_control()?;
         let in_range = usize::from(control == Control::Range);
         self.tree.range_depth += in_range;
-        let (body, end) = self.item_list()?;
+        let (body, end) = stack::deeper(|| self.item_list())?;
         self.tree.range_depth -= in_range;
         let mut otherwise = None;
         if let Item::Else = end {
@@ -395,7 +398,7 @@ impl Parser<'_> {
             if let Some(control) = chained {
                 // The chained control takes the `{{end}}` of this one.
                 self.next();
-                otherwise = Some(vec![self.control(control)?]);
+                otherwise = Some(vec![stack::deeper(|| self.control(control))?]);
             } else {
                 let (list, end) = self.item_list()?;
                 if !matches!(end, Item::End) {
@@ -579,7 +582,7 @@ impl Parser<'_> {
                     return self.error("max expression depth exceeded");
                 }
                 self.tree.paren_depth += 1;
-                let pipe = self.pipeline("parenthesized pipeline", Kind::RightParen)?;
+                let pipe = stack::deeper(|| self.pipeline("parenthesized pipeline", Kind::RightParen))?;
                 self.tree.paren_depth -= 1;
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }

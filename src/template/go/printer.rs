@@ -129,7 +129,7 @@ impl<'o> Printer<'o> {
 
     /// A value inside another one.
     fn element(&mut self, value: &Value, verb: char, of_interface: bool) {
-        if self.depth >= MAX_DEPTH || super::stack::is_exhausted() {
+        if self.depth >= MAX_DEPTH || crate::template::stack::is_exhausted() {
             self.problem = Some("value is nested too deeply to be printed");
         }
         if self.out.len() > MAX_TEXT {

@@ -1,11 +1,12 @@
 //! Sets of templates, and their execution as Helm's engine does it.
 
-use super::ast::Template;
+use super::ast::{Source, Template};
 use super::builtins::{FuncRef, builtin, is_engine_only};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
-use super::{parse, quote, stack};
+use super::{parse, quote};
 use crate::template::function::{Context, FnResult, Function};
+use crate::template::stack;
 use crate::template::value::{Str, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,6 +22,8 @@ const MAX_INCLUDES: usize = 1_000;
 /// Templates that know each other by name.
 pub struct TemplateSet {
     templates: HashMap<Box<str>, Arc<Template>>,
+    /// The texts, in the order in which they were parsed.
+    sources: Vec<Arc<Source>>,
     functions: HashMap<&'static str, &'static Function>,
     constants: u32,
 }
@@ -29,7 +32,7 @@ impl TemplateSet {
     /// An empty set whose templates may call these functions, besides those of Go and of this engine.
     pub fn new(functions: impl IntoIterator<Item = &'static Function>) -> Self {
         let functions = functions.into_iter().map(|f| (f.name, f)).collect();
-        Self { templates: HashMap::new(), functions, constants: 0 }
+        Self { templates: HashMap::new(), sources: Vec::new(), functions, constants: 0 }
     }
 
     /// Parses a file and adds it, and what it defines, to the set.
@@ -40,9 +43,10 @@ impl TemplateSet {
     /// # Errors
     /// Helm's `parse error at (FILE:LINE): …`.
     pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), Error> {
-        let parsed = stack::enter(|| self.parse_text(name, text.as_ref(), self.constants));
+        let parsed = self.parse_text(name, text.as_ref(), self.constants);
         let parsed = parsed.map_err(|message| Error::from_parse(name, &message))?;
         self.constants = parsed.constants;
+        self.sources.push(parsed.source);
         for template in parsed.templates {
             if !(template.is_empty() && self.templates.contains_key(&template.name)) {
                 self.templates.insert(template.name.clone(), template);
@@ -54,6 +58,16 @@ impl TemplateSet {
     /// Whether there is a template with this name.
     pub fn contains(&self, name: &str) -> bool {
         self.templates.contains_key(name)
+    }
+
+    /// Whether the set was made by parsing exactly these files, by name and text, in this order.
+    pub fn is_made_of<'a>(&self, files: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>) -> bool {
+        self.sources.len() == files.len()
+            && self
+                .sources
+                .iter()
+                .zip(files)
+                .all(|(source, (name, text))| *source.name == *name && *source.text == *text)
     }
 
     fn parse_text(&self, name: &str, text: &[u8], constants: u32) -> Result<parse::Parsed, String> {
@@ -117,7 +131,7 @@ impl<'s> Renderer<'s> {
     /// Helm's message. The renderer may be used again afterwards.
     pub fn render(&mut self, name: &str, root: Value) -> Result<Vec<u8>, Error> {
         let state = &mut self.state;
-        let result = stack::enter(|| state.execute(name, &Rv::concrete(root)));
+        let result = state.execute(name, &Rv::concrete(root));
         let out = std::mem::take(&mut state.out);
         state.variables.clear();
         state.args.clear();
@@ -231,7 +245,7 @@ impl State<'_> {
             let name = quote::quoted(name.as_bytes());
             return Err(Failure::plain(format!("template: no template {name} associated with template \"{ROOT}\"")));
         };
-        Frame::run(self, &template, dot)
+        stack::deeper(|| Frame::run(self, &template, dot))
     }
 
     /// Runs something that writes output, and answers with what it wrote.
