@@ -147,7 +147,7 @@ pub fn deep_copy(value: &Value) -> Value {
         Value::Map(map) => Value::Map(deep_copy_map(map)),
         Value::List(list) => {
             let items = list.items.iter().map(deep_copy).collect();
-            Value::List(crate::template::value::List { elem: list.elem, items: std::rc::Rc::new(items) })
+            Value::List(crate::template::value::List { elem: list.elem, items })
         }
         other => other.clone(),
     }

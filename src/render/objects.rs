@@ -5,7 +5,7 @@ use super::capabilities::KubeVersion;
 use crate::chart::{File, Metadata};
 use crate::template::function::{FnError, Param};
 use crate::template::functions::glob;
-use crate::template::value::{Elem, IntType, Kind, List, Map, MapType, Object, Str, Value};
+use crate::template::value::{Elem, Items, Kind, List, Map, MapType, Object, Str, Value};
 use crate::template::yaml;
 use base64::Engine;
 use std::any::Any;
@@ -50,8 +50,7 @@ impl Files {
 }
 
 fn bytes(data: &[u8]) -> Value {
-    let items = data.iter().map(|b| Value::Int(IntType::Uint8, i64::from(*b))).collect();
-    Value::List(List { elem: Elem::Byte, items: Rc::new(items) })
+    Value::List(List::of_bytes(data))
 }
 
 fn argument(args: &[Value]) -> std::borrow::Cow<'_, str> {
@@ -160,7 +159,7 @@ impl Object for Struct {
 
 /// `.Capabilities.APIVersions`: a list with the method `Has`.
 struct VersionSet {
-    names: Rc<Vec<Value>>,
+    names: Items,
 }
 
 impl Object for VersionSet {
@@ -176,8 +175,8 @@ impl Object for VersionSet {
     fn fields(&self) -> Vec<Str> {
         Vec::new()
     }
-    fn items(&self) -> Option<Rc<Vec<Value>>> {
-        Some(Rc::clone(&self.names))
+    fn items(&self) -> Option<Items> {
+        Some(self.names.clone())
     }
     fn method(&self, name: &str) -> Option<&'static [Param]> {
         (name == "Has").then_some(&[Param::Str])
@@ -191,7 +190,7 @@ impl Object for VersionSet {
         !self.names.is_empty()
     }
     fn json(&self) -> Value {
-        Value::List(List { elem: Elem::Str, items: Rc::clone(&self.names) })
+        Value::List(List { elem: Elem::Str, items: self.names.clone() })
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -230,7 +229,7 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
         kind: Kind::Ptr,
         fields: vec![
             ("KubeVersion", Value::Object(Rc::new(version))),
-            ("APIVersions", Value::Object(Rc::new(VersionSet { names: Rc::new(names) }))),
+            ("APIVersions", Value::Object(Rc::new(VersionSet { names }))),
             ("HelmVersion", Value::Object(Rc::new(helm))),
         ],
         methods: Vec::new(),

@@ -4,7 +4,8 @@
 //! shared. Lists are never changed in place by any function Helm offers, so they are shared and immutable.
 //! Numbers keep their Go type, because `eq`, `typeOf` and `printf` tell `int`, `int64` and `float64` apart.
 
-use std::cell::{Ref, RefCell, RefMut};
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ impl Str {
         &self.0
     }
     /// The text, with U+FFFD in place of what is not UTF-8.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+    pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
     /// Whether the string has no bytes.
@@ -114,22 +115,137 @@ pub struct List {
     /// The static element type.
     pub elem: Elem,
     /// The elements.
-    pub items: Rc<Vec<Value>>,
+    pub items: Items,
 }
 
+/// The elements of a slice, shared and immutable. A `[]uint8` holds its bytes, and makes elements of them only for
+/// those who ask for elements.
+#[derive(Clone, Default)]
+pub struct Items(Rc<Elements>);
+
+#[derive(Default)]
+struct Elements {
+    bytes: Option<Str>,
+    values: OnceCell<Vec<Value>>,
+}
+
+impl Items {
+    /// The elements of a `[]uint8`.
+    pub fn of_bytes(bytes: impl Into<Str>) -> Self {
+        Self(Rc::new(Elements { bytes: Some(bytes.into()), values: OnceCell::new() }))
+    }
+    /// The bytes, if it was made of them.
+    pub fn bytes(&self) -> Option<&Str> {
+        self.0.bytes.as_ref()
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.0.bytes.as_ref().map_or_else(|| self.values().len(), Str::len)
+    }
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Whether two are the same in memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+    fn values(&self) -> &Vec<Value> {
+        self.0.values.get_or_init(|| {
+            let bytes = self.0.bytes.as_ref().map_or(&[][..], |s| s.bytes());
+            bytes.iter().map(|b| Value::Int(IntType::Uint8, i64::from(*b))).collect()
+        })
+    }
+}
+
+impl std::ops::Deref for Items {
+    type Target = [Value];
+    fn deref(&self) -> &[Value] {
+        self.values()
+    }
+}
+
+impl From<Vec<Value>> for Items {
+    fn from(values: Vec<Value>) -> Self {
+        Self(Rc::new(Elements { bytes: None, values: OnceCell::from(values) }))
+    }
+}
+
+impl FromIterator<Value> for Items {
+    fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> Self {
+        Vec::from_iter(values).into()
+    }
+}
+
+impl Drop for Elements {
+    fn drop(&mut self) {
+        if let Some(values) = self.values.take() {
+            drop_later(Waste::List(values));
+        }
+    }
+}
+
+/// What a list or map leaves behind when nothing refers to it any more.
+#[expect(dead_code, reason = "it is kept only to be dropped")]
+enum Waste {
+    List(Vec<Value>),
+    Map(BTreeMap<Str, Value>),
+}
+
+/// Values nested deeper than this are not dropped one inside the other: that would use up the stack.
+const MAX_DROP_DEPTH: u32 = 64;
+
 thread_local! {
+    /// How many drops are going on inside each other, and what waits for the outermost one.
+    static DROPS: (Cell<u32>, RefCell<Vec<Waste>>) = const { (Cell::new(0), RefCell::new(Vec::new())) };
     /// The elements of every nil slice, known by their address.
-    static NIL_ITEMS: Rc<Vec<Value>> = Rc::default();
+    static NIL_ITEMS: Items = Items::default();
+}
+
+fn drop_later(waste: Waste) {
+    // While the thread ends there is nothing to count with; what is dropped then is dropped directly.
+    let mut waste = Some(waste);
+    let _ = DROPS.try_with(|(depth, waiting)| {
+        if depth.get() == MAX_DROP_DEPTH {
+            waiting.borrow_mut().extend(waste.take());
+            return;
+        }
+        depth.set(depth.get() + 1);
+        drop(waste.take());
+        depth.set(depth.get() - 1);
+        while depth.get() == 0 {
+            let Some(next) = waiting.borrow_mut().pop() else { break };
+            depth.set(1);
+            drop(next);
+            depth.set(0);
+        }
+    });
 }
 
 impl List {
     /// A nil slice: as an empty one, but JSON shows it as `null` (`concat` of nothing, `regexFindAll` without a match).
     pub fn nil(elem: Elem) -> Self {
-        Self { elem, items: NIL_ITEMS.with(Rc::clone) }
+        Self { elem, items: NIL_ITEMS.with(Items::clone) }
+    }
+    /// A `[]uint8`.
+    pub fn of_bytes(bytes: impl Into<Str>) -> Self {
+        Self { elem: Elem::Byte, items: Items::of_bytes(bytes) }
+    }
+    /// The bytes of a `[]uint8`.
+    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        if self.elem != Elem::Byte {
+            return None;
+        }
+        Some(match self.items.bytes() {
+            Some(bytes) => Cow::Borrowed(bytes.bytes()),
+            None => {
+                self.items.iter().map(|item| if let Value::Int(_, i) = item { i.to_le_bytes()[0] } else { 0 }).collect()
+            }
+        })
     }
     /// Whether the slice was made by [`List::nil`].
     pub fn is_nil(&self) -> bool {
-        self.items.is_empty() && NIL_ITEMS.with(|nil| Rc::ptr_eq(nil, &self.items))
+        self.items.is_empty() && NIL_ITEMS.with(|nil| nil.is_same(&self.items))
     }
 }
 
@@ -149,7 +265,19 @@ pub enum MapType {
 pub struct Map {
     /// The static type; the same map may be seen under two types, as `.Values.sub` and the subchart's `.Values` are.
     pub kind: MapType,
-    cell: Rc<RefCell<BTreeMap<Str, Value>>>,
+    cell: Rc<Entries>,
+}
+
+#[derive(Default)]
+struct Entries(RefCell<BTreeMap<Str, Value>>);
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        let entries = std::mem::take(self.0.get_mut());
+        if !entries.is_empty() {
+            drop_later(Waste::Map(entries));
+        }
+    }
 }
 
 impl Map {
@@ -164,35 +292,35 @@ impl Map {
     }
     /// The value of a key, or `None` when the key is absent (a present `nil` is `Some(Value::Nil)`).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value> {
-        self.cell.borrow().get(key.as_ref()).cloned()
+        self.cell.0.borrow().get(key.as_ref()).cloned()
     }
     /// Sets a key; every holder of the map sees it.
     pub fn insert(&self, key: impl Into<Str>, value: impl Into<Value>) {
-        self.cell.borrow_mut().insert(key.into(), value.into());
+        self.cell.0.borrow_mut().insert(key.into(), value.into());
     }
     /// Removes a key.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Option<Value> {
-        self.cell.borrow_mut().remove(key.as_ref())
+        self.cell.0.borrow_mut().remove(key.as_ref())
     }
     /// Number of keys.
     pub fn len(&self) -> usize {
-        self.cell.borrow().len()
+        self.cell.0.borrow().len()
     }
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
-        self.cell.borrow().is_empty()
+        self.cell.0.borrow().is_empty()
     }
     /// The entries, sorted by key. Do not call a template function while holding it.
     pub fn borrow(&self) -> Ref<'_, BTreeMap<Str, Value>> {
-        self.cell.borrow()
+        self.cell.0.borrow()
     }
     /// The entries, to be changed. Do not call a template function while holding it.
     pub fn borrow_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
-        self.cell.borrow_mut()
+        self.cell.0.borrow_mut()
     }
     /// A snapshot of the entries, safe to iterate while templates change the map.
     pub fn entries(&self) -> Vec<(Str, Value)> {
-        self.cell.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+        self.cell.0.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
     /// Whether two values are the same map in memory.
     pub fn is_same(&self, other: &Self) -> bool {
@@ -236,7 +364,7 @@ pub trait Object {
     /// The names of the fields in Go's order, for `%v`; of a map kind the sorted keys.
     fn fields(&self) -> Vec<Str>;
     /// The elements of a slice type.
-    fn items(&self) -> Option<Rc<Vec<Value>>> {
+    fn items(&self) -> Option<Items> {
         None
     }
     /// An exported method's parameters and variadic flag, or `None` when there is no such method.
@@ -293,12 +421,12 @@ impl Value {
     }
     /// A `[]interface {}`.
     pub fn list(items: Vec<Value>) -> Self {
-        Self::List(List { elem: Elem::Any, items: Rc::new(items) })
+        Self::List(List { elem: Elem::Any, items: items.into() })
     }
     /// A `[]string`.
     pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
         let items = items.into_iter().map(|s| Self::Str(s.into())).collect();
-        Self::List(List { elem: Elem::Str, items: Rc::new(items) })
+        Self::List(List { elem: Elem::Str, items })
     }
     /// A new `map[string]interface {}`.
     pub fn map(entries: impl IntoIterator<Item = (Str, Value)>) -> Self {

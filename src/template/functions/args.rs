@@ -2,9 +2,8 @@
 
 use super::text;
 use crate::template::function::FnError;
-use crate::template::value::{Kind, Map, Str, Value};
+use crate::template::value::{Items, Kind, Map, Str, Value};
 use std::borrow::Cow;
-use std::rc::Rc;
 
 /// What Go says when a function asks a nil interface for its type.
 pub const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
@@ -59,9 +58,9 @@ pub fn rest(args: &[Value], from: usize) -> &[Value] {
 }
 
 /// The items of a slice, or sprig's complaint about any other type.
-pub fn items(value: &Value, complaint: impl Fn(&str) -> String) -> Result<Rc<Vec<Value>>, FnError> {
+pub fn items(value: &Value, complaint: impl Fn(&str) -> String) -> Result<Items, FnError> {
     match value {
-        Value::List(list) => Ok(Rc::clone(&list.items)),
+        Value::List(list) => Ok(list.items.clone()),
         Value::Nil => Err(NIL_POINTER.into()),
         other => Err(complaint(kind_name(other.kind())).into()),
     }

@@ -2,7 +2,7 @@
 
 use super::text::{self, next_char};
 use crate::template::go::number;
-use crate::template::value::{Elem, IntType, List, Map, MapType, Str, Value};
+use crate::template::value::{IntType, List, Map, MapType, Str, Value};
 use base64::Engine as _;
 use std::io::Write as _;
 
@@ -61,14 +61,8 @@ pub fn integer(kind: IntType, i: i64, out: &mut Vec<u8>) {
 
 /// A `[]byte` is written as base64.
 pub fn bytes(list: &List) -> Option<String> {
-    (list.elem == Elem::Byte && !list.is_nil())
-        .then(|| base64::engine::general_purpose::STANDARD.encode(text::bytes_of(&list.items)))
-}
-
-/// A `[]byte`.
-pub fn byte_list(bytes: &[u8]) -> List {
-    let items = bytes.iter().map(|&b| Value::Int(IntType::Uint8, b.into())).collect();
-    List { elem: Elem::Byte, items: std::rc::Rc::new(items) }
+    let bytes = list.bytes().filter(|_| !list.is_nil())?;
+    Some(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 /// How many characters a text takes in JSON, with its quotes.

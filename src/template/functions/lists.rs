@@ -4,8 +4,7 @@ use super::args::{any, int, items, rest};
 use super::reflect::deep_equal;
 use super::{defaults, fixed, number, variadic};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
-use crate::template::value::{Elem, List, Value};
-use std::rc::Rc;
+use crate::template::value::{Elem, Items, List, Value};
 
 use Param::{Any, Int};
 
@@ -46,7 +45,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The items of an argument, or sprig's `Cannot … type`.
-fn list(value: &Value, what: &str) -> Result<Rc<Vec<Value>>, FnError> {
+fn list(value: &Value, what: &str) -> Result<Items, FnError> {
     items(value, |kind| format!("Cannot {what} type {kind}"))
 }
 
@@ -131,7 +130,7 @@ fn slice(_: &Context, args: &[Value]) -> FnResult {
     let end = index(2).map_or(Ok(all.len()), usize::try_from);
     match (start, end, any(args, 0)) {
         (Ok(start), Ok(end), Value::List(list)) if start <= end && end <= all.len() => {
-            Ok(Value::List(List { elem: list.elem, items: Rc::new(all[start..end].to_vec()) }))
+            Ok(Value::List(List { elem: list.elem, items: all[start..end].to_vec().into() }))
         }
         _ => Err("reflect.Value.Slice: slice index out of bounds".into()),
     }
@@ -147,10 +146,10 @@ fn concat(_: &Context, args: &[Value]) -> FnResult {
 
 fn chunk(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 1), "chunk")?;
-    let chunks = match usize::try_from(int(args, 0)) {
+    let chunks: Vec<Value> = match usize::try_from(int(args, 0)) {
         Ok(size) if size > 0 => all.chunks(size).map(|c| Value::list(c.to_vec())).collect(),
         // sprig divides by the size: for nothing by less than nothing there is one chunk of that size.
         _ => return Err("runtime error: makeslice: len out of range".into()),
     };
-    Ok(Value::List(List { elem: Elem::Object("[]interface {}"), items: Rc::new(chunks) }))
+    Ok(Value::List(List { elem: Elem::Object("[]interface {}"), items: chunks.into() }))
 }

@@ -11,7 +11,6 @@ use super::number::{self, to_float64, to_int64};
 use super::{fixed, text, variadic};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, IntType, List, Value};
-use std::rc::Rc;
 
 use Param::{Any, Float, Int, Str as S};
 
@@ -133,7 +132,7 @@ fn range(start: i64, end: i64, step: i64) -> Result<Vec<i64>, FnError> {
 
 fn ints(numbers: Vec<i64>) -> FnResult {
     let items = numbers.into_iter().map(Value::int).collect();
-    Ok(Value::List(List { elem: Elem::Int, items: Rc::new(items) }))
+    Ok(Value::List(List { elem: Elem::Int, items }))
 }
 
 fn seq(_: &Context, args: &[Value]) -> FnResult {

@@ -3,7 +3,6 @@
 use super::defaults::empty;
 use crate::template::function::{FnError, FnResult};
 use crate::template::value::{List, Map, Value};
-use std::rc::Rc;
 
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
@@ -63,7 +62,7 @@ fn copy(value: &Value, depth: usize) -> FnResult {
         // Lists are immutable, but the maps in them are not.
         Value::List(list) if list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) => {
             let items = list.items.iter().map(|item| copy(item, depth + 1)).collect::<Result<_, _>>()?;
-            Value::List(List { elem: list.elem, items: Rc::new(items) })
+            Value::List(List { elem: list.elem, items })
         }
         other => other.clone(),
     })

@@ -42,7 +42,7 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
         (Value::List(a), Value::List(b)) => {
             a.elem == b.elem
                 && a.is_nil() == b.is_nil()
-                && (Rc::ptr_eq(&a.items, &b.items)
+                && (a.items.is_same(&b.items)
                     || a.items.len() == b.items.len()
                         && a.items.iter().zip(b.items.iter()).all(|(a, b)| equal(a, b, depth + 1)))
         }

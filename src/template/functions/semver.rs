@@ -4,7 +4,7 @@ use super::args::string;
 use super::fixed;
 use crate::chart::version::{Constraints, Version};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
-use crate::template::value::{IntType, Kind, Object, Str, Value};
+use crate::template::value::{IntType, Kind, List, Object, Str, Value};
 use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -101,7 +101,7 @@ impl Object for GoVersion {
     fn call(&self, name: &str, args: &[Value]) -> FnResult {
         let v = &self.version;
         let uint = |n: u64| Value::Int(IntType::Uint64, n.cast_signed());
-        let bytes = |text: String| Value::List(super::json::byte_list(text.as_bytes()));
+        let bytes = |text: String| Value::List(List::of_bytes(text));
         Ok(match name {
             "Major" => uint(v.major),
             "Minor" => uint(v.minor),

@@ -2,7 +2,7 @@
 
 use crate::template::function::FnError;
 use crate::template::go::{fmt, number, quote};
-use crate::template::value::{Elem, List, Value};
+use crate::template::value::Value;
 use std::borrow::Cow;
 
 /// `strconv.FormatFloat(f, 'g', -1, 64)`, which is also what `%v` prints.
@@ -23,7 +23,7 @@ pub fn float32(f: f32) -> String {
 pub fn strval(value: &Value) -> Result<Vec<u8>, FnError> {
     match value {
         Value::Str(s) => Ok(s.bytes().to_vec()),
-        Value::List(List { elem: Elem::Byte, items }) => Ok(bytes_of(items)),
+        Value::List(list) => list.bytes().map_or_else(|| verb_v(value), |bytes| Ok(bytes.into_owned())),
         other => verb_v(other),
     }
 }
@@ -33,11 +33,6 @@ pub fn verb_v(value: &Value) -> Result<Vec<u8>, FnError> {
     let mut out = Vec::new();
     fmt::print_value(&mut out, value)?;
     Ok(out)
-}
-
-/// The bytes of a `[]uint8`.
-pub fn bytes_of(items: &[Value]) -> Vec<u8> {
-    items.iter().map(|item| if let Value::Int(_, i) = item { u8::try_from(*i).unwrap_or(0) } else { 0 }).collect()
 }
 
 /// The next character of a Go string, and how many bytes it takes; a byte that is no UTF-8 counts as one

@@ -32,7 +32,7 @@ fn value(toml: &Toml) -> Value {
             if !items.is_empty() && items.iter().all(Toml::is_table) {
                 return Value::List(crate::template::value::List {
                     elem: crate::template::value::Elem::Object("map[string]interface {}"),
-                    items: Rc::new(values),
+                    items: values.into(),
                 });
             }
             Value::list(values)

@@ -302,7 +302,7 @@ fn slice(args: &[Value]) -> FnResult {
         return Err(format!("invalid slice index: {to} > {max}").into());
     }
     Ok(match item {
-        Value::List(l) => Value::List(List { elem: l.elem, items: Rc::new(l.items[from..to].to_vec()) }),
+        Value::List(l) => Value::List(List { elem: l.elem, items: l.items[from..to].to_vec().into() }),
         Value::Str(s) => Value::str(&s.bytes()[from..to]),
         other => other.clone(),
     })

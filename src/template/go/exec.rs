@@ -7,7 +7,7 @@ use super::render::{Slot, State};
 use super::{fmt, quote};
 use crate::template::function::FnError;
 use crate::template::stack;
-use crate::template::value::{Kind, MapType, Value};
+use crate::template::value::{Items, Kind, MapType, Value};
 
 /// How deep `{{ template }}` may be nested in Go. A thread without a large stack answers with the same words earlier.
 const MAX_DEPTH: u32 = 100_000;
@@ -283,7 +283,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             Value::Object(object) if object.kind() == Kind::Slice => {
                 let items = match object.json() {
                     Value::List(list) => list.items,
-                    _ => std::rc::Rc::default(),
+                    _ => Items::default(),
                 };
                 for (index, item) in (0_i64..).zip(items.iter()) {
                     *ran = true;

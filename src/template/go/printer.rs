@@ -14,7 +14,7 @@ const MAX_TEXT: usize = 64 << 20;
 /// `fmt` ignores widths and precisions above this.
 const MAX_NUMBER: usize = 1_000_000;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are fmt's flags")]
 struct Flags {
     width: Option<usize>,
@@ -203,8 +203,7 @@ impl<'o> Printer<'o> {
     }
 
     fn list(&mut self, list: &List, verb: char, nested: bool) {
-        if list.elem == Elem::Byte {
-            let bytes: Vec<u8> = list.items.iter().map(byte).collect();
+        if let Some(bytes) = list.bytes() {
             match verb {
                 's' => {
                     let text = truncate(&bytes, self.flags.precision);
@@ -222,6 +221,7 @@ impl<'o> Printer<'o> {
                     self.text("}");
                     return;
                 }
+                'v' | 'd' if self.flags == Flags::default() => return self.decimals(&bytes),
                 _ => {}
             }
         }
@@ -235,6 +235,24 @@ impl<'o> Printer<'o> {
             self.element(item, verb, list.elem == Elem::Any);
         }
         self.text(if self.flags.sharp_v { "}" } else { "]" });
+    }
+
+    /// Bytes as numbers, of which there may be many.
+    fn decimals(&mut self, bytes: &[u8]) {
+        self.text("[");
+        for (i, b) in bytes.iter().enumerate() {
+            if i > 0 {
+                self.out.push(b' ');
+            }
+            if *b >= 100 {
+                self.out.push(b'0' + b / 100);
+            }
+            if *b >= 10 {
+                self.out.push(b'0' + b / 10 % 10);
+            }
+            self.out.push(b'0' + b % 10);
+        }
+        self.text("]");
     }
 
     fn object(&mut self, object: &dyn Object, verb: char, nested: bool) {
@@ -654,13 +672,6 @@ fn can_backquote(text: &[u8]) -> bool {
 
 fn rune(code: u64) -> char {
     u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
-}
-
-fn byte(value: &Value) -> u8 {
-    match value {
-        Value::Int(_, i) => i.to_le_bytes()[0],
-        _ => 0,
-    }
 }
 
 /// What `#` does to a float: a point always, and the zeros that the precision asks for.

@@ -42,7 +42,7 @@ static FUNCTIONS: [Function; 12] = [
     function("typeOf", &[Param::Any], false, |_, args| Ok(fmt::type_name(&args[0]).as_ref().into())),
     function("until", &[Param::Int], false, |_, args| {
         let Value::Int(_, count) = args[0] else { return Err("not an int".into()) };
-        Ok(Value::List(List { elem: Elem::Int, items: Rc::new((0..count).map(Value::int).collect()) }))
+        Ok(Value::List(List { elem: Elem::Int, items: (0..count).map(Value::int).collect() }))
     }),
     function("trunc", &[Param::Int, Param::Str], false, |_, args| match args[0] {
         Value::Int(_, count) => Ok(text(&args[1])[..usize::try_from(count).unwrap_or(0)].into()),
@@ -264,4 +264,10 @@ fn an_endless_recursion_is_reported_at_the_call_that_recurs() {
             "{rest}"
         );
     }
+}
+
+#[test]
+fn values_nested_without_end_are_made_and_dropped() {
+    let nested = r#"{{ $x := dict }}{{ $y := list }}{{ range until 300000 }}{{ $x = dict "a" $x }}{{ $y = list $y }}{{ end }}done"#;
+    assert_eq!(render_one(nested).unwrap(), "done");
 }
