@@ -114,22 +114,26 @@ impl Walk<'_> {
         let failed = |e: std::io::Error| LoadError(format!("open {}: {}", path.display(), go_io(&e)));
         let mut names = Vec::new();
         for entry in std::fs::read_dir(path).map_err(failed)? {
-            names.push(entry.map_err(failed)?.file_name());
+            let entry = entry.map_err(failed)?;
+            names.push((entry.file_name(), entry.file_type().map_err(failed)?));
         }
-        names.sort();
-        for entry in names {
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        for (entry, mut kind) in names {
             let path = path.join(&entry);
             let entry = entry.to_string_lossy();
             let name = if name.is_empty() { entry.into_owned() } else { format!("{name}/{entry}") };
-            let info = std::fs::metadata(&path)
-                .map_err(|e| LoadError(format!("error evaluating symlink {}: {}", path.display(), go_io(&e))))?;
-            if self.ignore.ignores(&name, info.is_dir()) {
+            if kind.is_symlink() {
+                kind = std::fs::metadata(&path)
+                    .map_err(|e| LoadError(format!("error evaluating symlink {}: {}", path.display(), go_io(&e))))?
+                    .file_type();
+            }
+            if self.ignore.ignores(&name, kind.is_dir()) {
                 continue;
             }
-            if info.is_dir() {
+            if kind.is_dir() {
                 self.directory(&path, &name, depth + 1)?;
-            } else if info.is_file() {
-                self.file(&path, name, info.len())?;
+            } else if kind.is_file() {
+                self.file(&path, name)?;
             } else {
                 let path = path.display();
                 return Err(LoadError(format!("cannot load irregular file {path} as it has file mode type bits set")));
@@ -138,15 +142,28 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, name: String, size: u64) -> Result<(), LoadError> {
-        if size > self.left || self.files.len() >= self.limits.files {
-            return Err(LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")));
-        }
-        let data = std::fs::read(path).map_err(|e| LoadError(format!("error reading {name}: {}", go_io(&e))))?;
+    fn file(&mut self, path: &Path, name: String) -> Result<(), LoadError> {
+        let data = read_at_most(path, self.left)
+            .map_err(|e| LoadError(format!("error reading {name}: {}", go_io(&e))))?
+            .filter(|_| self.files.len() < self.limits.files)
+            .ok_or_else(|| LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")))?;
         self.left = self.left.saturating_sub(data.len() as u64);
         self.files.push(File { name, data: without_bom(data) });
         Ok(())
     }
+}
+
+/// The content of a file, or `None` if it is larger than the limit.
+fn read_at_most(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Ok(None);
+    }
+    // The file may grow while it is read: one byte more than allowed shows that it did.
+    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+    file.take(limit + 1).read_to_end(&mut data)?;
+    Ok((data.len() as u64 <= limit).then_some(data))
 }
 
 fn read_archive(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
@@ -323,7 +340,7 @@ fn subchart(name: &str, files: Vec<File>, parent: &str, limits: &Limits, depth: 
     }
     let files = files
         .into_iter()
-        .filter_map(|f| f.name.split_once('/').map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() }))
+        .filter_map(|f| f.name.split_once('/').map(|(_, rest)| rest.to_owned()).map(|name| File { name, data: f.data }))
         .collect();
     assemble(files, limits, depth + 1)
 }

@@ -406,7 +406,8 @@ fn execute(
         about.insert("BasePath", template.base_path.as_str());
         template.root.insert("Template", about);
         let text = renderer.render(name, Value::Map(template.root.clone())).map_err(failed)?;
-        files.insert(name.clone(), String::from_utf8_lossy(&text).into_owned());
+        let text = String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+        files.insert(name.clone(), text);
     }
     Ok(())
 }

@@ -21,7 +21,10 @@ impl Str {
     }
     /// The text, with U+FFFD in place of what is not UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(&self.0),
+        }
     }
     /// Whether the string has no bytes.
     pub fn is_empty(&self) -> bool {

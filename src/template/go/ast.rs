@@ -19,7 +19,17 @@ pub struct Source {
 impl Source {
     /// The text between two positions, for messages.
     pub fn slice(&self, span: Span) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.text[span.start as usize..span.end as usize])
+        String::from_utf8_lossy(self.bytes(span))
+    }
+
+    /// The identifier between two positions; the lexer takes nothing for one that is not UTF-8.
+    pub fn word(&self, span: Span) -> &str {
+        std::str::from_utf8(self.bytes(span)).unwrap_or_default()
+    }
+
+    /// The text between two positions.
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        &self.text[span.start as usize..span.end as usize]
     }
 
     /// Line from 1, and column in bytes from 0 as Go counts it.
@@ -118,7 +128,7 @@ pub struct Variable {
     /// Number of the name; the same name has the same number throughout a source.
     pub id: u32,
     /// The name with its dollar sign.
-    pub name: Box<str>,
+    pub name: Span,
 }
 
 /// Commands joined by `|`, and the variables that take their result.
@@ -158,6 +168,9 @@ pub struct Expr {
     pub kind: ExprKind,
 }
 
+/// Names of fields, without their dots.
+pub type Fields = Box<[Span]>;
+
 /// The kinds of operands.
 #[derive(Debug)]
 pub enum ExprKind {
@@ -168,24 +181,24 @@ pub enum ExprKind {
     /// `true`, `false`
     Bool(bool),
     /// A number or character.
-    Number(Number),
+    Number(Box<Number>),
     /// A string; the number indexes the strings that a renderer has already made of constants.
     Str {
         /// Number of the constant.
         id: u32,
-        /// The text after unquoting.
-        text: Box<[u8]>,
+        /// The text after unquoting, unless it is what stands between the quotes.
+        text: Option<Box<[u8]>>,
         /// The text with its quotes.
         quoted: Span,
     },
     /// `.a.b`
-    Field(Box<[Box<str>]>),
+    Field(Fields),
     /// `$x.a.b`
-    Variable(Variable, Box<[Box<str>]>),
+    Variable(Variable, Fields),
     /// A function's name.
     Function(FuncRef),
     /// `(pipeline).a.b`
-    Chain(Box<Expr>, Box<[Box<str>]>),
+    Chain(Box<Expr>, Fields),
     /// `(pipeline)`
     Pipe(Box<Pipe>),
 }
@@ -305,7 +318,7 @@ impl Writer<'_> {
             if i > 0 {
                 self.out.push_str(", ");
             }
-            self.out.push_str(&variable.name);
+            self.span(variable.name);
         }
         if !pipe.variables.is_empty() {
             self.out.push_str(if pipe.assign { " = " } else { " := " });
@@ -341,10 +354,10 @@ impl Writer<'_> {
         }
     }
 
-    fn fields(&mut self, fields: &[Box<str>]) {
+    fn fields(&mut self, fields: &[Span]) {
         for field in fields {
             self.out.push('.');
-            self.out.push_str(field);
+            self.span(*field);
         }
     }
 
@@ -357,7 +370,7 @@ impl Writer<'_> {
             ExprKind::Str { quoted, .. } => self.span(*quoted),
             ExprKind::Field(fields) => self.fields(fields),
             ExprKind::Variable(variable, fields) => {
-                self.out.push_str(&variable.name);
+                self.span(variable.name);
                 self.fields(fields);
             }
             ExprKind::Function(function) => self.out.push_str(function.name()),

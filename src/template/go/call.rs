@@ -1,6 +1,6 @@
 //! Evaluates pipelines: operands, fields, and calls with arguments checked against the parameters' types.
 
-use super::ast::{At, Command, Expr, ExprKind, Number, Pipe};
+use super::ast::{At, Command, Expr, ExprKind, Number, Pipe, Span};
 use super::builtins::{Engine, FuncRef, length, truth};
 use super::error::{Failure, WARN_END, WARN_START};
 use super::exec::{Exec, Frame, Rv};
@@ -104,7 +104,7 @@ impl<'t> Frame<'t, '_, '_> {
         }
         for variable in &pipe.variables {
             if pipe.assign {
-                *self.find(variable.id, &variable.name)? = value.clone();
+                *self.find(variable.id, variable.name)? = value.clone();
             } else {
                 self.push(variable.id, value.clone());
             }
@@ -123,7 +123,7 @@ impl<'t> Frame<'t, '_, '_> {
             ExprKind::Chain(inner, fields) => self.chained(inner, fields, first, args),
             ExprKind::Variable(variable, fields) => {
                 self.at(At::Expr(first));
-                let value = self.find(variable.id, &variable.name)?.clone();
+                let value = self.find(variable.id, variable.name)?.clone();
                 if fields.is_empty() {
                     self.not_a_function(first, &args)?;
                     return Ok(value);
@@ -163,13 +163,13 @@ impl<'t> Frame<'t, '_, '_> {
         self.at(At::Expr(expr));
         Ok(Rv::concrete(match &expr.kind {
             ExprKind::Bool(b) => Value::Bool(*b),
-            ExprKind::Str { id, text, .. } => Value::Str(self.state.constant(*id, text)),
-            ExprKind::Number(Number { complex: Some((real, imaginary)), .. }) => {
-                Value::Object(Rc::new(Complex { real: *real, imaginary: *imaginary }))
-            }
-            ExprKind::Number(Number { float: Some(f), prefers_float: true, .. }) => Value::Float(*f),
-            ExprKind::Number(Number { int: Some(i), .. }) => Value::int(*i),
-            _ => {
+            ExprKind::Str { id, text, quoted } => Value::Str(self.constant(*id, text.as_deref(), *quoted)),
+            other => {
+                if let ExprKind::Number(number) = other
+                    && let Some(value) = number_value(number)
+                {
+                    return Ok(Rv::concrete(value));
+                }
                 let node = self.text(expr);
                 return self.error(format!("{node} overflows int"));
             }
@@ -178,25 +178,26 @@ impl<'t> Frame<'t, '_, '_> {
 
     // Fields.
 
-    fn chained(&mut self, inner: &'t Expr, fields: &'t [Box<str>], whole: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
+    fn chained(&mut self, inner: &'t Expr, fields: &'t [Span], whole: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
         self.at(At::Expr(whole));
         let receiver = self.argument(args.dot, None, inner)?;
         self.chain(&receiver, fields, whole, args)
     }
 
-    fn chain(&mut self, receiver: &Rv, fields: &'t [Box<str>], node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
+    fn chain(&mut self, receiver: &Rv, fields: &'t [Span], node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
         let Some((last, path)) = fields.split_last() else { return Ok(receiver.clone()) };
-        let Some((first, path)) = path.split_first() else { return self.field(receiver, last, node, args) };
+        let Some((first, path)) = path.split_first() else { return self.field(receiver, *last, node, args) };
         let dot = args.dot;
         let without = || Args { dot, exprs: &[], last: None };
-        let mut value = self.field(receiver, first, node, without())?;
+        let mut value = self.field(receiver, *first, node, without())?;
         for field in path {
-            value = self.field(&value, field, node, without())?;
+            value = self.field(&value, *field, node, without())?;
         }
-        self.field(&value, last, node, args)
+        self.field(&value, *last, node, args)
     }
 
-    fn field(&mut self, receiver: &Rv, name: &'t str, node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
+    fn field(&mut self, receiver: &Rv, name: Span, node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
+        let name = self.word(name);
         match &receiver.value {
             Value::Nil if !receiver.interface => Ok(Rv::INVALID),
             Value::Nil => self.error(format!("nil pointer evaluating interface {{}}.{name}")),
@@ -380,7 +381,7 @@ impl<'t> Frame<'t, '_, '_> {
             },
             ExprKind::Field(fields) => self.chain(dot, fields, expr, none),
             ExprKind::Variable(variable, fields) => {
-                let value = self.find(variable.id, &variable.name)?.clone();
+                let value = self.find(variable.id, variable.name)?.clone();
                 if fields.is_empty() { Ok(value) } else { self.chain(&value, fields, expr, none) }
             }
             ExprKind::Pipe(pipe) => stack::deeper(|| self.pipeline(dot, pipe)),
@@ -395,17 +396,21 @@ impl<'t> Frame<'t, '_, '_> {
     }
 
     fn constant_argument(&mut self, param: Param, expr: &'t Expr) -> Exec<Rv> {
+        if let ExprKind::Number(number) = &expr.kind {
+            let value = match param {
+                Param::Int => number.int.map(Value::int),
+                Param::Int64 => number.int.map(|i| Value::Int(IntType::Int64, i)),
+                Param::Float => number.float.map(Value::Float),
+                _ => None,
+            };
+            if let Some(value) = value {
+                return Ok(Rv::concrete(value));
+            }
+        }
         let expected = match (param, &expr.kind) {
             (Param::Any | Param::Reflect, _)
             | (Param::Bool, ExprKind::Bool(_))
             | (Param::Str, ExprKind::Str { .. }) => return self.literal(expr),
-            (Param::Int, ExprKind::Number(Number { int: Some(i), .. })) => return Ok(Rv::concrete(Value::int(*i))),
-            (Param::Int64, ExprKind::Number(Number { int: Some(i), .. })) => {
-                return Ok(Rv::concrete(Value::Int(IntType::Int64, *i)));
-            }
-            (Param::Float, ExprKind::Number(Number { float: Some(f), .. })) => {
-                return Ok(Rv::concrete(Value::Float(*f)));
-            }
             (Param::Named(name), kind) => return self.named_argument(name, kind, expr),
             (Param::Bool, _) => "bool",
             (Param::Str, _) => "string",
@@ -440,17 +445,17 @@ impl<'t> Frame<'t, '_, '_> {
             }
         };
         let unsigned = name.starts_with('u');
-        match kind {
-            ExprKind::Number(Number { uint: Some(u), .. }) if unsigned => {
-                Ok(Rv::concrete(Value::Int(int, u.cast_signed())))
-            }
-            ExprKind::Number(Number { int: Some(i), .. }) if !unsigned => Ok(Rv::concrete(Value::Int(int, *i))),
-            _ => {
-                let node = self.text(expr);
-                let expected = if unsigned { "unsigned integer" } else { "integer" };
-                self.error(format!("expected {expected}; found {node}"))
-            }
+        let number = match kind {
+            ExprKind::Number(number) if unsigned => number.uint.map(u64::cast_signed),
+            ExprKind::Number(number) => number.int,
+            _ => None,
+        };
+        if let Some(number) = number {
+            return Ok(Rv::concrete(Value::Int(int, number)));
         }
+        let node = self.text(expr);
+        let expected = if unsigned { "unsigned integer" } else { "integer" };
+        self.error(format!("expected {expected}; found {node}"))
     }
 
     /// The value as a parameter takes it.
@@ -477,4 +482,15 @@ impl<'t> Frame<'t, '_, '_> {
 
 fn plain(result: FnResult) -> Result<Value, Failure> {
     result.map_err(|(FnError::Message(text) | FnError::Nested(text))| Failure::plain(text))
+}
+
+/// A number where every type will do; `None` if it does not fit into its type.
+fn number_value(number: &Number) -> Option<Value> {
+    if let Some((real, imaginary)) = number.complex {
+        return Some(Value::Object(Rc::new(Complex { real, imaginary })));
+    }
+    match number.float {
+        Some(f) if number.prefers_float => Some(Value::Float(f)),
+        _ => number.int.map(Value::int),
+    }
 }

@@ -1,13 +1,13 @@
 //! Executes the statements of a template.
 
-use super::ast::{At, Branch, Call, Expr, Node, Pipe, Template};
+use super::ast::{At, Branch, Call, Expr, Node, Pipe, Span, Template};
 use super::builtins::{has_interfaces, truth};
 use super::error::{Failure, Location};
 use super::render::{Slot, State};
 use super::{fmt, quote};
 use crate::template::function::FnError;
 use crate::template::stack;
-use crate::template::value::{Items, Kind, MapType, Value};
+use crate::template::value::{Items, Kind, MapType, Str, Value};
 
 /// How deep `{{ template }}` may be nested in Go. A thread without a large stack answers with the same words earlier.
 const MAX_DEPTH: u32 = 100_000;
@@ -133,17 +133,29 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         Ok(())
     }
 
+    /// An identifier of the template.
+    pub fn word(&self, span: Span) -> &'t str {
+        self.template.source.word(span)
+    }
+
+    /// A constant of the template.
+    pub fn constant(&mut self, id: u32, text: Option<&[u8]>, quoted: Span) -> Str {
+        let inner = Span { start: quoted.start + 1, end: quoted.end - 1 };
+        let source = &self.template.source;
+        self.state.constant(id, text.unwrap_or_else(|| source.bytes(inner)))
+    }
+
     // Variables.
 
     pub fn push(&mut self, id: u32, value: Rv) {
         self.state.variables.push(Slot { id, value });
     }
 
-    pub fn find(&mut self, id: u32, name: &str) -> Exec<&mut Rv> {
+    pub fn find(&mut self, id: u32, name: Span) -> Exec<&mut Rv> {
         let found = self.state.variables[self.base..].iter().rposition(|slot| slot.id == id);
         match found {
             Some(i) => Ok(&mut self.state.variables[self.base + i].value),
-            None => self.error(format!("undefined variable: {name}")),
+            None => self.error(format!("undefined variable: {}", self.word(name))),
         }
     }
 
@@ -155,8 +167,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             self.step()?;
             match node {
                 Node::Text(span) => {
-                    let text = &self.template.source.text[span.start as usize..span.end as usize];
-                    self.state.out.extend_from_slice(text);
+                    self.state.out.extend_from_slice(self.template.source.bytes(*span));
                     self.check_output()?;
                 }
                 Node::Action(pipe) => {
@@ -307,10 +318,10 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         let mark = self.state.variables.len();
         match (variables.as_slice(), assign) {
             ([], _) => {}
-            ([only], true) => *self.find(only.id, &only.name)? = item.clone(),
+            ([only], true) => *self.find(only.id, only.name)? = item.clone(),
             ([first, second, ..], true) => {
-                *self.find(first.id, &first.name)? = index;
-                *self.find(second.id, &second.name)? = item.clone();
+                *self.find(first.id, first.name)? = index;
+                *self.find(second.id, second.name)? = item.clone();
             }
             ([_], false) => self.state.variables[mark - 1].value = item.clone(),
             ([_, _, ..], false) => {

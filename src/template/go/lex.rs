@@ -1,6 +1,7 @@
 //! Text to tokens, as Go's `text/template/parse` cuts it: blanks inside actions are tokens, trim markers are not.
 
 use super::quote;
+use memchr::memmem;
 
 /// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,21 +125,7 @@ pub fn decode(text: &[u8]) -> Option<(char, usize)> {
 }
 
 fn count_lines(text: &[u8]) -> usize {
-    text.split(|&b| b == b'\n').count() - 1
-}
-
-fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    // Both delimiters of Go are a doubled character, or start with a rare one: look for the first byte.
-    let (first, rest) = needle.split_first()?;
-    let mut from = 0;
-    while let Some(i) = text[from..].iter().position(|b| b == first) {
-        let at = from + i;
-        if text[at + 1..].starts_with(rest) {
-            return Some(at);
-        }
-        from = at + 1;
-    }
-    None
+    memchr::memchr_iter(b'\n', text).count()
 }
 
 fn has_left_trim(text: &[u8]) -> bool {
@@ -207,6 +194,11 @@ impl<'s> Lexer<'s> {
     }
 
     fn bump(&mut self) -> Option<char> {
+        // Nearly all of a template is ASCII.
+        if let Some(&first @ (b' '..0x80)) = self.rest().first() {
+            self.pos += 1;
+            return Some(first as char);
+        }
         let (c, width) = decode(self.rest())?;
         self.pos += width;
         if c == '\n' {
@@ -241,7 +233,7 @@ impl<'s> Lexer<'s> {
     fn text_or_delim(&mut self) -> Token {
         loop {
             let rest = self.rest();
-            let Some(length) = find(rest, LEFT_DELIM) else {
+            let Some(length) = memmem::find(rest, LEFT_DELIM) else {
                 if rest.is_empty() {
                     return self.emit(Kind::Eof);
                 }
@@ -288,7 +280,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn comment(&mut self) -> Option<Token> {
-        let Some(length) = find(&self.rest()[2..], b"*/") else {
+        let Some(length) = memmem::find(&self.rest()[2..], b"*/") else {
             return Some(self.fail("unclosed comment"));
         };
         let end = self.pos + 2 + length + 2;
@@ -408,9 +400,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn identifier(&mut self) -> Token {
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.bump();
-        }
+        self.word();
         if !self.at_terminator() {
             return self.bad_character();
         }
@@ -427,13 +417,19 @@ impl<'s> Lexer<'s> {
         if self.at_terminator() {
             return self.emit(if kind == Kind::Variable { kind } else { Kind::Dot });
         }
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.bump();
-        }
+        self.word();
         if !self.at_terminator() {
             return self.bad_character();
         }
         self.emit(kind)
+    }
+
+    /// Letters, digits and underscores.
+    fn word(&mut self) {
+        self.pos += self.rest().iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        while self.peek().is_some_and(is_alphanumeric) {
+            self.bump();
+        }
     }
 
     fn bad_character(&mut self) -> Token {

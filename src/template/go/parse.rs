@@ -44,7 +44,7 @@ pub fn parse(
         lexer: Lexer::new(text),
         source: Arc::clone(&source),
         functions,
-        names: vec!["$".into()],
+        names: vec![b"$"],
         constants,
         tree: Tree::default(),
         templates: Vec::new(),
@@ -79,7 +79,7 @@ struct Parser<'s> {
     lexer: Lexer<'s>,
     source: Arc<Source>,
     functions: &'s dyn Fn(&str) -> Option<FuncRef>,
-    names: Vec<Box<str>>,
+    names: Vec<&'s [u8]>,
     constants: u32,
     tree: Tree,
     templates: Vec<Arc<Template>>,
@@ -127,6 +127,12 @@ fn position(token: Token) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "parse() refuses texts of 4 GiB")]
 fn span(token: Token) -> Span {
     Span { start: token.start as u32, end: token.end as u32 }
+}
+
+/// The name in the token of a field.
+fn field_name(token: Token) -> Span {
+    let Span { start, end } = span(token);
+    Span { start: start + 1, end }
 }
 
 impl Parser<'_> {
@@ -185,10 +191,6 @@ impl Parser<'_> {
     fn expect(&mut self, kind: Kind, context: &str) -> Parse<Token> {
         let token = self.next_non_space();
         if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
-    }
-
-    fn text(&self, token: Token) -> String {
-        String::from_utf8_lossy(self.lexer.bytes(token)).into_owned()
     }
 
     // Errors.
@@ -420,12 +422,12 @@ impl Parser<'_> {
     // Pipelines.
 
     fn variable(&mut self, token: Token) -> Variable {
-        let name = self.text(token);
-        let id = self.names.iter().position(|n| **n == *name).unwrap_or_else(|| {
-            self.names.push(name.as_str().into());
+        let name = self.lexer.bytes(token);
+        let id = self.names.iter().position(|n| *n == name).unwrap_or_else(|| {
+            self.names.push(name);
             self.names.len() - 1
         });
-        Variable { id: u32::try_from(id).unwrap_or(u32::MAX), name: name.into() }
+        Variable { id: u32::try_from(id).unwrap_or(u32::MAX), name: span(token) }
     }
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
@@ -532,10 +534,10 @@ impl Parser<'_> {
         if first.kind != Kind::Field {
             return Ok(Some(term));
         }
-        let mut added: Vec<Box<str>> = Vec::new();
+        let mut added: Vec<Span> = Vec::new();
         while self.peek().kind == Kind::Field {
             let token = self.next();
-            added.push(self.text(token)[1..].into());
+            added.push(field_name(token));
         }
         // More fields on a field or variable make one longer chain, whose position is its *second* part's.
         let kind = match term.kind {
@@ -556,11 +558,11 @@ impl Parser<'_> {
         let token = self.next_non_space();
         let kind = match token.kind {
             Kind::Identifier => {
-                let name = self.text(token);
-                match (self.functions)(&name) {
+                let name = self.lexer.bytes(token);
+                match std::str::from_utf8(name).ok().and_then(self.functions) {
                     Some(function) => ExprKind::Function(function),
                     None => {
-                        return self.error(format!("function {} not defined", quote::quoted(name.as_bytes())));
+                        return self.error(format!("function {} not defined", quote::quoted(name)));
                     }
                 }
             }
@@ -569,14 +571,14 @@ impl Parser<'_> {
             Kind::Variable => {
                 let variable = self.variable(token);
                 if !self.tree.variables.contains(&variable.id) {
-                    let name = quote::quoted(variable.name.as_bytes());
+                    let name = quote::quoted(self.lexer.bytes(token));
                     return self.error(format!("undefined variable {name}"));
                 }
                 ExprKind::Variable(variable, Box::default())
             }
-            Kind::Field => ExprKind::Field(Box::new([self.text(token)[1..].into()])),
+            Kind::Field => ExprKind::Field(Box::new([field_name(token)])),
             Kind::Bool => ExprKind::Bool(self.lexer.bytes(token) == b"true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => ExprKind::Number(self.number(token)?),
+            Kind::CharConstant | Kind::Complex | Kind::Number => ExprKind::Number(Box::new(self.number(token)?)),
             Kind::LeftParen => {
                 if self.tree.paren_depth >= MAX_PAREN_DEPTH || stack::is_exhausted() {
                     return self.error("max expression depth exceeded");
@@ -587,12 +589,15 @@ impl Parser<'_> {
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }
             Kind::Str | Kind::RawString => {
-                let Some(text) = quote::unquote(self.lexer.bytes(token)) else {
-                    return self.error("invalid syntax");
-                };
+                let quoted = self.lexer.bytes(token);
+                let mut text = None;
+                if !quote::is_plain(quoted) {
+                    let Some(unquoted) = quote::unquote(quoted) else { return self.error("invalid syntax") };
+                    text = Some(unquoted.into());
+                }
                 let id = self.constants;
                 self.constants += 1;
-                ExprKind::Str { id, text: text.into(), quoted: span(token) }
+                ExprKind::Str { id, text, quoted: span(token) }
             }
             _ => {
                 self.backup();

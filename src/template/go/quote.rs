@@ -61,6 +61,15 @@ fn radix_digits(digits: &[u8], radix: u32) -> Option<u32> {
     digits.iter().try_fold(0_u32, |sum, &b| sum.checked_mul(radix)?.checked_add((b as char).to_digit(radix)?))
 }
 
+/// Whether a quoted text means what stands between the quotes.
+pub fn is_plain(text: &[u8]) -> bool {
+    let Some(inner) = text.get(1..text.len() - 1) else { return false };
+    match text[0] {
+        b'`' => !inner.contains(&b'\r'),
+        quote => !inner.contains(&b'\\') && !inner.contains(&quote),
+    }
+}
+
 /// `strconv.Unquote` of a string in double quotes or backquotes; `None` when it is not well formed.
 pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     let (&quote, rest) = text.split_first()?;

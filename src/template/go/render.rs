@@ -151,16 +151,7 @@ impl<'s> Renderer<'s> {
 /// Helm cannot keep Go from printing missing values, so it takes them out of the text.
 fn without_no_value(text: &[u8]) -> Cow<'_, [u8]> {
     const NO_VALUE: &[u8] = b"<no value>";
-    let find = |text: &[u8]| {
-        let mut from = 0;
-        while let Some(i) = text[from..].iter().position(|&b| b == b'<') {
-            if text[from + i..].starts_with(NO_VALUE) {
-                return Some(from + i);
-            }
-            from += i + 1;
-        }
-        None
-    };
+    let find = |text: &[u8]| memchr::memmem::find(text, NO_VALUE);
     let Some(mut at) = find(text) else { return Cow::Borrowed(text) };
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -285,7 +276,7 @@ impl State<'_> {
 
     /// Helm's `tpl`: what the text defines is known only while it is executed.
     pub fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Failure> {
-        if !text.bytes().windows(2).any(|pair| pair == b"{{") {
+        if memchr::memmem::find(text.bytes(), b"{{").is_none() {
             return Ok(match without_no_value(text.bytes()) {
                 Cow::Borrowed(_) => text.clone(),
                 Cow::Owned(cleaned) => cleaned.into(),
