@@ -47,6 +47,10 @@ format lint library unit conformance cluster: ## (each also alone) one part of `
 bench: build ## measure creation, rest, change, drift, restart at 1, 100 and 500 custom resources
 	benches/operator.sh $(BIN)
 
+.PHONY: bench-render
+bench-render: build ## measure rendering beside Helm, on the command line and in process
+	benches/render.sh $(BIN)
+
 .PHONY: clean
 clean: ## remove build results (not the cached tools)
 	$(CARGO) clean
