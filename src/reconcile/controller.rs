@@ -80,7 +80,7 @@ impl Controller {
             }
         }
         let ctx = Arc::new_cyclic(|context| Context {
-            discovery: Discovery::new(cluster.clone()),
+            discovery: Arc::new(Discovery::new(cluster.clone())),
             cluster,
             cache: Arc::new(Cache::new(&gvks, namespaces)),
             kinds,

@@ -40,7 +40,7 @@ pub struct Context {
     /// The API server.
     pub cluster: Cluster,
     /// The kinds that it serves.
-    pub discovery: Discovery,
+    pub discovery: Arc<Discovery>,
     /// What the watches saw.
     pub cache: Arc<Cache>,
     /// The kinds of custom resources, with their charts.

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::observe::Observed;
 use super::{Context, Error};
 use crate::cluster::error::ApiError;
-use crate::host;
+use crate::host::{ClusterHost, System};
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::plan::stamp::{Stamped, stamp_all};
@@ -46,14 +46,15 @@ impl Default for Renderer {
 }
 
 impl Renderer {
-    async fn render(&self, observed: &Observed, release: Release) -> Result<Rendered, Error> {
+    async fn render(&self, observed: &Observed, release: Release, ctx: &Context) -> Result<Rendered, Error> {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
         let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
+        let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
         let rendering = tokio::task::spawn_blocking(move || {
-            let options = Options { limits: LIMITS, ..host::options() };
+            let options = Options { limits: LIMITS, host: Arc::new(host), skip_schema: false };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
             drop(permit);
@@ -97,7 +98,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         revision: newest + 1,
         is_upgrade: observed.situation == Situation::Changed,
     };
-    let rendered = ctx.renderer.render(observed, release).await?;
+    let rendered = ctx.renderer.render(observed, release, ctx).await?;
     let crds = unknown_crds(&rendered, ctx).await?;
     if !crds.is_empty() {
         return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered) });

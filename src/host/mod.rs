@@ -1,0 +1,43 @@
+//! The surroundings that a command or the operator gives to a rendering: randomness, the clock, names, and a cluster.
+
+#[cfg(feature = "operator")]
+mod cluster;
+
+use crate::render::{Limits, Options};
+use crate::template::function::{FnResult, Host};
+use crate::template::value::Value;
+#[cfg(feature = "operator")]
+pub use cluster::ClusterHost;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The operating system's randomness and clock; no cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System {
+    /// Whether `getHostByName` asks the system for names; else it answers with nothing, as in Helm.
+    pub dns: bool,
+}
+
+impl Host for System {
+    fn random(&self, buffer: &mut [u8]) {
+        getrandom::fill(buffer).expect("the operating system has randomness");
+    }
+    fn now(&self) -> i128 {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX)
+    }
+    fn lookup(&self, _api_version: &str, _kind: &str, _namespace: &str, _name: &str) -> FnResult {
+        Ok(Value::map([]))
+    }
+    fn resolve(&self, name: &str) -> String {
+        // The port is of no matter; the function asks for one.
+        let mut addresses = self.dns.then(|| (name, 0).to_socket_addrs().ok()).flatten().into_iter().flatten();
+        addresses.next().map(|address| address.ip().to_string()).unwrap_or_default()
+    }
+}
+
+/// Options of a rendering with [`System`] around it.
+pub fn options() -> Options {
+    Options { skip_schema: false, host: Arc::new(System::default()), limits: Limits::default() }
+}
