@@ -120,6 +120,8 @@ pub struct List {
 thread_local! {
     /// The elements of every nil slice, known by their address.
     static NIL_ITEMS: Rc<Vec<Value>> = Rc::default();
+    /// The entries of every nil map, known by their address; nothing writes to them.
+    static NIL_ENTRIES: Rc<RefCell<BTreeMap<Str, Value>>> = Rc::default();
 }
 
 impl List {
@@ -156,6 +158,14 @@ impl Map {
     /// A new, empty map.
     pub fn new(kind: MapType) -> Self {
         Self { kind, cell: Rc::default() }
+    }
+    /// A nil map: as an empty one, but JSON shows it as `null`, and Go panics when it is written to.
+    pub fn nil(kind: MapType) -> Self {
+        Self { kind, cell: NIL_ENTRIES.with(Rc::clone) }
+    }
+    /// Whether the map was made by [`Map::nil`]. Who writes to a map that a template gave must ask first.
+    pub fn is_nil(&self) -> bool {
+        self.is_empty() && NIL_ENTRIES.with(|nil| Rc::ptr_eq(nil, &self.cell))
     }
     /// The same map seen under another static type.
     #[must_use]
@@ -257,6 +267,15 @@ pub trait Object {
     }
     /// The value as JSON, as `toJson` and `toYaml` see it through `encoding/json`.
     fn json(&self) -> Value;
+    /// The members of the value's JSON in the order of the fields, for a struct that is marshalled field by field.
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        None
+    }
+    /// The fields as `%v` shows them where there is no text to show: unexported ones too.
+    fn shown(&self) -> Vec<(Str, Value)> {
+        let value = |name: &Str| self.field(&name.text()).unwrap_or(Value::Nil);
+        self.fields().into_iter().map(|name| (name.clone(), value(&name))).collect()
+    }
     /// For functions that need the Rust type behind it.
     fn as_any(&self) -> &dyn std::any::Any;
 }

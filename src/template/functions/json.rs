@@ -103,8 +103,12 @@ impl Writer<'_> {
                     self.list(&list.items, depth)?;
                 }
             }
+            Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
             Value::Map(map) => self.map(map, depth)?,
-            Value::Object(object) => self.value(&object.json(), depth + 1)?,
+            Value::Object(object) => match object.members() {
+                Some(members) => self.members(&members, depth)?,
+                None => self.value(&object.json(), depth + 1)?,
+            },
         }
         Ok(())
     }
@@ -123,14 +127,28 @@ impl Writer<'_> {
     fn map(&mut self, map: &Map, depth: usize) -> Result<(), String> {
         self.out.push(b'{');
         for (i, (key, value)) in map.borrow().iter().enumerate() {
-            self.separate(i, depth + 1);
-            string(key.bytes(), self.style.escape_html, self.out);
-            self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
-            self.value(value, depth + 1)?;
+            self.member(i, key.bytes(), value, depth)?;
         }
         self.close(map.is_empty(), depth);
         self.out.push(b'}');
         Ok(())
+    }
+
+    fn members(&mut self, members: &[(&str, Value)], depth: usize) -> Result<(), String> {
+        self.out.push(b'{');
+        for (i, (key, value)) in members.iter().enumerate() {
+            self.member(i, key.as_bytes(), value, depth)?;
+        }
+        self.close(members.is_empty(), depth);
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn member(&mut self, index: usize, key: &[u8], value: &Value, depth: usize) -> Result<(), String> {
+        self.separate(index, depth + 1);
+        string(key, self.style.escape_html, self.out);
+        self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
+        self.value(value, depth + 1)
     }
 
     fn separate(&mut self, index: usize, depth: usize) {
@@ -187,13 +205,16 @@ fn string(bytes: &[u8], escape_html: bool, out: &mut Vec<u8>) {
 
 /// Reads a JSON text; numbers are `float64`. The error is Go's text.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let (value, error) = read(bytes);
+    error.map_or(Ok(value), Err)
+}
+
+/// As [`parse`], with what could be read beside the error: `null` stands in for a number that is out of range.
+pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
     let mut reader = Reader { bytes, at: 0, later: None };
-    reader.blanks();
-    let value = reader.value(0)?;
-    reader.blanks();
-    match reader.peek() {
-        Some(_) => reader.unexpected("after top-level value"),
-        None => reader.later.map_or(Ok(value), Err),
+    match reader.document() {
+        Ok(value) => (value, reader.later),
+        Err(error) => (Value::Nil, Some(error)),
     }
 }
 
@@ -217,6 +238,16 @@ struct Reader<'b> {
 }
 
 impl Reader<'_> {
+    fn document(&mut self) -> Result<Value, String> {
+        self.blanks();
+        let value = self.value(0)?;
+        self.blanks();
+        match self.peek() {
+            Some(_) => self.unexpected("after top-level value"),
+            None => Ok(value),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -360,7 +391,7 @@ impl Reader<'_> {
             _ => {
                 let message = format!("json: cannot unmarshal number {text} into Go value of type float64");
                 self.later.get_or_insert(message);
-                Ok(Value::Float(0.0))
+                Ok(Value::Nil)
             }
         }
     }
