@@ -1,6 +1,6 @@
 //! Values to and from YAML, JSON and TOML. The functions without `must` swallow errors, or hide them in their result.
 
-use super::args::{any, bytes, string};
+use super::args::{any, bytes};
 use super::json::{self, Style};
 use super::{fixed, toml, toml_read};
 use crate::template::function::{Context, FnResult, Function, Param};
@@ -67,8 +67,12 @@ fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Valu
 }
 
 fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
-    let value = json::parse(text)?;
-    if matches!(value, Value::Nil) || fits(&value) { Ok(value) } else { Err(json::mismatch(&value, wanted)) }
+    match json::read(text) {
+        (Value::Nil, error) => error.map_or(Ok(Value::Nil), Err),
+        (value, _) if !fits(&value) => Err(json::mismatch(&value, wanted)),
+        (_, Some(error)) => Err(error),
+        (value, None) => Ok(value),
+    }
 }
 
 /// What could be read stays beside the error.
@@ -105,5 +109,5 @@ fn or_error_list(result: Result<Value, String>) -> Value {
 }
 
 fn from_toml(_: &Context, args: &[Value]) -> FnResult {
-    Ok(or_error_map(toml_read::parse(&string(args, 0))))
+    Ok(or_error_map(toml_read::parse(bytes(args, 0))))
 }

@@ -31,6 +31,7 @@ mod strings;
 pub(crate) mod text;
 mod time;
 mod toml;
+mod toml_lex;
 mod toml_read;
 mod url;
 
