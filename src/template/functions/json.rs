@@ -2,7 +2,7 @@
 
 use super::text::{self, next_char};
 use crate::template::go::number;
-use crate::template::value::{Elem, IntType, List, Map, MapType, Str, Value};
+use crate::template::value::{Elem, IntType, Kind, List, Map, MapType, Object, Str, Value};
 use base64::Engine as _;
 use std::io::Write as _;
 
@@ -211,7 +211,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
 
 /// As [`parse`], with what could be read beside the error: `null` stands in for a number that is out of range.
 pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
-    let mut reader = Reader { bytes, at: 0, later: None };
+    let mut reader = Reader { bytes, at: 0, later: None, exact: false };
     match reader.document() {
         Ok(value) => (value, reader.later),
         Err(error) => (Value::Nil, Some(error)),
@@ -230,9 +230,55 @@ pub fn mismatch(value: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into Go value of type {wanted}")
 }
 
+/// Reads a JSON text as Go's decoder does with `UseNumber`: numbers are [`Number`]s, the error is the decoder's text.
+pub fn parse_exact(bytes: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader { bytes, at: 0, later: None, exact: true };
+    reader.blanks();
+    if reader.peek().is_none() {
+        return Err("EOF".into());
+    }
+    let value = reader.value(0).map_err(|e| if e == END { "unexpected EOF".into() } else { e })?;
+    reader.blanks();
+    if reader.peek().is_some() {
+        return Err("invalid character after top-level value".into());
+    }
+    Ok(value)
+}
+
+/// A number as it was written: Go's `json.Number`.
+pub struct Number(pub String);
+
+impl Object for Number {
+    fn type_name(&self) -> &'static str {
+        "json.Number"
+    }
+    fn kind(&self) -> Kind {
+        Kind::String
+    }
+    fn field(&self, _: &str) -> Option<Value> {
+        None
+    }
+    fn fields(&self) -> Vec<Str> {
+        Vec::new()
+    }
+    fn display(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+    fn json(&self) -> Value {
+        self.0.parse().map_or(Value::Nil, Value::Float)
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+const END: &str = "unexpected end of JSON input";
+
 struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
+    /// Whether numbers stay as they were written.
+    exact: bool,
     /// A number that is out of range, reported only if the syntax is good.
     later: Option<String>,
 }
@@ -259,7 +305,7 @@ impl Reader<'_> {
     }
 
     fn unexpected<T>(&self, context: &str) -> Result<T, String> {
-        let Some(byte) = self.peek() else { return Err("unexpected end of JSON input".into()) };
+        let Some(byte) = self.peek() else { return Err(END.into()) };
         let shown = match byte {
             b'\'' => r"'\''".to_string(),
             b'"' => "'\"'".to_string(),
@@ -386,6 +432,9 @@ impl Reader<'_> {
             self.digits("in exponent of numeric literal")?;
         }
         let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+        if self.exact {
+            return Ok(Value::Object(std::rc::Rc::new(Number(text.into_owned()))));
+        }
         match text.parse::<f64>() {
             Ok(f) if f.is_finite() => Ok(Value::Float(f)),
             _ => {
