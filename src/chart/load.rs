@@ -315,7 +315,7 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
             .map_err(|e| LoadError(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name)))?;
         chart.dependencies.push(subchart);
     }
-    let engine = chart.metadata.annotations.get("tillerman.dev/engine").map(String::as_str);
+    let engine = chart.metadata.annotation("tillerman.dev/engine");
     match engine {
         None | Some("helm") => {}
         // What cannot be rendered safely is refused here, not at the first custom resource.

@@ -36,14 +36,20 @@ pub struct Metadata {
     pub app_version: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
+    /// `None` is Go's nil map, which templates tell from an empty one.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub annotations: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub r#type: String,
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it")]
+fn is_empty(annotations: &Option<BTreeMap<String, String>>) -> bool {
+    annotations.as_ref().is_none_or(BTreeMap::is_empty)
 }
 
 /// A maintainer of a chart.
@@ -151,6 +157,11 @@ fn mismatch(value: &Value, path: &str, go_type: &str) -> String {
 }
 
 impl Metadata {
+    /// An annotation of the chart.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
     /// Takes what a document of Chart.yaml or requirements.yaml says; what it does not say stays as it was.
     pub fn update(&mut self, document: &Value) -> Result<(), String> {
         if document.is_null() {
@@ -175,9 +186,10 @@ impl Metadata {
         match r.get("annotations") {
             None => {}
             Some(Value::Object(entries)) => {
+                let annotations = self.annotations.get_or_insert_default();
                 for (key, value) in entries {
                     let text = scalar_text(value).ok_or_else(|| mismatch(value, "Metadata.annotations", "string"))?;
-                    self.annotations.insert(key.clone(), text);
+                    annotations.insert(key.clone(), text);
                 }
             }
             Some(other) => return Err(mismatch(other, "Metadata.annotations", "map[string]string")),

@@ -93,7 +93,7 @@ impl Chart {
 
     /// Whether the templates are written in minijinja: the annotation says so, never a file's name.
     pub fn is_minijinja(&self) -> bool {
-        self.metadata.annotations.get("tillerman.dev/engine").is_some_and(|e| e == "minijinja")
+        self.metadata.annotation("tillerman.dev/engine").is_some_and(|e| e == "minijinja")
     }
 
     /// The compiled templates of a minijinja chart, whose names start with `path`.

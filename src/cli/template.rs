@@ -98,6 +98,12 @@ struct Ignored {
     version: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = ["client", "true", "unset", ""])]
     dry_run: Option<String>,
+    /// Helm asks the API server when it is set.
+    #[arg(
+        long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = ["false", "0", "f", "F", "FALSE", "False"], conflicts_with = "dry_run"
+    )]
+    validate: Option<String>,
 }
 
 /// Renders and prints.

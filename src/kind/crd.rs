@@ -66,7 +66,7 @@ impl Names {
     /// The names that Chart.yaml's annotations `tillerman.dev/group`, `/version`, `/kind` and `/plural` give.
     /// Without them: operator-sdk's version `v1alpha1`, and the chart's name in camel case as kind.
     pub fn of_chart(chart: &Chart) -> Self {
-        let annotation = |name: &str| chart.metadata.annotations.get(&format!("tillerman.dev/{name}")).cloned();
+        let annotation = |name: &str| chart.metadata.annotation(&format!("tillerman.dev/{name}")).map(str::to_owned);
         let kind = annotation("kind").unwrap_or_else(|| camel_case(&chart.metadata.name));
         let plural = annotation("plural").unwrap_or_else(|| plural(&kind));
         Self {

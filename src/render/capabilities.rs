@@ -110,7 +110,6 @@ impl KubeVersion {
             }
             read.push(part.parse::<u64>().map_err(|_| malformed())?);
         }
-        read.resize(read.len().max(3), 0);
         let normalized = read.iter().map(u64::to_string).collect::<Vec<_>>().join(".");
         Ok(Self {
             version: if text.starts_with('v') { text.into() } else { format!("v{text}") },
@@ -132,7 +131,7 @@ mod tests {
             (v.version.as_str(), v.normalized.as_str(), v.major, v.minor),
             ("v1.29.3-gke.100", "v1.29.3", 1, 29)
         );
-        assert_eq!(KubeVersion::parse("v1.20").unwrap().normalized, "v1.20.0");
+        assert_eq!(KubeVersion::parse("v1.20").unwrap().normalized, "v1.20");
         assert!(KubeVersion::parse("1").is_err());
         assert!(KubeVersion::parse("abc").is_err());
     }

@@ -68,7 +68,8 @@ impl Object for Files {
         Kind::Map
     }
     fn field(&self, name: &str) -> Option<Value> {
-        self.get(name).map(bytes)
+        // A missing key of a Go map is the zero value of the map's type.
+        Some(self.get(name).map_or_else(|| Value::List(List::nil(Elem::Byte)), bytes))
     }
     fn fields(&self) -> Vec<Str> {
         self.each().map(|f| f.name.as_str().into()).collect()
@@ -121,6 +122,8 @@ struct Struct {
     type_name: &'static str,
     kind: Kind,
     fields: Vec<(&'static str, Value)>,
+    /// The names of the fields in JSON; a field without one is left out.
+    keys: Vec<Option<&'static str>>,
     /// Methods without parameters.
     methods: Vec<(&'static str, Value)>,
     display: Option<String>,
@@ -150,7 +153,11 @@ impl Object for Struct {
         self.display.clone()
     }
     fn json(&self) -> Value {
-        Value::map(self.fields.iter().map(|(n, v)| (Str::from(*n), v.clone())))
+        Value::map(self.members().into_iter().flatten().map(|(n, v)| (Str::from(n), v)))
+    }
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        let named = self.keys.iter().zip(&self.fields);
+        Some(named.filter_map(|(key, (_, value))| Some(((*key)?, value.clone()))).collect())
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -207,6 +214,7 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
             ("Major", kube.major.to_string().into()),
             ("Minor", kube.minor.to_string().into()),
         ],
+        keys: ["Version", "Major", "Minor"].map(Some).to_vec(),
         methods: vec![("String", kube.normalized.as_str().into()), ("GitVersion", kube.version.as_str().into())],
         display: Some(kube.normalized.clone()),
     };
@@ -221,6 +229,8 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
             ("GoVersion", super::capabilities::GO_VERSION.into()),
             ("KubeClientVersion", super::capabilities::KUBE_CLIENT_VERSION.into()),
         ],
+        // What is empty is left out.
+        keys: vec![Some("version"), None, None, Some("go_version"), Some("kube_client_version")],
         methods: Vec::new(),
         display: None,
     };
@@ -232,6 +242,7 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
             ("APIVersions", Value::Object(Rc::new(VersionSet { names }))),
             ("HelmVersion", Value::Object(Rc::new(helm))),
         ],
+        keys: ["KubeVersion", "APIVersions", "HelmVersion"].map(Some).to_vec(),
         methods: Vec::new(),
         display: None,
     }))
@@ -272,10 +283,14 @@ pub fn chart(metadata: &Metadata, is_root: bool) -> Value {
             ])
         })
         .collect();
-    let annotations = Map::new(MapType::Str);
-    for (key, value) in &metadata.annotations {
-        annotations.insert(key.as_str(), value.as_str());
-    }
+    let annotations = match &metadata.annotations {
+        None => Map::nil(MapType::Str),
+        Some(entries) => {
+            let map = Map::new(MapType::Str);
+            map.borrow_mut().extend(entries.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())));
+            map
+        }
+    };
     table(vec![
         ("Name", text(&metadata.name)),
         ("Home", text(&metadata.home)),

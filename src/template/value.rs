@@ -153,6 +153,15 @@ impl Items {
     pub fn is_same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
+    /// Adds an element, on a copy if others share the slice; for whoever is still building it.
+    pub fn push(&mut self, value: Value) {
+        let mut values = match Rc::get_mut(&mut self.0) {
+            Some(own) if own.bytes.is_none() => own.values.take().unwrap_or_default(),
+            _ => self.to_vec(),
+        };
+        values.push(value);
+        *self = values.into();
+    }
     fn values(&self) -> &Vec<Value> {
         self.0.values.get_or_init(|| {
             let bytes = self.0.bytes.as_ref().map_or(&[][..], |s| s.bytes());
@@ -203,6 +212,8 @@ thread_local! {
     static DROPS: (Cell<u32>, RefCell<Vec<Waste>>) = const { (Cell::new(0), RefCell::new(Vec::new())) };
     /// The elements of every nil slice, known by their address.
     static NIL_ITEMS: Items = Items::default();
+    /// The entries of every nil map, known by their address; nothing writes to them.
+    static NIL_ENTRIES: Rc<Entries> = Rc::default();
 }
 
 fn drop_later(waste: Waste) {
@@ -287,6 +298,14 @@ impl Map {
     /// A new, empty map.
     pub fn new(kind: MapType) -> Self {
         Self { kind, cell: Rc::default() }
+    }
+    /// A nil map: as an empty one, but JSON shows it as `null`, and Go panics when it is written to.
+    pub fn nil(kind: MapType) -> Self {
+        Self { kind, cell: NIL_ENTRIES.with(Rc::clone) }
+    }
+    /// Whether the map was made by [`Map::nil`]. Who writes to a map that a template gave must ask first.
+    pub fn is_nil(&self) -> bool {
+        self.is_empty() && NIL_ENTRIES.with(|nil| Rc::ptr_eq(nil, &self.cell))
     }
     /// The same map seen under another static type.
     #[must_use]
@@ -388,6 +407,15 @@ pub trait Object {
     }
     /// The value as JSON, as `toJson` and `toYaml` see it through `encoding/json`.
     fn json(&self) -> Value;
+    /// The members of the value's JSON in the order of the fields, for a struct that is marshalled field by field.
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        None
+    }
+    /// The fields as `%v` shows them where there is no text to show: unexported ones too.
+    fn shown(&self) -> Vec<(Str, Value)> {
+        let value = |name: &Str| self.field(&name.text()).unwrap_or(Value::Nil);
+        self.fields().into_iter().map(|name| (name.clone(), value(&name))).collect()
+    }
     /// For functions that need the Rust type behind it.
     fn as_any(&self) -> &dyn std::any::Any;
 }

@@ -37,7 +37,7 @@ pub fn boolean(args: &[Value], i: usize) -> bool {
 /// A `map[string]interface {}`; `None` is Go's nil map.
 pub fn map(args: &[Value], i: usize) -> Option<&Map> {
     match args.get(i) {
-        Some(Value::Map(map)) => Some(map),
+        Some(Value::Map(map)) if !map.is_nil() => Some(map),
         _ => None,
     }
 }
@@ -62,6 +62,7 @@ pub fn items(value: &Value, complaint: impl Fn(&str) -> String) -> Result<Items,
     match value {
         Value::List(list) => Ok(list.items.clone()),
         Value::Nil => Err(NIL_POINTER.into()),
+        Value::Object(object) if object.kind() == Kind::Slice => Ok(object.items().unwrap_or_default()),
         other => Err(complaint(kind_name(other.kind())).into()),
     }
 }
@@ -103,6 +104,9 @@ pub fn strings(value: &Value) -> Result<Vec<Vec<u8>>, FnError> {
     match value {
         Value::List(list) => list.items.iter().filter(|item| !matches!(item, Value::Nil)).map(text::strval).collect(),
         Value::Nil => Ok(Vec::new()),
+        Value::Object(object) if object.kind() == Kind::Slice => {
+            object.items().unwrap_or_default().iter().map(text::strval).collect()
+        }
         other => Ok(vec![text::strval(other)?]),
     }
 }

@@ -1,10 +1,10 @@
 //! Values to and from YAML, JSON and TOML. The functions without `must` swallow errors, or hide them in their result.
 
-use super::args::{any, bytes, string};
+use super::args::{any, bytes};
 use super::json::{self, Style};
 use super::{fixed, toml, toml_read};
 use crate::template::function::{Context, FnResult, Function, Param};
-use crate::template::value::{Str, Value};
+use crate::template::value::{Elem, List, Map, MapType, Str, Value};
 use crate::template::yaml;
 
 use Param::{Any, Str as S};
@@ -14,7 +14,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("toYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).unwrap_or_default()))),
     fixed("mustToYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0))?))),
     fixed("toYamlPretty", &[Any], |_, a| Ok(trimmed(yaml::emit_pretty(any(a, 0)).unwrap_or_default()))),
-    fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), "map[string]interface {}", is_map)))),
+    fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), MAP, is_map)))),
     fixed("fromYamlArray", &[S], |_, a| Ok(or_error_list(from_yaml(bytes(a, 0), "[]interface {}", is_list)))),
     fixed("toJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), HTML).unwrap_or_default()))),
     fixed("mustToJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), HTML)?))),
@@ -22,7 +22,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("mustToPrettyJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), PRETTY)?))),
     fixed("toRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("mustToRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
-    fixed("fromJson", &[S], |_, a| Ok(or_error_map(from_json(bytes(a, 0), "map[string]interface {}", is_map)))),
+    fixed("fromJson", &[S], |_, a| Ok(from_json_map(bytes(a, 0)))),
     fixed("fromJsonArray", &[S], |_, a| Ok(or_error_list(from_json(bytes(a, 0), "[]interface {}", is_list)))),
     fixed("mustFromJson", &[S], |_, a| Ok(json::parse(bytes(a, 0))?)),
     fixed("toToml", &[Any], to_toml),
@@ -30,6 +30,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("fromToml", &[S], from_toml),
 ];
 
+const MAP: &str = "map[string]interface {}";
 const HTML: Style = Style { escape_html: true, indent: false };
 const PRETTY: Style = Style { escape_html: true, indent: true };
 
@@ -66,13 +67,34 @@ fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Valu
 }
 
 fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
-    let value = json::parse(text)?;
-    if matches!(value, Value::Nil) || fits(&value) { Ok(value) } else { Err(json::mismatch(&value, wanted)) }
+    match json::read(text) {
+        (Value::Nil, error) => error.map_or(Ok(Value::Nil), Err),
+        (value, _) if !fits(&value) => Err(json::mismatch(&value, wanted)),
+        (_, Some(error)) => Err(error),
+        (value, None) => Ok(value),
+    }
+}
+
+/// What could be read stays beside the error.
+fn from_json_map(text: &[u8]) -> Value {
+    let (value, mut error) = json::read(text);
+    let map = match &value {
+        Value::Map(map) => map.clone(),
+        Value::Nil if error.is_none() => Map::nil(MapType::Any),
+        other => {
+            error.get_or_insert_with(|| json::mismatch(other, MAP));
+            Map::new(MapType::Any)
+        }
+    };
+    if let Some(error) = error {
+        map.insert("Error", error);
+    }
+    map.into()
 }
 
 fn or_error_map(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Value::map([]),
+        Ok(Value::Nil) => Map::nil(MapType::Any).into(),
         Ok(value) => value,
         Err(message) => Value::map([(Str::from("Error"), message.into())]),
     }
@@ -80,12 +102,12 @@ fn or_error_map(result: Result<Value, String>) -> Value {
 
 fn or_error_list(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Value::list(Vec::new()),
+        Ok(Value::Nil) => Value::List(List::nil(Elem::Any)),
         Ok(value) => value,
         Err(message) => Value::list(vec![message.into()]),
     }
 }
 
 fn from_toml(_: &Context, args: &[Value]) -> FnResult {
-    Ok(or_error_map(toml_read::parse(&string(args, 0))))
+    Ok(or_error_map(toml_read::parse(bytes(args, 0))))
 }

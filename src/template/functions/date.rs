@@ -1,7 +1,6 @@
 //! Dates. The local zone is UTC: what Helm prints must not depend on where it runs.
 
 use super::args::{any, string};
-use super::durations::round;
 use super::time::{Time, time_of};
 use super::{duration, fixed, layout};
 use crate::template::function::{Context, FnResult, Function, Param};
@@ -62,7 +61,7 @@ fn ago(context: &Context, args: &[Value]) -> FnResult {
         other => moment(context, other),
     };
     let elapsed = Time::from_nanos(context.host.now()).since(&then);
-    Ok(fmt::duration(round(elapsed, 1_000_000_000)).into())
+    Ok(fmt::duration(fmt::round_duration(elapsed, 1_000_000_000)).into())
 }
 
 fn seconds(value: &Value) -> i64 {

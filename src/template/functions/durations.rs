@@ -5,7 +5,7 @@ use super::args::any;
 use super::text::{float, quoted};
 use super::{duration, fixed, number};
 use crate::template::function::{Context, FnResult, Function, Param};
-use crate::template::go::fmt::type_name;
+use crate::template::go::fmt::{self, type_name};
 use crate::template::value::{IntType, Value};
 
 use Param::Any;
@@ -21,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("durationMilliseconds", &[Any], |_, a| Ok(whole(a, 1_000_000))),
     fixed("durationMicroseconds", &[Any], |_, a| Ok(whole(a, 1_000))),
     fixed("durationNanoseconds", &[Any], |_, a| Ok(whole(a, 1))),
-    fixed("durationRoundTo", &[Any, Any], |c, a| to_multiple(c, a, round)),
+    fixed("durationRoundTo", &[Any, Any], |c, a| to_multiple(c, a, fmt::round_duration)),
     fixed("durationTruncateTo", &[Any, Any], |c, a| to_multiple(c, a, |d, m| d - d % m)),
 ];
 
@@ -48,16 +48,6 @@ fn to_multiple(_: &Context, args: &[Value], op: fn(i64, i64) -> i64) -> FnResult
         Ok(multiple) if multiple > 0 => op(d, multiple),
         _ => d,
     }))
-}
-
-/// Go's `Duration.Round`: a half goes away from zero, and what is too large stays the largest.
-pub fn round(d: i64, multiple: i64) -> i64 {
-    let rest = (d % multiple).abs();
-    let down = d - d % multiple;
-    if i128::from(rest) * 2 < i128::from(multiple) {
-        return down;
-    }
-    if d < 0 { down.saturating_sub(multiple) } else { down.saturating_add(multiple) }
 }
 
 fn as_duration(value: &Value) -> Result<i64, String> {

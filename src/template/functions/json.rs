@@ -2,7 +2,7 @@
 
 use super::text::{self, next_char};
 use crate::template::go::number;
-use crate::template::value::{IntType, List, Map, MapType, Str, Value};
+use crate::template::value::{IntType, Kind, List, Map, MapType, Object, Str, Value};
 use base64::Engine as _;
 use std::io::Write as _;
 
@@ -97,8 +97,12 @@ impl Writer<'_> {
                     self.list(&list.items, depth)?;
                 }
             }
+            Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
             Value::Map(map) => self.map(map, depth)?,
-            Value::Object(object) => self.value(&object.json(), depth + 1)?,
+            Value::Object(object) => match object.members() {
+                Some(members) => self.members(&members, depth)?,
+                None => self.value(&object.json(), depth + 1)?,
+            },
         }
         Ok(())
     }
@@ -117,14 +121,28 @@ impl Writer<'_> {
     fn map(&mut self, map: &Map, depth: usize) -> Result<(), String> {
         self.out.push(b'{');
         for (i, (key, value)) in map.borrow().iter().enumerate() {
-            self.separate(i, depth + 1);
-            string(key.bytes(), self.style.escape_html, self.out);
-            self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
-            self.value(value, depth + 1)?;
+            self.member(i, key.bytes(), value, depth)?;
         }
         self.close(map.is_empty(), depth);
         self.out.push(b'}');
         Ok(())
+    }
+
+    fn members(&mut self, members: &[(&str, Value)], depth: usize) -> Result<(), String> {
+        self.out.push(b'{');
+        for (i, (key, value)) in members.iter().enumerate() {
+            self.member(i, key.as_bytes(), value, depth)?;
+        }
+        self.close(members.is_empty(), depth);
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn member(&mut self, index: usize, key: &[u8], value: &Value, depth: usize) -> Result<(), String> {
+        self.separate(index, depth + 1);
+        string(key, self.style.escape_html, self.out);
+        self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
+        self.value(value, depth + 1)
     }
 
     fn separate(&mut self, index: usize, depth: usize) {
@@ -181,13 +199,16 @@ fn string(bytes: &[u8], escape_html: bool, out: &mut Vec<u8>) {
 
 /// Reads a JSON text; numbers are `float64`. The error is Go's text.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let mut reader = Reader { bytes, at: 0, later: None };
-    reader.blanks();
-    let value = reader.value(0)?;
-    reader.blanks();
-    match reader.peek() {
-        Some(_) => reader.unexpected("after top-level value"),
-        None => reader.later.map_or(Ok(value), Err),
+    let (value, error) = read(bytes);
+    error.map_or(Ok(value), Err)
+}
+
+/// As [`parse`], with what could be read beside the error: `null` stands in for a number that is out of range.
+pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
+    let mut reader = Reader { bytes, at: 0, later: None, exact: false };
+    match reader.document() {
+        Ok(value) => (value, reader.later),
+        Err(error) => (Value::Nil, Some(error)),
     }
 }
 
@@ -203,14 +224,70 @@ pub fn mismatch(value: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into Go value of type {wanted}")
 }
 
+/// Reads a JSON text as Go's decoder does with `UseNumber`: numbers are [`Number`]s, the error is the decoder's text.
+pub fn parse_exact(bytes: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader { bytes, at: 0, later: None, exact: true };
+    reader.blanks();
+    if reader.peek().is_none() {
+        return Err("EOF".into());
+    }
+    let value = reader.value(0).map_err(|e| if e == END { "unexpected EOF".into() } else { e })?;
+    reader.blanks();
+    if reader.peek().is_some() {
+        return Err("invalid character after top-level value".into());
+    }
+    Ok(value)
+}
+
+/// A number as it was written: Go's `json.Number`.
+pub struct Number(pub String);
+
+impl Object for Number {
+    fn type_name(&self) -> &'static str {
+        "json.Number"
+    }
+    fn kind(&self) -> Kind {
+        Kind::String
+    }
+    fn field(&self, _: &str) -> Option<Value> {
+        None
+    }
+    fn fields(&self) -> Vec<Str> {
+        Vec::new()
+    }
+    fn display(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+    fn json(&self) -> Value {
+        self.0.parse().map_or(Value::Nil, Value::Float)
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+const END: &str = "unexpected end of JSON input";
+
 struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
+    /// Whether numbers stay as they were written.
+    exact: bool,
     /// A number that is out of range, reported only if the syntax is good.
     later: Option<String>,
 }
 
 impl Reader<'_> {
+    fn document(&mut self) -> Result<Value, String> {
+        self.blanks();
+        let value = self.value(0)?;
+        self.blanks();
+        match self.peek() {
+            Some(_) => self.unexpected("after top-level value"),
+            None => Ok(value),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -222,7 +299,7 @@ impl Reader<'_> {
     }
 
     fn unexpected<T>(&self, context: &str) -> Result<T, String> {
-        let Some(byte) = self.peek() else { return Err("unexpected end of JSON input".into()) };
+        let Some(byte) = self.peek() else { return Err(END.into()) };
         let shown = match byte {
             b'\'' => r"'\''".to_string(),
             b'"' => "'\"'".to_string(),
@@ -349,12 +426,15 @@ impl Reader<'_> {
             self.digits("in exponent of numeric literal")?;
         }
         let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+        if self.exact {
+            return Ok(Value::Object(std::rc::Rc::new(Number(text.into_owned()))));
+        }
         match text.parse::<f64>() {
             Ok(f) if f.is_finite() => Ok(Value::Float(f)),
             _ => {
                 let message = format!("json: cannot unmarshal number {text} into Go value of type float64");
                 self.later.get_or_insert(message);
-                Ok(Value::Float(0.0))
+                Ok(Value::Nil)
             }
         }
     }

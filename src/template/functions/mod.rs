@@ -2,6 +2,7 @@
 //! `expandenv`, and Helm 4.3.1's own. The engine brings `include`, `tpl`, `required`, `fail`, `lookup` and Go's.
 #![allow(clippy::unnecessary_wraps, reason = "every function has the signature that `Function::run` asks for")]
 
+pub(crate) mod address;
 mod args;
 mod case;
 mod convert;
@@ -23,7 +24,7 @@ mod merge;
 pub(crate) mod number;
 mod path;
 mod random;
-mod re2;
+pub(crate) mod re2;
 mod reflect;
 mod regexp;
 mod semver;
@@ -31,8 +32,9 @@ mod strings;
 pub(crate) mod text;
 mod time;
 mod toml;
+mod toml_lex;
 mod toml_read;
-mod url;
+pub(crate) mod url;
 
 use super::function::{FnResult, Function, Param};
 use std::collections::HashMap;

@@ -146,6 +146,18 @@ impl Object for GoVersion {
     fn display(&self) -> Option<String> {
         Some(self.version.to_string())
     }
+    fn shown(&self) -> Vec<(Str, Value)> {
+        let v = &self.version;
+        let uint = |n: u64| Value::Int(IntType::Uint64, n.cast_signed());
+        vec![
+            ("major".into(), uint(v.major)),
+            ("minor".into(), uint(v.minor)),
+            ("patch".into(), uint(v.patch)),
+            ("pre".into(), v.prerelease.as_str().into()),
+            ("metadata".into(), v.metadata.as_str().into()),
+            ("original".into(), v.original.as_str().into()),
+        ]
+    }
     fn json(&self) -> Value {
         self.version.to_string().into()
     }

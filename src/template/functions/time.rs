@@ -1,10 +1,11 @@
 //! Go's `time.Time` for templates.
 
 use super::args::string;
-use super::durations::{nanos as duration, round};
+use super::durations::nanos as duration;
 use super::layout::{self, Civil};
 use super::toml_read::LocalTime;
 use crate::template::function::{FnResult, Param};
+use crate::template::go::fmt::round_duration;
 use crate::template::value::{IntType, Kind, Object, Str, Value};
 use std::any::Any;
 use std::cmp::Ordering;
@@ -143,7 +144,7 @@ impl Object for Time {
                 // Go counts from its zero time.
                 let since_zero = (self.nanos() - Self::zero().nanos()).rem_euclid(i128::from(step.max(1)));
                 let rest = i64::try_from(since_zero).unwrap_or(0);
-                let up = name == "Round" && step > 0 && round(rest, step) > 0;
+                let up = name == "Round" && step > 0 && round_duration(rest, step) > 0;
                 self.plus(if up { step - rest } else { -rest }).value()
             }
             "AddDate" => self.add_date(number(0), number(1), number(2)).value(),

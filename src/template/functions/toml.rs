@@ -195,6 +195,11 @@ fn key_text(key: &str) -> String {
     if !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
         return key.into();
     }
+    quoted_key(key)
+}
+
+/// A key between quotes.
+pub fn quoted_key(key: &str) -> String {
     let mut out = String::from("\"");
     escape(key, &mut out);
     out.push('"');

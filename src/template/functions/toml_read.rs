@@ -1,62 +1,621 @@
-//! TOML into values, with the types that `BurntSushi/toml` gives them.
+//! TOML into values, as `BurntSushi/toml` 1.6 reads it: the same types, and the same words for what is wrong.
 
 use super::layout;
 use super::text::quoted;
 use super::time::Time;
-use crate::template::value::{IntType, Kind, Object, Str, Value};
+use super::toml_lex::{self, END, Fault, Lexer, Token, is_blank, is_break};
+use crate::template::value::{Elem, Items, IntType, Kind, List, Map, MapType, Object, Str, Value};
 use std::any::Any;
+use std::collections::HashSet;
 use std::rc::Rc;
-use toml::Value as Toml;
 
-/// Reads a document. Helm hides errors in the result; their words are not always Go's.
-pub fn parse(text: &str) -> Result<Value, String> {
-    match text.parse::<toml::Table>() {
-        Ok(table) => Ok(value(&Toml::Table(table))),
-        Err(e) => {
-            let line = e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
-            Err(format!("toml: line {line}: {}", e.message()))
-        }
+/// Values nested deeper than this are refused.
+const MAX_DEPTH: usize = 500;
+/// Go's type of the items of a `[[list]]`.
+const TABLE: Elem = Elem::Object("map[string]interface {}");
+
+/// Reads a document. The error is Go's text.
+pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let marks: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
+    let bytes = marks.iter().find_map(|mark| bytes.strip_prefix(*mark)).unwrap_or(bytes);
+    if bytes.iter().take(6).any(|b| *b == 0) {
+        let message = "files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8";
+        return Err(format!("toml: line 1: {message}"));
+    }
+    let (text, invalid) = Lexer::valid_part(bytes);
+    let mut reader = Reader {
+        lexer: Lexer::new(text, invalid),
+        root: Map::new(MapType::Any),
+        context: Vec::new(),
+        current: String::new(),
+        line: 0,
+        implicit: HashSet::new(),
+        arrays: HashSet::new(),
+        depth: 0,
+    };
+    match reader.document() {
+        Ok(()) => Ok(reader.root.into()),
+        Err(Fault { line, message }) => Err(match reader.last_key() {
+            key if key.is_empty() => format!("toml: line {line}: {message}"),
+            key => format!("toml: line {line} (last key {}): {message}", quoted(&key)),
+        }),
     }
 }
 
-fn value(toml: &Toml) -> Value {
-    match toml {
-        Toml::String(s) => s.as_str().into(),
-        Toml::Integer(i) => Value::Int(IntType::Int64, *i),
-        Toml::Float(f) => (*f).into(),
-        Toml::Boolean(b) => (*b).into(),
-        Toml::Datetime(datetime) => date(&datetime.to_string()),
-        Toml::Array(items) => {
-            let values: Vec<Value> = items.iter().map(value).collect();
-            // A list of tables is a `[]map[string]interface {}`.
-            if !items.is_empty() && items.iter().all(Toml::is_table) {
-                return Value::List(crate::template::value::List {
-                    elem: crate::template::value::Elem::Object("map[string]interface {}"),
-                    items: values.into(),
-                });
+type Read<T> = Result<T, Fault>;
+
+struct Reader<'t> {
+    lexer: Lexer<'t>,
+    root: Map,
+    /// The key of the table that is being filled.
+    context: Vec<String>,
+    /// The key of the value that is being read, within the table.
+    current: String,
+    /// Where the last key began.
+    line: i64,
+    /// Tables that no header has made, and that one still may.
+    implicit: HashSet<String>,
+    /// Keys whose values are `[lists]`.
+    arrays: HashSet<String>,
+    depth: usize,
+}
+
+/// A key as messages show it.
+fn key_text(key: &[String]) -> String {
+    let part = |part: &String| match part.as_str() {
+        "" => "\"\"".to_owned(),
+        p if p.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) => p.to_owned(),
+        p => super::toml::quoted_key(p),
+    };
+    key.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// Where in a key's text the reader is.
+enum Header {
+    Table,
+    Tables,
+}
+
+impl Reader<'_> {
+    fn last_key(&self) -> String {
+        match (self.context.is_empty(), self.current.is_empty()) {
+            (_, true) => key_text(&self.context),
+            (true, false) => self.current.clone(),
+            (false, false) => format!("{}.{}", key_text(&self.context), self.current),
+        }
+    }
+
+    fn fault<T>(&self, message: String) -> Read<T> {
+        Err(Fault { line: self.line, message })
+    }
+
+    fn document(&mut self) -> Read<()> {
+        loop {
+            match self.lexer.next()? {
+                c if is_blank(c) || is_break(c) => self.lexer.ignore(),
+                '#' => self.lexer.skip_comment()?,
+                END => return Ok(()),
+                '[' => {
+                    self.table()?;
+                    if self.end_of_line()? {
+                        return Ok(());
+                    }
+                }
+                _ => {
+                    self.lexer.back();
+                    self.lexer.ignore();
+                    self.key_and_value()?;
+                    self.current.clear();
+                    if self.end_of_line()? {
+                        return Ok(());
+                    }
+                }
             }
-            Value::list(values)
         }
-        Toml::Table(table) => Value::map(table.iter().map(|(k, v)| (Str::from(k.as_str()), value(v)))),
+    }
+
+    /// Whether the document ends too.
+    fn end_of_line(&mut self) -> Read<bool> {
+        loop {
+            match self.lexer.next()? {
+                '#' => {
+                    self.lexer.skip_comment()?;
+                    return Ok(false);
+                }
+                c if is_blank(c) => {}
+                c if is_break(c) => return Ok(false),
+                END => return Ok(true),
+                c => {
+                    let got = toml_lex::quoted(c);
+                    let message = "expected a top-level item to end with a newline, comment, or EOF, but got";
+                    return self.lexer.fail(format!("{message} {got} instead"));
+                }
+            }
+        }
+    }
+
+    // Keys.
+
+    fn table(&mut self) -> Read<()> {
+        let header = if self.lexer.peek()? == '[' {
+            self.lexer.next()?;
+            Header::Tables
+        } else {
+            Header::Table
+        };
+        let mut key = Vec::new();
+        loop {
+            self.lexer.skip_blanks()?;
+            match self.lexer.peek()? {
+                ']' | END => return self.lexer.fail("unexpected end of table name (table names cannot be empty)"),
+                '.' => return self.lexer.fail("unexpected table separator (table names cannot be empty)"),
+                _ => self.key_part(&mut key)?,
+            }
+            self.lexer.skip_blanks()?;
+            match self.lexer.next()? {
+                '.' => {}
+                ']' => break,
+                c => {
+                    let got = toml_lex::quoted(c);
+                    return self.lexer.fail(format!("expected '.' or ']' to end table name, but got {got} instead"));
+                }
+            }
+        }
+        if matches!(header, Header::Tables) {
+            let c = self.lexer.next()?;
+            if c != ']' {
+                let got = toml_lex::quoted(c);
+                let message = "expected end of table array name delimiter ']', but got";
+                return self.lexer.fail(format!("{message} {got} instead"));
+            }
+        }
+        self.enter(&key, matches!(header, Header::Tables))?;
+        self.arrays.remove(&key_text(&self.context));
+        Ok(())
+    }
+
+    fn key_part(&mut self, key: &mut Vec<String>) -> Read<()> {
+        let token = self.lexer.key_part()?;
+        let line = self.lexer.line();
+        if key.is_empty() {
+            self.line = line;
+        }
+        key.push(match token {
+            Token::Basic(text, true) => unescape(&text, line)?,
+            Token::Basic(text, false) | Token::Raw(text) => text,
+            _ => String::new(),
+        });
+        Ok(())
+    }
+
+    /// A key up to and with its `=`.
+    fn key(&mut self) -> Read<Vec<String>> {
+        self.lexer.skip_blanks()?;
+        match self.lexer.peek()? {
+            '=' | END => return self.lexer.fail("unexpected '=': key name appears blank"),
+            '.' => return self.lexer.fail("unexpected '.': keys cannot start with a '.'"),
+            _ => {}
+        }
+        let mut key = Vec::new();
+        loop {
+            self.lexer.skip_blanks()?;
+            match self.lexer.peek()? {
+                '=' | END => return self.lexer.fail("unexpected '='"),
+                '.' => return self.lexer.fail("unexpected '.'"),
+                _ => self.key_part(&mut key)?,
+            }
+            self.lexer.skip_blanks()?;
+            match self.lexer.next()? {
+                '.' => {}
+                '=' => {
+                    self.lexer.ignore();
+                    return Ok(key);
+                }
+                END => return self.lexer.fail("unexpected EOF; expected key separator '='"),
+                '\n' => return self.lexer.fail_before(r"expected '.' or '=', but got '\n' instead"),
+                c => {
+                    let got = toml_lex::quoted(c);
+                    return self.lexer.fail(format!("expected '.' or '=', but got {got} instead"));
+                }
+            }
+        }
+    }
+
+    /// Reads `key = value` into the current table; answers with the key and the value.
+    fn key_and_value(&mut self) -> Read<(Vec<String>, Value)> {
+        let key = self.key()?;
+        let outer = self.context.clone();
+        let (last, parents) = key.split_last().map_or(("", &[][..]), |(last, parents)| (last.as_str(), parents));
+        self.current = last.to_owned();
+        for part in parents {
+            let mut context = self.context.clone();
+            context.push(part.clone());
+            self.implicit.insert(key_text(&context));
+            self.enter(&context, false)?;
+        }
+        let value = self.value(false)?;
+        let is_array = matches!(&value, Value::List(_));
+        self.set(last, value.clone())?;
+        self.mark(last, is_array);
+        self.context = outer;
+        Ok((key, value))
+    }
+
+    /// Notes whether the value of a key of the current table is a list.
+    fn mark(&mut self, key: &str, is_array: bool) {
+        let mut full = self.context.clone();
+        full.push(key.to_owned());
+        let full = key_text(&full);
+        if is_array {
+            self.arrays.insert(full);
+        } else {
+            self.arrays.remove(&full);
+        }
+    }
+
+    // Tables.
+
+    /// Makes a table, or one more of a list of tables, and goes into it.
+    fn enter(&mut self, key: &[String], in_list: bool) -> Read<()> {
+        let Some((last, parents)) = key.split_last() else { return Ok(()) };
+        let mut table = self.root.clone();
+        for (i, part) in parents.iter().enumerate() {
+            if table.get(part).is_none() {
+                self.implicit.insert(key_text(&parents[..=i]));
+                table.insert(part.as_str(), Map::new(MapType::Any));
+            }
+            let found = table_of(table.get(part).as_ref());
+            let Some(inner) = found else {
+                return self.fault(format!("Key '{}' was already created as a hash.", key_text(&parents[..=i])));
+            };
+            table = inner;
+        }
+        self.context = parents.to_vec();
+        if in_list {
+            self.add_to_list(&table, key, last)?;
+        } else {
+            self.set(last, Map::new(MapType::Any).into())?;
+        }
+        self.context.push(last.clone());
+        Ok(())
+    }
+
+    fn add_to_list(&self, table: &Map, key: &[String], last: &str) -> Read<()> {
+        let mut entries = table.borrow_mut();
+        let empty = || Value::List(List { elem: TABLE, items: Items::default() });
+        match entries.entry(Str::from(last)).or_insert_with(empty) {
+            Value::List(List { elem: TABLE, items }) => {
+                items.push(Map::new(MapType::Any).into());
+                Ok(())
+            }
+            _ => {
+                let key = key_text(key);
+                self.fault(format!("Key '{key}' was already created and cannot be used as an array."))
+            }
+        }
+    }
+
+    /// Sets a key of the current table, if nothing else has.
+    fn set(&mut self, key: &str, value: Value) -> Read<()> {
+        let mut table = self.root.clone();
+        for (i, part) in self.context.iter().enumerate() {
+            let Some(inner) = table_of(table.get(part).as_ref()) else {
+                return self.fault(format!("Key '{}' has already been defined.", key_text(&self.context[..=i])));
+            };
+            table = inner;
+        }
+        if table.get(key).is_none() {
+            table.insert(key, value);
+            return Ok(());
+        }
+        let mut full = self.context.clone();
+        full.push(key.to_owned());
+        let full = key_text(&full);
+        let was_implicit = self.implicit.remove(&full);
+        if !was_implicit {
+            return self.fault(format!("Key '{full}' has already been defined."));
+        }
+        if self.arrays.contains(&full) {
+            table.insert(key, value);
+        }
+        Ok(())
+    }
+
+    // Values.
+
+    fn value(&mut self, in_list: bool) -> Read<Value> {
+        let token = self.lexer.value()?;
+        let line = self.lexer.line();
+        let fault = |message| Fault { line, message };
+        Ok(match token {
+            Token::Basic(text, false) | Token::Raw(text) => text.into(),
+            Token::Basic(text, true) => unescape(&text, line)?.into(),
+            Token::Multiline(text) => unescape(&joined_lines(without_first_break(&text)), line)?.into(),
+            Token::RawMultiline(text) => without_first_break(&text).into(),
+            Token::Bool(b) => b.into(),
+            Token::Integer(text) => integer(&text).map_err(fault)?,
+            Token::Float(text) => float(&text).map_err(fault)?,
+            Token::Datetime(text) => date(&text).map_err(fault)?,
+            Token::Array | Token::InlineTable => {
+                self.lexer.ignore();
+                self.depth += 1;
+                if self.depth > MAX_DEPTH {
+                    return Err(fault("value is nested too deeply".into()));
+                }
+                let value = if matches!(token, Token::Array) { self.array()? } else { self.inline_table(in_list)? };
+                self.depth -= 1;
+                value
+            }
+        })
+    }
+
+    fn array(&mut self) -> Read<Value> {
+        let current = self.current.clone();
+        self.mark(&current, true);
+        let mut items = Vec::new();
+        loop {
+            match self.lexer.next()? {
+                c if is_blank(c) || is_break(c) => {}
+                '#' => self.lexer.skip_comment()?,
+                ',' => return self.lexer.fail("unexpected comma"),
+                ']' => break,
+                _ => {
+                    self.lexer.back();
+                    self.lexer.ignore();
+                    items.push(self.value(true)?);
+                    if self.end_of_item(']')? {
+                        break;
+                    }
+                }
+            }
+        }
+        self.lexer.ignore();
+        Ok(Value::list(items))
+    }
+
+    /// Whether what ends the list or table comes, after an item, or a comma.
+    fn end_of_item(&mut self, end: char) -> Read<bool> {
+        loop {
+            match self.lexer.next()? {
+                c if is_blank(c) || is_break(c) => {}
+                '#' => self.lexer.skip_comment()?,
+                ',' if end == '}' => {
+                    self.lexer.skip_blanks()?;
+                    if self.lexer.peek()? != '}' {
+                        return Ok(false);
+                    }
+                }
+                ',' => return Ok(false),
+                c if c == end => return Ok(true),
+                c => {
+                    let got = if c == END { "end of file".to_owned() } else { format!("'{c}'") };
+                    return self.lexer.fail(match end {
+                        '}' => format!("expected a comma or an inline table terminator '}}', but got {got} instead"),
+                        _ => format!("expected a comma (',') or array terminator (']'), but got {got}"),
+                    });
+                }
+            }
+        }
+    }
+
+    fn inline_table(&mut self, in_list: bool) -> Read<Value> {
+        let table = Map::new(MapType::Any);
+        let outer = self.context.clone();
+        let outer_key = std::mem::take(&mut self.current);
+        self.context.push(outer_key.clone());
+        let inner = self.context.clone();
+        self.implicit.insert(key_text(&inner));
+        self.enter(&inner, in_list)?;
+        loop {
+            match self.lexer.next()? {
+                c if is_blank(c) || is_break(c) => {}
+                '#' => self.lexer.skip_comment()?,
+                ',' => return self.lexer.fail("unexpected comma"),
+                '}' => break,
+                _ => {
+                    self.lexer.back();
+                    self.lexer.ignore();
+                    let (key, value) = self.key_and_value()?;
+                    insert(&table, &key, value);
+                    self.context.clone_from(&inner);
+                    if self.end_of_item('}')? {
+                        break;
+                    }
+                }
+            }
+        }
+        self.lexer.ignore();
+        self.context = outer;
+        self.current = outer_key;
+        Ok(table.into())
     }
 }
 
-fn date(text: &str) -> Value {
-    if let Ok(civil) = layout::parse("2006-01-02T15:04:05.999999999Z07:00", text) {
-        return Time(civil).value();
+/// The table that a value is, or the last of a list of tables.
+fn table_of(value: Option<&Value>) -> Option<Map> {
+    match value {
+        Some(Value::Map(map)) => Some(map.clone()),
+        Some(Value::List(List { elem: TABLE, items })) => match items.last() {
+            Some(Value::Map(map)) => Some(map.clone()),
+            _ => None,
+        },
+        _ => None,
     }
-    let local = [
+}
+
+fn insert(table: &Map, key: &[String], value: Value) {
+    let Some((last, parents)) = key.split_last() else { return };
+    let mut table = table.clone();
+    for part in parents {
+        let inner = table_of(table.get(part).as_ref()).unwrap_or_else(|| Map::new(MapType::Any));
+        table.insert(part.as_str(), inner.clone());
+        table = inner;
+    }
+    table.insert(last.as_str(), value);
+}
+
+// Scalars.
+
+fn without_first_break(text: &str) -> &str {
+    text.strip_prefix('\n').or_else(|| text.strip_prefix("\r\n")).unwrap_or(text)
+}
+
+/// Takes out a backslash at the end of a line, and all white space after it.
+fn joined_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let after = &rest[at + 1..];
+        if after.starts_with('\\') {
+            out.push_str(&rest[..at + 2]);
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let next = after.trim_start_matches([' ', '\t', '\r', '\n']);
+        if after[..after.len() - next.len()].contains('\n') {
+            out.push_str(&rest[..at]);
+            rest = next;
+        } else {
+            out.push_str(&rest[..=at]);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn unescape(text: &str, line: i64) -> Read<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        let digits = match chars.next().unwrap_or('\\') {
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            c @ (' ' | '\t') => return Err(Fault { line, message: format!(r"invalid escape: '\{c}'") }),
+            c => {
+                out.push(match c {
+                    'b' => '\x08',
+                    't' => '\t',
+                    'n' => '\n',
+                    'f' => '\x0c',
+                    'r' => '\r',
+                    'e' => '\x1b',
+                    other => other,
+                });
+                continue;
+            }
+        };
+        let code: String = chars.by_ref().take(digits).collect();
+        match u32::from_str_radix(&code, 16).ok().and_then(char::from_u32) {
+            Some(c) => out.push(c),
+            None => {
+                let message = format!(r"Escaped character '\u{code}' is not valid UTF-8.");
+                return Err(Fault { line, message });
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn has_leading_zero(text: &str) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let signed = digits.len() < text.len();
+    let based = !signed && matches!(digits.as_bytes().get(1), Some(b'b' | b'o' | b'x'));
+    digits.len() > 1 && digits.starts_with('0') && !based
+}
+
+fn underscores_are_good(text: &str) -> bool {
+    if matches!(text, "nan" | "+nan" | "-nan" | "inf" | "+inf" | "-inf") {
+        return true;
+    }
+    let mut after_digit = false;
+    for c in text.chars() {
+        if c == '_' && !after_digit {
+            return false;
+        }
+        after_digit = c.is_ascii_hexdigit();
+    }
+    after_digit
+}
+
+fn integer(text: &str) -> Result<Value, String> {
+    if !underscores_are_good(text) {
+        return Err(format!("Invalid integer {}: underscores must be surrounded by digits", quoted(text)));
+    }
+    if has_leading_zero(text) {
+        return Err(format!("Invalid integer {}: cannot have leading zeroes", quoted(text)));
+    }
+    let digits = text.replace('_', "");
+    let parsed = match digits.get(..2) {
+        Some("0b") => i64::from_str_radix(&digits[2..], 2),
+        Some("0o") => i64::from_str_radix(&digits[2..], 8),
+        Some("0x") => i64::from_str_radix(&digits[2..], 16),
+        _ => digits.parse(),
+    };
+    parsed.map(|i| Value::Int(IntType::Int64, i)).map_err(|_| format!("{text} is out of range for int64"))
+}
+
+fn float(text: &str) -> Result<Value, String> {
+    let mut parts = text.split(['.', 'e', 'E']).filter(|part| !part.is_empty());
+    if !parts.clone().all(underscores_are_good) {
+        return Err(format!("Invalid float {}: underscores must be surrounded by digits", quoted(text)));
+    }
+    if parts.next().is_some_and(has_leading_zero) {
+        return Err(format!("Invalid float {}: cannot have leading zeroes", quoted(text)));
+    }
+    let point_without_digit = text.split('.').skip(1).any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    if point_without_digit {
+        return Err(format!("Invalid float {}: '.' must be followed by one or more digits", quoted(text)));
+    }
+    let digits = text.replace('_', "");
+    match digits.parse::<f64>() {
+        Ok(f) if f.is_infinite() && !text.ends_with("inf") => Err(format!("{text} is out of range for float64")),
+        Ok(f) => Ok(f.into()),
+        Err(_) => Err(format!("Invalid float value: {}", quoted(text))),
+    }
+}
+
+fn date(text: &str) -> Result<Value, String> {
+    const FORMS: [(&str, &str); 7] = [
+        ("2006-01-02T15:04:05.999999999Z07:00", ""),
         ("2006-01-02T15:04:05.999999999", "datetime-local"),
         ("2006-01-02", "date-local"),
         ("15:04:05.999999999", "time-local"),
+        ("2006-01-02T15:04Z07:00", ""),
+        ("2006-01-02T15:04", "datetime-local"),
+        ("15:04", "time-local"),
     ];
-    for (form, zone) in local {
-        if let Ok(mut civil) = layout::parse(form, text) {
-            civil.zone = zone.into();
-            return Value::Object(Rc::new(LocalTime { text: text.into(), time: Time(civil) }));
+    let text = text.replace('z', "Z").replace(['t', ' '], "T");
+    let invalid = || format!("invalid datetime: {}", quoted(&text));
+    for (form, zone) in FORMS {
+        let Ok(mut civil) = layout::parse(form, &text) else { continue };
+        if lacks_zero(&text, form) {
+            return Err(invalid());
         }
+        if zone.is_empty() {
+            return Ok(Time(civil).value());
+        }
+        civil.zone = zone.into();
+        let shown = match zone {
+            "datetime-local" => FORMS[1].0,
+            "date-local" => FORMS[2].0,
+            _ => FORMS[3].0,
+        };
+        let text = layout::format(shown, &civil);
+        return Ok(Value::Object(Rc::new(LocalTime { text, time: Time(civil) })));
     }
-    Value::str(format!("invalid date {}", quoted(text)))
+    Err(invalid())
+}
+
+/// Go's `time` takes numbers without their leading zero; TOML does not.
+fn lacks_zero(text: &str, form: &str) -> bool {
+    let fixed = form.bytes().zip(text.bytes()).take_while(|(wanted, _)| !matches!(wanted, b'.' | b'Z'));
+    fixed.into_iter().any(|(wanted, found)| !wanted.is_ascii_digit() && found != wanted)
 }
 
 /// A date or time without a zone; Go marks it by a location that only the TOML package knows.

@@ -1,5 +1,6 @@
 //! `urlParse` and `urlJoin`: Go's `net/url`.
 
+use super::address::{self, Address};
 use super::args::{NIL_POINTER, kind_name, map, string};
 use super::fixed;
 use super::text::quoted;
@@ -16,19 +17,23 @@ pub const FUNCTIONS: &[Function] = &[fixed("urlParse", &[S], url_parse), fixed("
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
+    Segment,
     Host,
     Zone,
     User,
     Fragment,
 }
 
-#[derive(Default)]
-struct Url {
+/// A URL as Go's `net/url` takes it apart.
+#[derive(Clone, Default)]
+pub struct Url {
     scheme: String,
     opaque: String,
     user: Option<(String, Option<String>)>,
     host: String,
     path: String,
+    /// The path as it was written, where [`escape`] would write it in another way.
+    raw_path: String,
     force_query: bool,
     query: String,
     fragment: String,
@@ -82,7 +87,7 @@ fn url_join(_: &Context, args: &[Value]) -> FnResult {
 
 impl Url {
     /// `url.Parse`; the error is what follows `parse "…": `.
-    fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (text, fragment) = text.split_once('#').map_or((text, None), |(t, f)| (t, Some(f)));
         let mut url = Self::parse_reference(text)?;
         if let Some(fragment) = fragment {
@@ -125,12 +130,15 @@ impl Url {
             url.authority(authority)?;
         }
         url.path = unescape(rest, Part::Path)?;
+        if escape(&url.path, Part::Path) != rest {
+            url.raw_path = rest.into();
+        }
         Ok(url)
     }
 
     fn authority(&mut self, authority: &str) -> Result<(), String> {
         let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
-        self.host = parse_host(host)?;
+        self.host = parse_host(&self.scheme, host)?;
         let Some(user) = user else { return Ok(()) };
         let fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
         if !user.chars().all(fits) {
@@ -142,7 +150,60 @@ impl Url {
         Ok(())
     }
 
-    fn hostname(&self) -> &str {
+    /// What comes before the first colon; empty when there is none.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// The path, without escapes.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// `RawPath`
+    pub fn raw_path(&self) -> &str {
+        &self.raw_path
+    }
+
+    /// The host, with its port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// `PathEscape`
+    pub fn escape_segment(text: &str) -> String {
+        escape(text, Part::Segment)
+    }
+
+    /// `PathUnescape`
+    pub fn unescape_segment(text: &str) -> Result<String, String> {
+        unescape(text, Part::Segment)
+    }
+
+    /// `ResolveReference`, as text. An opaque base stays under a relative reference.
+    pub fn resolve(&self, reference: &Self) -> String {
+        let mut url = reference.clone();
+        if reference.scheme.is_empty() {
+            url.scheme.clone_from(&self.scheme);
+            if !self.opaque.is_empty() {
+                url.opaque.clone_from(&self.opaque);
+            }
+        }
+        if !reference.scheme.is_empty() || !reference.host.is_empty() || reference.user.is_some() {
+            url.path = resolved_path(&reference.path, "");
+            return url.text();
+        }
+        if reference.path.is_empty() && !reference.force_query && reference.query.is_empty() {
+            url.query.clone_from(&self.query);
+        }
+        url.host.clone_from(&self.host);
+        url.user.clone_from(&self.user);
+        url.path = resolved_path(&self.path, &reference.path);
+        url.text()
+    }
+
+    /// The host without its port.
+    pub fn hostname(&self) -> &str {
         let host = &self.host;
         if let Some(end) = host.strip_prefix('[').and_then(|h| h.find(']')) {
             return &host[1..=end];
@@ -191,6 +252,33 @@ impl Url {
     }
 }
 
+/// A path without `.` and `..`, starting from the folder of another.
+fn resolved_path(base: &str, reference: &str) -> String {
+    let full = match reference {
+        "" => base.to_owned(),
+        absolute if absolute.starts_with('/') => absolute.to_owned(),
+        relative => format!("{}{relative}", &base[..base.rfind('/').map_or(0, |i| i + 1)]),
+    };
+    if full.is_empty() {
+        return full;
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for part in full.split('/') {
+        match part {
+            "." => {}
+            ".." => {
+                kept.pop();
+            }
+            part => kept.push(part),
+        }
+    }
+    if matches!(full.rsplit('/').next(), Some("." | "..")) {
+        kept.push("");
+    }
+    let path = kept.join("/");
+    format!("/{}", path.trim_start_matches('/'))
+}
+
 fn userinfo(user: &(String, Option<String>)) -> String {
     let name = escape(&user.0, Part::User);
     match &user.1 {
@@ -212,26 +300,31 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn parse_host(host: &str) -> Result<String, String> {
+fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
     let valid_port =
         |port: &str| port.is_empty() || port.starts_with(':') && port[1..].bytes().all(|b| b.is_ascii_digit());
-    if host.starts_with('[') {
-        let Some(end) = host.rfind(']') else { return Err("missing ']' in host".into()) };
-        if !valid_port(&host[end + 1..]) {
-            return Err(format!("invalid port {} after host", quoted(&host[end + 1..])));
+    let wrong_port = |port: &str| format!("invalid port {} after host", quoted(port));
+    match host.rfind('[') {
+        Some(1..) => return Err("invalid IP-literal".into()),
+        Some(_) => {
+            let Some(end) = host.rfind(']') else { return Err("missing ']' in host".into()) };
+            let (name, port) = (&host[1..end], &host[end + 1..]);
+            if !valid_port(port) {
+                return Err(wrong_port(port));
+            }
+            let zone = name.find("%25").unwrap_or(name.len());
+            let name = unescape(&name[..zone], Part::Host)? + &unescape(&name[zone..], Part::Zone)?;
+            if address::parse(&name).map_err(|e| format!("invalid host: {e}"))? == Address::V4 {
+                return Err("invalid IP-literal".into());
+            }
+            return Ok(format!("[{name}]{port}"));
         }
-        if let Some(zone) = host[..end].find("%25") {
-            return Ok(format!(
-                "{}{}{}",
-                unescape(&host[..zone], Part::Host)?,
-                unescape(&host[zone..end], Part::Zone)?,
-                unescape(&host[end..], Part::Host)?
-            ));
-        }
-    } else if let Some(colon) = host.rfind(':')
-        && !valid_port(&host[colon..])
-    {
-        return Err(format!("invalid port {} after host", quoted(&host[colon..])));
+        None => {}
+    }
+    // Other schemes may have several hosts in a row, each with a port.
+    let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
+    if let Some(port) = colon.map(|at| &host[at..]).filter(|port| !valid_port(port)) {
+        return Err(wrong_port(port));
     }
     unescape(host, Part::Host)
 }
@@ -247,6 +340,7 @@ fn should_escape(byte: u8, part: Part) -> bool {
         b'-' | b'_' | b'.' | b'~' => false,
         b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'?' | b'@' => match part {
             Part::Path => byte == b'?',
+            Part::Segment => matches!(byte, b'/' | b';' | b',' | b'?'),
             Part::User => matches!(byte, b'@' | b'/' | b'?' | b':'),
             Part::Fragment => false,
             Part::Host | Part::Zone => true,

@@ -17,6 +17,7 @@ enum Callee<'c> {
     Function(FuncRef),
     Method(&'c Rc<dyn Object>, &'c str, &'static [Param]),
     Values(&'c Map, &'c str, &'static [Param]),
+    Int(IntType, i64, &'c str, &'static [Param]),
 }
 
 /// The arguments of a call: expressions, and the value that a pipeline passes on.
@@ -215,6 +216,10 @@ impl<'t> Frame<'t, '_, '_> {
                 })
             }
             Value::Object(object) => self.object_field(object, receiver, name, node, args),
+            Value::Int(int, n) => match values::int_method(*int, name) {
+                Some(params) => self.call(Callee::Int(*int, *n, name, params), At::Expr(node), args),
+                None => self.no_field(receiver, name),
+            },
             _ => self.no_field(receiver, name),
         }
     }
@@ -253,7 +258,9 @@ impl<'t> Frame<'t, '_, '_> {
                 let function = function.signature();
                 (function.name, function.params, function.variadic)
             }
-            Callee::Method(_, name, params) | Callee::Values(_, name, params) => (*name, *params, false),
+            Callee::Method(_, name, params) | Callee::Values(_, name, params) | Callee::Int(_, _, name, params) => {
+                (*name, *params, false)
+            }
         };
         let given = args.exprs.len() + usize::from(args.last.is_some());
         let fixed = if variadic { params.len() - 1 } else { params.len() };
@@ -285,6 +292,7 @@ impl<'t> Frame<'t, '_, '_> {
             }
             Callee::Function(FuncRef::Engine(engine, _)) => self.engine(engine, base, nil_interface, args.exprs),
             Callee::Method(object, name, _) => plain(object.call(name, &self.state.args[base..])),
+            Callee::Int(int, n, name, _) => Ok(values::call_int(int, n, name, &self.state.args[base..])),
             Callee::Values(map, name, _) => {
                 let to_yaml = |args: &[Value]| self.state.call_function("toYaml", args);
                 plain(values::call(map, name, &self.state.args[base..], to_yaml))

@@ -130,6 +130,19 @@ pub fn duration(nanoseconds: i64) -> String {
     }
 }
 
+/// Go's `Duration.Round`: a half goes away from zero, and what is too large stays the largest.
+pub fn round_duration(d: i64, multiple: i64) -> i64 {
+    if multiple <= 0 {
+        return d;
+    }
+    let rest = (d % multiple).abs();
+    let down = d - d % multiple;
+    if i128::from(rest) * 2 < i128::from(multiple) {
+        return down;
+    }
+    if d < 0 { down.saturating_sub(multiple) } else { down.saturating_add(multiple) }
+}
+
 /// The names of the months, as Go prints them.
 pub const MONTHS: [&str; 12] = [
     "January",

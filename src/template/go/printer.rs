@@ -285,14 +285,13 @@ impl<'o> Printer<'o> {
             self.text(name);
         }
         self.text("{");
-        for (i, field) in object.fields().iter().enumerate() {
+        for (i, (field, value)) in object.shown().iter().enumerate() {
             self.separator(i);
             if self.flags.plus_v || self.flags.sharp_v {
                 self.out.extend_from_slice(field.bytes());
                 self.text(":");
             }
-            let value = object.field(&field.text()).unwrap_or(Value::Nil);
-            self.element(&value, verb, false);
+            self.element(value, verb, false);
         }
         self.text("}");
     }

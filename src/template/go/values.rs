@@ -1,10 +1,11 @@
 //! Go types that templates meet without any function making them: the methods of `common.Values`, which hide keys of
-//! the same name, and complex constants.
+//! the same name, those of named integers, and complex constants.
 
+use super::fmt::{round_duration, stringer};
 use super::number::format_float;
 use super::quote::quoted;
 use crate::template::function::{FnError, FnResult, Param};
-use crate::template::value::{Kind, Map, MapType, Object, Str, Value};
+use crate::template::value::{IntType, Kind, Map, MapType, Object, Str, Value};
 
 /// The parameters of a method of `common.Values`.
 pub fn method(name: &str) -> Option<&'static [Param]> {
@@ -53,6 +54,41 @@ fn path_value(map: &Map, path: &str) -> FnResult {
             Err(format!("{} is not a value", quoted(key.as_bytes())).into())
         }
         Some(value) => Ok(value),
+    }
+}
+
+/// The parameters of a method of `time.Duration`, `time.Month` or `time.Weekday`.
+pub fn int_method(int: IntType, name: &str) -> Option<&'static [Param]> {
+    match (int, name) {
+        (IntType::Duration | IntType::Month | IntType::Weekday, "String")
+        | (
+            IntType::Duration,
+            "Hours" | "Minutes" | "Seconds" | "Milliseconds" | "Microseconds" | "Nanoseconds" | "Abs",
+        ) => Some(&[]),
+        (IntType::Duration, "Round" | "Truncate") => Some(&[Param::Named("time.Duration")]),
+        _ => None,
+    }
+}
+
+/// Calls one of them.
+pub fn call_int(int: IntType, n: i64, name: &str, args: &[Value]) -> Value {
+    let whole = |unit: i64| Value::Int(IntType::Int64, n / unit);
+    #[expect(clippy::cast_precision_loss, reason = "Go converts the whole units and the rest apart, as here")]
+    let float = |unit: i64| Value::Float((n / unit) as f64 + (n % unit) as f64 / unit as f64);
+    let duration = |n: i64| Value::Int(IntType::Duration, n);
+    let multiple = if let Some(Value::Int(_, m)) = args.first() { *m } else { 0 };
+    match name {
+        "Hours" => float(3_600_000_000_000),
+        "Minutes" => float(60_000_000_000),
+        "Seconds" => float(1_000_000_000),
+        "Milliseconds" => whole(1_000_000),
+        "Microseconds" => whole(1_000),
+        "Nanoseconds" => whole(1),
+        "Abs" => duration(n.saturating_abs()),
+        "Round" => duration(round_duration(n, multiple)),
+        "Truncate" if multiple > 0 => duration(n - n % multiple),
+        "Truncate" => duration(n),
+        _ => Value::str(stringer(&Value::Int(int, n)).unwrap_or_default()),
     }
 }
 

@@ -1,0 +1,637 @@
+//! Schemas as they are written into schemas that values can be checked against.
+
+use super::draft::{Draft, string, table};
+use super::error::quoted_list;
+use super::format::{self, Format};
+use super::number::Decimal;
+use super::place::{self, Place, below};
+use super::validate;
+use crate::template::functions::re2;
+use crate::template::functions::text::quoted;
+use crate::template::value::{Map, Value};
+use regex::bytes::Regex;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+/// Which of the compiled schemas.
+pub type Id = usize;
+
+/// `additionalProperties` and its like.
+pub enum Additional {
+    Allowed(bool),
+    Schema(Id),
+}
+
+/// `items` before 2020.
+pub enum Items {
+    All(Id),
+    Each(Vec<Id>),
+}
+
+/// `dependencies`
+pub enum Dependency {
+    Keys(Vec<String>),
+    Schema(Id),
+}
+
+/// A compiled schema; the fields are the keywords.
+#[derive(Default)]
+pub struct Schema {
+    pub place: Place,
+    pub draft: Option<Draft>,
+    pub resource: Id,
+    pub dynamic_anchors: BTreeMap<String, Id>,
+    pub constant: Option<bool>,
+    pub reference: Option<Id>,
+    pub recursive_ref: Option<Id>,
+    pub recursive_anchor: bool,
+    pub dynamic_ref: Option<(Id, String)>,
+    pub dynamic_anchor: String,
+    pub types: Vec<&'static str>,
+    pub only: Option<Value>,
+    pub one_of_values: Option<Vec<Value>>,
+    pub format: Option<Format>,
+    pub not: Option<Id>,
+    pub all_of: Vec<Id>,
+    pub any_of: Vec<Id>,
+    pub one_of: Vec<Id>,
+    pub condition: Option<Id>,
+    pub then: Option<Id>,
+    pub otherwise: Option<Id>,
+    pub min_properties: Option<i64>,
+    pub max_properties: Option<i64>,
+    pub required: Vec<String>,
+    pub properties: BTreeMap<String, Id>,
+    pub patterns: Vec<(Rc<Regex>, Id)>,
+    pub additional_properties: Option<Additional>,
+    pub property_names: Option<Id>,
+    pub dependencies: Vec<(String, Dependency)>,
+    pub dependent_schemas: BTreeMap<String, Id>,
+    pub dependent_required: BTreeMap<String, Vec<String>>,
+    pub unevaluated_properties: Option<Id>,
+    pub min_items: Option<i64>,
+    pub max_items: Option<i64>,
+    pub unique_items: bool,
+    pub items: Option<Items>,
+    pub additional_items: Option<Additional>,
+    pub prefix_items: Vec<Id>,
+    pub rest_items: Option<Id>,
+    pub contains: Option<Id>,
+    pub min_contains: Option<i64>,
+    pub max_contains: Option<i64>,
+    pub unevaluated_items: Option<Id>,
+    pub min_length: Option<i64>,
+    pub max_length: Option<i64>,
+    pub pattern: Option<(Rc<Regex>, String)>,
+    pub minimum: Option<Decimal>,
+    pub maximum: Option<Decimal>,
+    pub exclusive_minimum: Option<Decimal>,
+    pub exclusive_maximum: Option<Decimal>,
+    pub multiple_of: Option<Decimal>,
+}
+
+/// A part of a document with an address of its own.
+#[derive(Clone)]
+struct Resource {
+    pointer: String,
+    id: String,
+    draft: Draft,
+    anchors: BTreeMap<String, String>,
+    dynamic: BTreeSet<String>,
+}
+
+/// A document.
+#[derive(Clone)]
+struct Root {
+    document: Value,
+    /// By their pointers.
+    resources: BTreeMap<String, Resource>,
+    seen: HashSet<String>,
+}
+
+impl Root {
+    /// The resource that a place belongs to.
+    fn resource(&self, pointer: &str) -> &Resource {
+        let mut pointer = pointer;
+        loop {
+            if let Some(found) = self.resources.get(pointer) {
+                return found;
+            }
+            pointer = pointer.rfind('/').map_or("", |slash| &pointer[..slash]);
+        }
+    }
+}
+
+/// Compiles schemas, and those that they refer to.
+#[derive(Default)]
+pub struct Compiler {
+    pub schemas: Vec<Schema>,
+    known: HashMap<Place, Id>,
+    roots: HashMap<String, Root>,
+    documents: HashMap<String, Value>,
+    compiled: usize,
+    /// The schemas of the drafts are checked against nothing, and look at every `format`.
+    is_meta: bool,
+}
+
+type Compiled<T> = Result<T, String>;
+
+impl Compiler {
+    /// A compiler that knows a document.
+    pub fn new(url: &str, document: Value) -> Self {
+        Self { documents: HashMap::from([(url.to_owned(), document)]), ..Self::default() }
+    }
+
+    /// A compiler of the drafts' own schemas.
+    pub fn of_drafts() -> Self {
+        Self { is_meta: true, ..Self::default() }
+    }
+
+    /// Compiles the schema at an address.
+    pub fn compile(&mut self, url: &str) -> Compiled<Id> {
+        self.load(url)?;
+        let id = self.enqueue(Place { url: url.to_owned(), pointer: String::new() });
+        while self.compiled < self.schemas.len() {
+            self.compile_next()?;
+            self.compiled += 1;
+        }
+        Ok(id)
+    }
+
+    fn enqueue(&mut self, place: Place) -> Id {
+        if let Some(id) = self.known.get(&place) {
+            return *id;
+        }
+        let id = self.schemas.len();
+        self.known.insert(place.clone(), id);
+        self.schemas.push(Schema { place, ..Schema::default() });
+        id
+    }
+
+    // Documents.
+
+    fn document(&mut self, url: &str) -> Compiled<Value> {
+        if let Some(document) = self.documents.get(url) {
+            return Ok(document.clone());
+        }
+        let document = place::load(url)?;
+        self.documents.insert(url.to_owned(), document.clone());
+        Ok(document)
+    }
+
+    fn load(&mut self, url: &str) -> Compiled<()> {
+        if self.roots.contains_key(url) {
+            return Ok(());
+        }
+        let document = self.document(url)?;
+        let mut root = Root { document: document.clone(), resources: BTreeMap::new(), seen: HashSet::new() };
+        self.collect(&mut root, &document, url, url, "", Draft::D2020)?;
+        let is_meta = url.starts_with("http://json-schema.org/") || url.starts_with("https://json-schema.org/");
+        if !is_meta {
+            self.check(&root, &document, url, "")?;
+        }
+        self.roots.insert(url.to_owned(), root);
+        Ok(())
+    }
+
+    /// Checks a schema against the schema of its draft.
+    fn check(&self, root: &Root, value: &Value, url: &str, pointer: &str) -> Compiled<()> {
+        if self.is_meta {
+            return Ok(());
+        }
+        let mut metas = Self::of_drafts();
+        let mut ids = HashMap::new();
+        for draft in root.resources.values().map(|r| r.draft) {
+            ids.insert(draft, metas.compile(draft.url())?);
+        }
+        let resources: BTreeMap<&str, Id> =
+            root.resources.values().map(|r| (r.pointer.as_str(), ids[&r.draft])).collect();
+        let draft = root.resource(pointer).draft;
+        validate::check_schema(&metas.schemas, ids[&draft], &resources, value).map_err(|text| {
+            let place = Place { url: url.into(), pointer: pointer.into() };
+            let meta = metas.schemas[ids[&draft]].place.to_string();
+            let lead = format!("{} is not valid against metaschema", quoted(&place.to_string()));
+            format!("{lead}: jsonschema validation failed with {}{text}", quoted_list(&[meta]))
+        })
+    }
+
+    /// The draft that a schema names, or that of what is around it.
+    fn draft_of(&mut self, value: &Map, here: &Place, around: Draft, path: &mut Vec<String>) -> Compiled<Draft> {
+        let Some(name) = string(value, "$schema") else { return Ok(around) };
+        if let Some(draft) = Draft::named(&name) {
+            return Ok(draft);
+        }
+        let url = name.split('#').next().unwrap_or_default().to_owned();
+        if here.pointer.is_empty() && url == here.url {
+            return Err(format!("draft {} is not supported", quoted(&url)));
+        }
+        if path.contains(&url) {
+            return Err(format!("cycle in resolving $schema in {}", quoted(&url)));
+        }
+        path.push(url.clone());
+        match self.document(&url)? {
+            Value::Map(document) => self.draft_of(&document, &Place { url, pointer: String::new() }, around, path),
+            _ => Ok(around),
+        }
+    }
+
+    /// Notes the resources and anchors of a document.
+    fn collect(
+        &mut self,
+        root: &mut Root,
+        value: &Value,
+        url: &str,
+        base: &str,
+        pointer: &str,
+        around: Draft,
+    ) -> Compiled<()> {
+        if root.seen.contains(pointer) {
+            return Ok(());
+        }
+        let here = Place { url: url.to_owned(), pointer: pointer.to_owned() };
+        let resource = |id: &str, draft| Resource {
+            pointer: pointer.to_owned(),
+            id: id.to_owned(),
+            draft,
+            anchors: BTreeMap::new(),
+            dynamic: BTreeSet::new(),
+        };
+        let Value::Map(object) = value else {
+            if pointer.is_empty() {
+                root.resources.insert(String::new(), resource(base, around));
+            }
+            root.seen.insert(pointer.to_owned());
+            return Ok(());
+        };
+        let mut draft = self.draft_of(object, &here, around, &mut Vec::new())?;
+        let mut id = id_of(object, draft);
+        if id.is_empty() && !pointer.is_empty() {
+            draft = around;
+            id = id_of(object, draft);
+        }
+        let mut base = base.to_owned();
+        if !id.is_empty() {
+            let joined = place::join(&base, &id);
+            base = joined.map_err(|_| format!("error in parsing id at {}", quoted(&here.to_string())))?.0;
+        }
+        if !id.is_empty() || pointer.is_empty() {
+            match root.resources.values().find(|r| r.id == base) {
+                Some(other) if other.pointer != pointer => {
+                    let (id, url) = (quoted(&base), quoted(url));
+                    let places = format!("{} and {}", quoted(pointer), quoted(&other.pointer));
+                    return Err(format!("duplicate id {id} in {url} at {places}"));
+                }
+                Some(_) => {}
+                None => {
+                    root.resources.insert(pointer.to_owned(), resource(&base, draft));
+                }
+            }
+        }
+        let owner = root.resources.values_mut().find(|r| r.id == base).ok_or("baseres is nil")?;
+        collect_anchors(owner, object, &here)?;
+        let inner = owner.draft;
+        for (pointer, schema) in subschemas(object, draft, pointer) {
+            self.collect(root, &schema, url, &base, &pointer, inner)?;
+        }
+        root.seen.insert(pointer.to_owned());
+        Ok(())
+    }
+
+    /// A schema where the draft has none is checked when something refers to it.
+    fn ensure(&mut self, place: &Place) -> Compiled<Value> {
+        self.load(&place.url)?;
+        let root = &self.roots[&place.url];
+        let value = place.lookup(&root.document)?;
+        if root.seen.contains(&place.pointer) {
+            return Ok(value);
+        }
+        let mut root = root.clone();
+        let owner = root.resource(&place.pointer).clone();
+        self.collect(&mut root, &value, &place.url, &owner.id, &place.pointer, owner.draft)?;
+        self.check(&root, &value, &place.url, &place.pointer)?;
+        self.roots.insert(place.url.clone(), root);
+        Ok(value)
+    }
+
+    // Schemas.
+
+    fn compile_next(&mut self) -> Compiled<()> {
+        let place = self.schemas[self.compiled].place.clone();
+        let value = self.ensure(&place)?;
+        let owner = self.roots[&place.url].resource(&place.pointer).clone();
+        let mut schema = Schema { place: place.clone(), draft: Some(owner.draft), ..Schema::default() };
+        schema.resource = self.enqueue(Place { url: place.url.clone(), pointer: owner.pointer.clone() });
+        if owner.draft >= Draft::D2020 && schema.resource == self.compiled {
+            for anchor in &owner.dynamic {
+                let pointer = owner.anchors.get(anchor).cloned().unwrap_or_default();
+                let id = self.enqueue(Place { url: place.url.clone(), pointer });
+                schema.dynamic_anchors.insert(anchor.clone(), id);
+            }
+        }
+        match &value {
+            Value::Bool(b) => schema.constant = Some(*b),
+            Value::Map(object) if object.is_empty() => schema.constant = Some(true),
+            Value::Map(object) => {
+                let mut keywords = Keywords { compiler: self, object, place: &place, owner: &owner };
+                keywords.compile(&mut schema, owner.draft)?;
+            }
+            _ => {}
+        }
+        self.schemas[self.compiled] = schema;
+        Ok(())
+    }
+
+    /// The schema that a reference leads to.
+    fn refer(&mut self, from: &Place, owner: &Resource, reference: &str) -> Compiled<Id> {
+        let (url, fragment) = place::join(&owner.id, reference)?;
+        let here = &self.roots[&from.url];
+        let local = if url == from.url {
+            Some(here.resource("").clone())
+        } else {
+            here.resources.values().find(|r| r.id == url).cloned()
+        };
+        let (document, resource) = match local {
+            Some(resource) => (from.url.clone(), resource),
+            None => {
+                self.load(&url)?;
+                (url.clone(), self.roots[&url].resource("").clone())
+            }
+        };
+        let pointer = if fragment.is_empty() || fragment.starts_with('/') {
+            format!("{}{fragment}", resource.pointer)
+        } else {
+            resource.anchors.get(&fragment).cloned().ok_or_else(|| {
+                let reference = format!("{}#{}", resource.id, place::encoded(&fragment));
+                format!("anchor in {} not found in schema {}", quoted(&reference), quoted(&document))
+            })?
+        };
+        Ok(self.enqueue(Place { url: document, pointer }))
+    }
+}
+
+/// The address that a schema gives itself.
+fn id_of(object: &Map, draft: Draft) -> String {
+    if draft < Draft::D2019 && object.get("$ref").is_some() {
+        return String::new();
+    }
+    let id = string(object, draft.id()).unwrap_or_default();
+    id.split('#').next().unwrap_or_default().to_owned()
+}
+
+fn collect_anchors(owner: &mut Resource, object: &Map, here: &Place) -> Compiled<()> {
+    let mut found = Vec::new();
+    if owner.draft < Draft::D2019 {
+        if object.get("$ref").is_some() {
+            return Ok(());
+        }
+        if let Some(id) = string(object, owner.draft.id()) {
+            let wrong = |_| format!("error in parsing anchor at {}", quoted(&here.to_string()));
+            let (_, fragment) = place::split(&id).map_err(wrong)?;
+            if !fragment.is_empty() && !fragment.starts_with('/') {
+                found.push(fragment);
+            }
+        }
+    } else {
+        found.extend(string(object, "$anchor"));
+    }
+    if owner.draft >= Draft::D2020
+        && let Some(anchor) = string(object, "$dynamicAnchor")
+    {
+        owner.dynamic.insert(anchor.clone());
+        found.push(anchor);
+    }
+    for anchor in found {
+        let pointer = owner.anchors.entry(anchor.clone()).or_insert_with(|| here.pointer.clone());
+        if *pointer != here.pointer {
+            let (anchor, url) = (quoted(&anchor), quoted(&here.url));
+            let places = format!("{} and {}", quoted(pointer), quoted(&here.pointer));
+            return Err(format!("duplicate anchor {anchor} in {url} at {places}"));
+        }
+    }
+    Ok(())
+}
+
+/// The schemas within a schema, with their pointers.
+fn subschemas(object: &Map, draft: Draft, pointer: &str) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for place in draft.places() {
+        let (key, of) = place.split_once('/').unwrap_or((place, ""));
+        let Some(value) = object.get(key) else { continue };
+        let here = below(pointer, key);
+        match (of, &value) {
+            ("", _) => {
+                found.insert(here, value);
+            }
+            ("*", Value::Map(map)) => {
+                found.extend(map.borrow().iter().map(|(k, v)| (below(&here, &k.text()), v.clone())));
+            }
+            ("[]", Value::List(list)) => {
+                found.extend(list.items.iter().enumerate().map(|(i, v)| (format!("{here}/{i}"), v.clone())));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Reads the keywords of one schema.
+struct Keywords<'c> {
+    compiler: &'c mut Compiler,
+    object: &'c Map,
+    place: &'c Place,
+    owner: &'c Resource,
+}
+
+const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
+
+impl Keywords<'_> {
+    fn compile(&mut self, s: &mut Schema, draft: Draft) -> Compiled<()> {
+        s.reference = self.reference("$ref")?;
+        if draft < Draft::D2019 && s.reference.is_some() {
+            // Everything beside a $ref is passed over.
+            return Ok(());
+        }
+        self.applicators(s, draft)?;
+        self.assertions(s, draft)?;
+        if draft >= Draft::D6 {
+            s.contains = self.schema("contains");
+            s.property_names = self.schema("propertyNames");
+            s.only = self.object.get("const");
+        }
+        if draft >= Draft::D7 {
+            s.condition = self.schema("if");
+            if s.condition.is_some() {
+                let always = self.boolean("if");
+                s.then = if always == Some(false) { None } else { self.schema("then") };
+                s.otherwise = if always == Some(true) { None } else { self.schema("else") };
+            }
+        }
+        if draft >= Draft::D2019 {
+            self.since_2019(s)?;
+        }
+        if draft >= Draft::D2020 {
+            if let Some(id) = self.reference("$dynamicRef")? {
+                let reference = string(self.object, "$dynamicRef").unwrap_or_default();
+                let (_, fragment) = place::split(&reference)?;
+                let anchor = if fragment.starts_with('/') { String::new() } else { fragment };
+                s.dynamic_ref = Some((id, anchor));
+            }
+            s.dynamic_anchor = string(self.object, "$dynamicAnchor").unwrap_or_default();
+            s.prefix_items = self.schemas("prefixItems");
+            s.rest_items = self.schema("items");
+        }
+        Ok(())
+    }
+
+    fn applicators(&mut self, s: &mut Schema, draft: Draft) -> Compiled<()> {
+        s.all_of = self.schemas("allOf");
+        s.any_of = self.schemas("anyOf");
+        s.one_of = self.schemas("oneOf");
+        s.not = self.schema("not");
+        if draft < Draft::D2020 {
+            match self.object.get("items") {
+                Some(Value::List(_)) => {
+                    s.items = Some(Items::Each(self.schemas("items")));
+                    s.additional_items = self.additional("additionalItems");
+                }
+                Some(_) => s.items = self.schema("items").map(Items::All),
+                None => {}
+            }
+        }
+        s.properties = self.table("properties");
+        for (pattern, id) in self.table("patternProperties") {
+            let regex = self.regex("patternProperties", &pattern)?;
+            s.patterns.push((regex, id));
+        }
+        s.additional_properties = self.additional("additionalProperties");
+        if let Some(Value::Map(map)) = self.object.get("dependencies") {
+            for (key, value) in map.entries() {
+                let key = key.text().into_owned();
+                let dependency = match &value {
+                    Value::List(_) => Dependency::Keys(strings(&value)),
+                    _ => Dependency::Schema(self.enqueue(&["dependencies", &key])),
+                };
+                s.dependencies.push((key, dependency));
+            }
+        }
+        Ok(())
+    }
+
+    fn assertions(&mut self, s: &mut Schema, draft: Draft) -> Compiled<()> {
+        let wanted = match self.object.get("type") {
+            Some(Value::Str(name)) => vec![name.text().into_owned()],
+            Some(list @ Value::List(_)) => strings(&list),
+            _ => Vec::new(),
+        };
+        s.types = TYPES.into_iter().filter(|t| wanted.iter().any(|w| w == t)).collect();
+        if let Some(Value::List(list)) = self.object.get("enum") {
+            s.one_of_values = Some(list.items.to_vec());
+        }
+        s.multiple_of = self.number("multipleOf");
+        (s.maximum, s.exclusive_maximum) = self.limit("maximum", "exclusiveMaximum");
+        (s.minimum, s.exclusive_minimum) = self.limit("minimum", "exclusiveMinimum");
+        s.min_length = self.count("minLength");
+        s.max_length = self.count("maxLength");
+        if let Some(pattern) = string(self.object, "pattern") {
+            s.pattern = Some((self.regex("pattern", &pattern)?, pattern));
+        }
+        s.min_items = self.count("minItems");
+        s.max_items = self.count("maxItems");
+        s.unique_items = self.boolean("uniqueItems") == Some(true);
+        s.min_properties = self.count("minProperties");
+        s.max_properties = self.count("maxProperties");
+        s.required = self.object.get("required").map(|list| strings(&list)).unwrap_or_default();
+        if draft < Draft::D2019 || self.compiler.is_meta {
+            s.format = string(self.object, "format").and_then(|name| format::find(&name));
+        }
+        Ok(())
+    }
+
+    fn since_2019(&mut self, s: &mut Schema) -> Compiled<()> {
+        s.recursive_ref = self.reference("$recursiveRef")?;
+        s.recursive_anchor = self.boolean("$recursiveAnchor") == Some(true);
+        if s.contains.is_some() {
+            s.min_contains = self.count("minContains");
+            s.max_contains = self.count("maxContains");
+        }
+        if let Some(map) = table(&Value::Map(self.object.clone()), "dependentRequired") {
+            let lists = map.entries().into_iter().filter(|(_, v)| matches!(v, Value::List(_)));
+            s.dependent_required = lists.map(|(k, v)| (k.text().into_owned(), strings(&v))).collect();
+        }
+        s.dependent_schemas = self.table("dependentSchemas");
+        s.unevaluated_items = self.schema("unevaluatedItems");
+        s.unevaluated_properties = self.schema("unevaluatedProperties");
+        Ok(())
+    }
+
+    fn enqueue(&mut self, keys: &[&str]) -> Id {
+        let place = keys.iter().fold(self.place.clone(), |place, key| place.child(key));
+        self.compiler.enqueue(place)
+    }
+
+    fn schema(&mut self, key: &str) -> Option<Id> {
+        self.object.get(key).is_some().then(|| self.enqueue(&[key]))
+    }
+
+    fn schemas(&mut self, key: &str) -> Vec<Id> {
+        match self.object.get(key) {
+            Some(Value::List(list)) => (0..list.items.len()).map(|i| self.enqueue(&[key, &i.to_string()])).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn table(&mut self, key: &str) -> BTreeMap<String, Id> {
+        let keys: Vec<String> = match self.object.get(key) {
+            Some(Value::Map(map)) => map.borrow().keys().map(|k| k.text().into_owned()).collect(),
+            _ => Vec::new(),
+        };
+        keys.into_iter().map(|k| (k.clone(), self.enqueue(&[key, &k]))).collect()
+    }
+
+    fn additional(&mut self, key: &str) -> Option<Additional> {
+        match self.object.get(key)? {
+            Value::Bool(b) => Some(Additional::Allowed(b)),
+            _ => self.schema(key).map(Additional::Schema),
+        }
+    }
+
+    fn reference(&mut self, key: &str) -> Compiled<Option<Id>> {
+        let Some(reference) = string(self.object, key) else { return Ok(None) };
+        self.compiler.refer(self.place, self.owner, &reference).map(Some)
+    }
+
+    fn regex(&self, key: &str, pattern: &str) -> Compiled<Rc<Regex>> {
+        re2::compile(pattern).map_err(|e| {
+            let place = format!("{}/{}", self.place, place::encoded(&super::error::escaped(key)));
+            format!("invalid regex {} at {}: error parsing regexp: {e}", quoted(pattern), quoted(&place))
+        })
+    }
+
+    fn boolean(&self, key: &str) -> Option<bool> {
+        match self.object.get(key) {
+            Some(Value::Bool(b)) => Some(b),
+            _ => None,
+        }
+    }
+
+    fn number(&self, key: &str) -> Option<Decimal> {
+        Decimal::of(&self.object.get(key)?)
+    }
+
+    fn count(&self, key: &str) -> Option<i64> {
+        self.number(key)?.to_integer()
+    }
+
+    /// A limit and its exclusive form, which in draft 4 is a flag of the limit.
+    fn limit(&self, key: &str, exclusive: &str) -> (Option<Decimal>, Option<Decimal>) {
+        let limit = self.number(key);
+        if self.boolean(exclusive) == Some(true) { (None, limit) } else { (limit, self.number(exclusive)) }
+    }
+}
+
+/// The texts in a list.
+fn strings(value: &Value) -> Vec<String> {
+    let Value::List(list) = value else { return Vec::new() };
+    let text = |item: &Value| if let Value::Str(s) = item { Some(s.text().into_owned()) } else { None };
+    list.items.iter().filter_map(text).collect()
+}

@@ -1,0 +1,95 @@
+//! What a schema finds wrong, and its text in the words and the order of Helm's validator.
+
+use super::number;
+use crate::template::functions::text;
+use crate::template::go::{fmt, quote};
+use crate::template::value::Value;
+use std::fmt::Write as _;
+
+/// A violation, or a group of them.
+pub struct Violation {
+    /// Where in the values: keys and indices.
+    pub at: Vec<String>,
+    pub kind: Kind,
+    pub causes: Vec<Violation>,
+}
+
+/// What kind of violation it is.
+pub enum Kind {
+    /// Several things are wrong with one value.
+    Group,
+    /// What a `$ref` leads to is violated; with one cause it says nothing itself.
+    Reference,
+    /// One thing, in words.
+    Text(String),
+}
+
+impl Violation {
+    /// A violation in words.
+    pub fn text(at: &[String], text: String) -> Self {
+        Self { at: at.to_vec(), kind: Kind::Text(text), causes: Vec::new() }
+    }
+
+    /// The causes that are told in the place of the violation itself.
+    pub fn ungrouped(self) -> Vec<Self> {
+        match self.kind {
+            Kind::Group => self.causes,
+            _ => vec![self],
+        }
+    }
+
+    fn write(&self, indent: usize, out: &mut String) {
+        let silent = matches!(self.kind, Kind::Reference) && self.causes.len() == 1;
+        if !silent {
+            let text = match &self.kind {
+                Kind::Group | Kind::Reference => "validation failed",
+                Kind::Text(text) => text,
+            };
+            let _ = write!(out, "\n{}- at {}: {text}", "  ".repeat(indent), quoted(&pointer(&self.at)));
+        }
+        for cause in &self.causes {
+            cause.write(indent + usize::from(!silent), out);
+        }
+    }
+}
+
+/// The violations, each in a line of its own, without a line break at the end.
+pub fn list(violations: &[Violation]) -> String {
+    let mut out = String::new();
+    for violation in violations {
+        violation.write(0, &mut out);
+    }
+    out
+}
+
+/// One step of a JSON pointer.
+pub fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn pointer(path: &[String]) -> String {
+    path.iter().map(|key| format!("/{}", escaped(key))).collect()
+}
+
+/// A text between single quotes, as Go's `%q` but for the quotes.
+pub fn quoted(text: &str) -> String {
+    let text = quote::quoted(text.as_bytes()).replace("\\\"", "\"").replace('\'', "\\'");
+    format!("'{}'", &text[1..text.len() - 1])
+}
+
+/// Texts between quotes, in a row.
+pub fn quoted_list<S: AsRef<str>>(texts: &[S]) -> String {
+    texts.iter().map(|t| quoted(t.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// A value of `enum` or `const`.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Str(s) => quoted(&s.text()),
+        Value::Nil => "<nil>".into(),
+        other => number::text(other).unwrap_or_else(|| {
+            let shown = fmt::sprintf(b"%v", std::slice::from_ref(other)).unwrap_or_default();
+            text::valid(&shown).into_owned()
+        }),
+    }
+}

@@ -1,0 +1,83 @@
+//! Checks values against `values.schema.json` of a chart and its dependencies, with Helm's message.
+//!
+//! Helm's message is a tree whose shape and words are those of its validator (`santhosh-tekuri/jsonschema` 6), down to
+//! the order in which keywords are applied and which of them end the check of a value. No other validator tells them.
+
+mod compile;
+mod draft;
+mod error;
+mod format;
+mod number;
+mod place;
+mod validate;
+
+use super::dependencies::Node;
+use crate::template::value::{Map, Value};
+use compile::Compiler;
+use serde_json::Value as Json;
+use std::fmt::Write;
+
+/// What the schemas of the chart and of its dependencies find wrong; `None` when nothing is.
+pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
+    let mut text = String::new();
+    collect(node, values, &mut text);
+    (!text.is_empty())
+        .then(|| format!("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}"))
+}
+
+fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
+    if let Some(schema) = &node.chart.schema
+        && let Err(message) = check(schema, values)
+    {
+        let _ = write!(text, "{}:\n{message}", node.name());
+    }
+    for child in &node.dependencies {
+        match values.get(child.name()) {
+            None | Some(Value::Nil) => {}
+            Some(Value::Map(table)) => collect(child, &table, text),
+            Some(other) => {
+                let got = match other {
+                    Value::Bool(_) => "bool",
+                    Value::Str(_) => "string",
+                    Value::List(_) => "[]interface {}",
+                    Value::Int(..) => "int64",
+                    _ => "float64",
+                };
+                let name = child.name();
+                let _ = writeln!(text, "{name}:\ninvalid type for values: expected object (map), got {got}");
+            }
+        }
+    }
+}
+
+/// The address that Helm gives to a chart's schema.
+const URL: &str = "file:///values.schema.json";
+
+fn check(schema: &[u8], values: &Map) -> Result<(), String> {
+    let mut compiler = Compiler::new(URL, draft::parse(schema)?);
+    let id = compiler.compile(URL)?;
+    let found = validate::check(&compiler.schemas, id, &Value::Map(values.clone()));
+    found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))
+}
+
+/// Values as JSON; a float without a fraction is an integer, as for Helm's validator.
+pub fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Bool(b) => Json::Bool(*b),
+        Value::Int(_, i) => Json::from(*i),
+        Value::Float(f) => integral(*f).map_or_else(|| Json::from(*f), Json::from),
+        Value::Str(s) => Json::String(s.text().into_owned()),
+        Value::List(list) => Json::Array(list.items.iter().map(to_json).collect()),
+        Value::Map(map) => {
+            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), to_json(v))).collect())
+        }
+        Value::Nil | Value::Object(_) => Json::Null,
+    }
+}
+
+fn integral(f: f64) -> Option<i64> {
+    // 2^53: beyond it a float no longer tells neighbouring integers apart.
+    let exact = f.fract() == 0.0 && f.abs() <= 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+    exact.then_some(f as i64)
+}

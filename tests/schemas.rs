@@ -1,0 +1,43 @@
+//! `values.schema.json`: what Helm 4.3.1 says of values, recorded in `data/schemas.jsonl`.
+
+use std::fs;
+use std::path::Path;
+use tillerman::chart::{Chart, Metadata, values};
+use tillerman::host;
+use tillerman::render::{Capabilities, Release, render};
+
+const LEAD: &str = "values don't meet the specifications of the schema(s) in the following chart(s):\nweb:\n";
+
+/// What is wrong with the values; the lines are sorted, because Go goes over a table's keys in any order.
+fn violations(schema: &str, given: &serde_json::Value) -> Vec<String> {
+    let metadata = Metadata { name: "web".into(), version: "1.0.0".into(), ..Metadata::default() };
+    let chart = Chart { metadata, schema: Some(schema.into()), ..Chart::default() };
+    let given = values::load(given.to_string().as_bytes()).expect("the values are JSON");
+    let release = Release { name: "shop".into(), namespace: "shops".into(), revision: 1, is_upgrade: false };
+    match render(&chart, &given, &release, &Capabilities::default(), &host::options()) {
+        Ok(_) => Vec::new(),
+        Err(e) => sorted(e.message.strip_prefix(LEAD).unwrap_or(&e.message)),
+    }
+}
+
+fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn violations_are_told_in_the_words_of_helm() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schemas.jsonl");
+    let mut wrong = Vec::new();
+    for line in fs::read_to_string(table).expect("the table is part of the tests").lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("a row is JSON");
+        let schema = row["schema"].as_str().expect("a row has a schema");
+        let want = sorted(row["error"].as_str().unwrap_or_default());
+        let got = violations(schema, &row["values"]);
+        if got != want {
+            wrong.push(format!("{schema}\n{}\nwant {want:#?}\ngot {got:#?}", row["values"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
