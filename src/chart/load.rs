@@ -61,6 +61,11 @@ pub fn load_archive(data: &[u8], limits: &Limits) -> Result<Chart, LoadError> {
     assemble(read_archive(data, limits)?, limits, 0)
 }
 
+/// The files of a gzipped tar archive, with names below the chart's folder.
+pub fn archive_files(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
+    read_archive(data, limits)
+}
+
 /// An input/output error in Go's words.
 pub fn go_io(error: &std::io::Error) -> String {
     match error.kind() {

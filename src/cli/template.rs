@@ -1,6 +1,7 @@
 //! `tillerman template`: renders a chart and prints exactly what `helm template` of Helm 4.3.1 prints.
 
 use super::CliError;
+use super::chart_path::ChartPathArgs;
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
 use crate::host;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct Args {
-    /// The release's name and the chart: a directory or a .tgz archive.
+    /// The release's name and the chart: a directory, a .tgz archive, a link, oci://… or repository/chart.
     #[arg(value_name = "[NAME] CHART", required = true, num_args = 1..)]
     positional: Vec<String>,
     /// Namespace of the release.
@@ -21,6 +22,8 @@ pub struct Args {
     namespace: String,
     #[command(flatten)]
     values: ValueArgs,
+    #[command(flatten)]
+    chart_path: ChartPathArgs,
     /// Print the files of crds/ too.
     #[arg(long)]
     include_crds: bool,
@@ -87,15 +90,11 @@ struct Ignored {
     #[arg(long, visible_alias = "atomic", hide = true)]
     rollback_on_failure: bool,
     #[arg(long, hide = true)]
-    devel: bool,
-    #[arg(long, hide = true)]
     description: Option<String>,
     #[arg(short, long, hide = true)]
     labels: Vec<String>,
     #[arg(long, hide = true)]
     timeout: Option<String>,
-    #[arg(long, hide = true)]
-    version: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = ["client", "true", "unset", ""])]
     dry_run: Option<String>,
 }
@@ -109,11 +108,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         capabilities.kube_version = parsed.version;
     }
     capabilities.api_versions.extend(args.api_versions.iter().cloned());
-    let (name, path) = name_and_chart(args)?;
-    if !Path::new(&path).exists() {
-        return Err(CliError(format!("path {path:?} not found")));
-    }
-    let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(&path));
+    let (name, chart) = name_and_chart(args)?;
+    let path = args.chart_path.locate(&chart)?;
     let values = args.values.merge()?;
     let chart = crate::chart::load(&path).map_err(CliError::new)?;
     installable(&chart)?;
