@@ -2,6 +2,7 @@
 
 mod chart_path;
 mod crd;
+mod dependency;
 mod lint;
 mod pull;
 #[cfg(feature = "operator")]
@@ -28,6 +29,9 @@ enum Command {
     /// Download charts from a repository or registry.
     #[command(visible_alias = "fetch")]
     Pull(Box<pull::Args>),
+    /// Manage a chart's dependencies.
+    #[command(visible_aliases = ["dep", "dependencies"], subcommand)]
+    Dependency(dependency::Command),
     /// Check a chart for mistakes.
     Lint(Box<lint::Args>),
     /// Make the CustomResourceDefinition of a chart from its values.schema.json.
@@ -57,6 +61,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Template(args) => template::run(&args),
         Command::Pull(args) => pull::run(&args),
+        Command::Dependency(command) => dependency::run(&command),
         Command::Lint(args) => lint::run(&args),
         Command::Crd(args) => crd::run(&args),
         #[cfg(feature = "operator")]

@@ -1,11 +1,13 @@
 //! `tillerman template`: renders a chart and prints exactly what `helm template` of Helm 4.3.1 prints.
 
 use super::CliError;
-use super::chart_path::ChartPathArgs;
+use super::chart_path::{ChartPathArgs, ON_ERROR};
+use super::dependency;
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
 use crate::host;
 use crate::render::{self, Capabilities, Diagnostic, KubeVersion, Release, Rendered, order};
+use crate::source::Settings;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,9 @@ pub struct Args {
     values: ValueArgs,
     #[command(flatten)]
     chart_path: ChartPathArgs,
+    /// Fetch dependencies that are not in charts/ first.
+    #[arg(long)]
+    dependency_update: bool,
     /// Print the files of crds/ too.
     #[arg(long)]
     include_crds: bool,
@@ -111,8 +116,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let (name, chart) = name_and_chart(args)?;
     let path = args.chart_path.locate(&chart)?;
     let values = args.values.merge()?;
-    let chart = crate::chart::load(&path).map_err(CliError::new)?;
-    installable(&chart)?;
+    let chart = load(args, &path)?;
     render::check_name(&name).map_err(|e| CliError(format!("release name check failed: {e}")))?;
     let release = Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
     let options = render::Options { skip_schema: args.skip_schema_validation, ..host::options() };
@@ -128,6 +132,23 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             Err(CliError(message(&e, args.debug)))
         }
     }
+}
+
+/// Loads the chart; with --dependency-update, dependencies that are missing are fetched first.
+fn load(args: &Args, path: &Path) -> Result<Chart, CliError> {
+    let chart = crate::chart::load(path).map_err(CliError::new)?;
+    let incomplete = match installable(&chart) {
+        Err(e) if args.dependency_update && !missing(&chart).is_empty() => e,
+        result => return result.map(|()| chart),
+    };
+    if !path.is_dir() {
+        return Err(incomplete);
+    }
+    let settings = Settings::from_env();
+    let server = &args.chart_path.server;
+    let registry = server.registry(&settings, &server.login()?, ON_ERROR)?;
+    dependency::manager(path, &settings, &registry, server.keyring(), ON_ERROR)?.update()?;
+    crate::chart::load(path).map_err(|e| CliError(format!("failed reloading chart after repo update: {e}")))
 }
 
 fn message(error: &Diagnostic, debug: bool) -> String {
@@ -147,13 +168,7 @@ pub fn installable(chart: &Chart) -> Result<(), CliError> {
     if chart.metadata.deprecated {
         eprintln!("level=WARN msg=\"this chart is deprecated\"");
     }
-    let missing: Vec<&str> = chart
-        .metadata
-        .dependencies
-        .iter()
-        .filter(|d| !chart.dependencies.iter().any(|c| c.metadata.name == d.name))
-        .map(|d| d.name.as_str())
-        .collect();
+    let missing = missing(chart);
     if missing.is_empty() {
         return Ok(());
     }
@@ -162,6 +177,12 @@ pub fn installable(chart: &Chart) -> Result<(), CliError> {
          missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
         missing.join(", ")
     )))
+}
+
+/// The names of dependencies that are not in charts/.
+fn missing(chart: &Chart) -> Vec<&str> {
+    let has = |name: &str| chart.dependencies.iter().any(|c| c.metadata.name == name);
+    chart.metadata.dependencies.iter().map(|d| d.name.as_str()).filter(|name| !has(name)).collect()
 }
 
 fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {

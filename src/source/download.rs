@@ -107,7 +107,23 @@ impl Downloader<'_> {
     /// Downloads a chart into a folder. Returns the archive's path and, if it was verified, who signed it.
     pub fn pull(&self, wanted: &Wanted, folder: &Path) -> Result<(PathBuf, Option<Verification>), SourceError> {
         let target = self.target(&wanted.chart, &wanted.version, &wanted.repo)?;
-        let archive = self.archive(&target)?;
+        self.save(&target, wanted, folder)
+    }
+
+    /// As [`Downloader::pull`], for a link that an index gives with this digest.
+    pub fn pull_known(&self, wanted: &Wanted, known: &str, folder: &Path) -> Result<(), SourceError> {
+        let mut target = self.resolve(&wanted.chart, &wanted.version)?;
+        target.digest = target.digest.or(digest(known)?);
+        self.save(&target, wanted, folder).map(drop)
+    }
+
+    fn save(
+        &self,
+        target: &Target,
+        wanted: &Wanted,
+        folder: &Path,
+    ) -> Result<(PathBuf, Option<Verification>), SourceError> {
+        let archive = self.archive(target)?;
         let name = file_name(&target.url)?;
         let path = folder.join(&name);
         write_atomically(&path, &archive)?;
@@ -115,7 +131,7 @@ impl Downloader<'_> {
             return Ok((path, None));
         }
         let told = if wanted.repo.is_empty() { &wanted.chart } else { &target.url };
-        let Some(provenance) = self.provenance(&target, told, &sha256(&archive))? else { return Ok((path, None)) };
+        let Some(provenance) = self.provenance(target, told, &sha256(&archive))? else { return Ok((path, None)) };
         write_atomically(&folder.join(format!("{name}.prov")), &provenance)?;
         if self.verify == Verify::Later {
             return Ok((path, None));

@@ -11,6 +11,7 @@
 
 pub mod archive;
 pub mod credentials;
+pub mod dependency;
 pub mod download;
 pub mod http;
 pub mod index;
@@ -87,6 +88,11 @@ pub struct Messages<'a> {
     pub registry: &'a (dyn Fn(&str) + Sync),
     /// Warnings (Helm's log).
     pub warn: &'a (dyn Fn(&str) + Sync),
+}
+
+/// A path without `.`, `..` and double slashes, as Go's `filepath.Clean` makes it.
+pub fn clean(path: &Path) -> PathBuf {
+    PathBuf::from(crate::template::functions::path::clean(&path.to_string_lossy()))
 }
 
 /// A file of the user, read.

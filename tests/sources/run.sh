@@ -27,7 +27,10 @@ run() {
 	shift 2
 	(cd "$case/$tool" && in_helm "$case/home-$tool" "$program" "$@" <"${stdin:-/dev/null}") >"$case/$tool.out" 2>"$case/$tool.err"
 	echo $? >"$case/$tool.code"
-	sed -i "s#$case/home-$tool#HOME#g; s#$case/$tool#HERE#g; s#tmpcharts-[0-9]*#tmpcharts#g; s#^[0-9/]* [0-9:]* warning#warning#" "$case/$tool.out" "$case/$tool.err"
+	sed -i "s#$case/home-$tool#HOME#g; s#$case/$tool#HERE#g; s#tmpcharts-[0-9]*#tmpcharts#g" "$case/$tool.out" "$case/$tool.err"
+	# Helm asks repositories in no particular order.
+	awk '/^\.\.\.Succ/ {fflush(); print | "sort"; next} {close("sort"); print}' "$case/$tool.out" >"$case/sorted"
+	mv "$case/sorted" "$case/$tool.out"
 	tree "$case/$tool" >"$case/$tool.files"
 }
 
@@ -54,7 +57,6 @@ begin() {
 		[ ! -d "$work/home" ] || cp -r "$work/home" "$case/home-$tool"
 		mkdir -p "$case/home-$tool"
 		[ ! -d "$work/input" ] || cp -r "$work/input/." "$case/$tool/"
-		# What repositories.yaml of the home names is the same for both.
 	done
 }
 
@@ -62,17 +64,18 @@ verdict() {
 	if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED: $name"; fi
 }
 
-# same NAME ARGS...: both do the same
-same() {
-	begin "$1" || return 0
-	shift
-	compare "$@"
-}
+# works NAME ARGS..., fails NAME ARGS...: both do the same, and it works or not
+works() { begin "$1" && compare 0 "${@:2}"; }
+fails() { begin "$1" && compare 1 "${@:2}"; }
 
+# compare CODE ARGS...: both end with CODE and do the same
 compare() {
+	local code=$1
+	shift
 	run helm "$helm" "$@"
 	run ours "$ours" "$@"
 	local what bad=0
+	[ "$(cat "$case/helm.code")" = "$code" ] || { bad=1 && echo "helm ends with $(cat "$case/helm.code"):" && head "$case/helm.err"; }
 	for what in code out err files; do
 		diff -u "$case/helm.$what" "$case/ours.$what" >"$case/diff" || { bad=1 && head -30 "$case/diff"; }
 	done

@@ -21,7 +21,7 @@ mod maps;
 mod math;
 mod merge;
 pub(crate) mod number;
-mod path;
+pub(crate) mod path;
 mod random;
 mod re2;
 mod reflect;
