@@ -4,7 +4,9 @@ use super::{SourceError, fail, read, sha256};
 use crate::template::yaml;
 use pgp::composed::{CleartextSignedMessage, PublicOrSecret, SignedPublicKey, SignedPublicSubKey};
 use pgp::crypto::hash::HashAlgorithm;
-use pgp::packet::{Signature, SignatureType};
+use pgp::crypto::public_key::PublicKeyAlgorithm;
+use pgp::packet::{PacketParser, PacketTrait, Signature, SignatureType};
+use pgp::ser::Serialize;
 use pgp::types::{KeyDetails, Tag, VerifyingKey};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -211,13 +213,17 @@ fn check(signature: &Signature, key: &impl VerifyingKey, text: &str) -> Result<(
     {
         return fail("openpgp: invalid data: insecure hash algorithm");
     }
-    if let Err(e) = signature.verify(key, text.as_bytes()) {
-        let tag = e.to_string().contains("invalid signed hash value");
-        return fail(if tag {
-            "openpgp: invalid signature: hash tag doesn't match"
-        } else {
-            "openpgp: invalid signature: verification failure"
-        });
+    if signature.verify(key, text.as_bytes()).is_err() {
+        let kind = match key.algorithm() {
+            PublicKeyAlgorithm::RSA | PublicKeyAlgorithm::RSASign => "RSA",
+            PublicKeyAlgorithm::DSA => "DSA",
+            PublicKeyAlgorithm::ECDSA => "ECDSA",
+            PublicKeyAlgorithm::EdDSALegacy => "EdDSA",
+            PublicKeyAlgorithm::Ed25519 => "Ed25519",
+            PublicKeyAlgorithm::Ed448 => "ed448",
+            _ => return fail("openpgp: invalid signature: Unsupported public key algorithm used in signature"),
+        };
+        return fail(format!("openpgp: invalid signature: {kind} verification failure"));
     }
     let created = signature.created().map(|t| u64::from(t.as_secs())).unwrap_or_default();
     let lifetime = signature.signature_expiration_time().map(|d| u64::from(d.as_secs()));
@@ -258,9 +264,15 @@ fn load_keyring(path: &Path) -> Result<Vec<SignedPublicKey>, SourceError> {
 
 fn keys_of(data: &[u8]) -> Result<Vec<SignedPublicKey>, SourceError> {
     let invalid = |e: pgp::errors::Error| SourceError(format!("openpgp: invalid data: {e}"));
-    let keys = PublicOrSecret::from_bytes_many(data).map_err(invalid)?;
-    // What this library does not understand of a key of somebody else is no reason to refuse all others.
-    Ok(keys.filter_map(Result::ok).map(public).collect())
+    // GnuPG notes its trust between the packets, which ends a key for this parser.
+    let mut packets = Vec::new();
+    for packet in PacketParser::new(data).filter_map(Result::ok).filter(|packet| packet.tag() != Tag::Trust) {
+        packet.to_writer(&mut packets).map_err(invalid)?;
+    }
+    let keys = PublicOrSecret::from_bytes_many(packets.as_slice()).map_err(invalid)?;
+    // What the library does not understand of somebody's key is no reason to refuse all others.
+    let keys: Vec<_> = keys.filter_map(Result::ok).map(public).collect();
+    if keys.is_empty() && !data.is_empty() { fail("openpgp: invalid data: no keys found") } else { Ok(keys) }
 }
 
 fn public(key: PublicOrSecret) -> SignedPublicKey {

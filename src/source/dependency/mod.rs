@@ -244,8 +244,7 @@ impl Manager<'_> {
         }
         let scratch = self.chart.join(format!("tmpcharts-{}", std::process::id()));
         let make = |path: &Path| {
-            std::fs::create_dir_all(path)
-                .map_err(|e| SourceError(format!("mkdir {}: {}", path.display(), go_io(&e))))
+            std::fs::create_dir_all(path).map_err(|e| SourceError(format!("mkdir {}: {}", path.display(), go_io(&e))))
         };
         make(&charts)?;
         make(&scratch)?;
@@ -288,18 +287,16 @@ impl Manager<'_> {
             "Dependency {name} did not declare a repository. Assuming it exists in the charts directory\n"
         ));
         let path = charts.join(name);
-        let chart = chart::load(&path)
-            .map_err(|e| SourceError(format!("unable to load chart '{}': {e}", path.display())))?;
+        let chart =
+            chart::load(&path).map_err(|e| SourceError(format!("unable to load chart '{}': {e}", path.display())))?;
         let (constraint, version) = (constraint(dependency, false)?, &chart.metadata.version);
         let parsed = Version::parse(version)
             .map_err(|e| SourceError(format!("invalid version {} for dependency {name}: {e}", dependency.version)))?;
         if constraint.check(&parsed) {
             return Ok(());
         }
-        let message = format!(
-            "dependency {name} at version {version} does not satisfy the constraint {}",
-            dependency.version
-        );
+        let message =
+            format!("dependency {name} at version {version} does not satisfy the constraint {}", dependency.version);
         (self.messages.out)(&format!("Save error occurred:  {message}\n"));
         fail(message)
     }
@@ -312,9 +309,8 @@ impl Manager<'_> {
         fetched: &mut Vec<String>,
     ) -> Result<(), SourceError> {
         let Dependency { name, version, repository: at, .. } = dependency;
-        let (url, digest, access) = self
-            .find(dependency, known)
-            .map_err(|e| SourceError(format!("could not find : {e}")))?;
+        let (url, digest, access) =
+            self.find(dependency, known).map_err(|e| SourceError(format!("could not find : {e}")))?;
         if fetched.contains(&url) {
             (self.messages.out)(&format!("Already downloaded {name} from repo {}\n", shown(at)));
             return Ok(());
@@ -341,11 +337,7 @@ impl Manager<'_> {
     }
 
     /// The link of a locked version, its digest if the repository gives one, and how the server is spoken to.
-    fn find(
-        &self,
-        dependency: &Dependency,
-        known: &[Repository],
-    ) -> Result<(String, String, Access), SourceError> {
+    fn find(&self, dependency: &Dependency, known: &[Repository]) -> Result<(String, String, Access), SourceError> {
         let Dependency { name, version, repository: at, .. } = dependency;
         if is_oci(at) {
             return Ok((format!("{at}/{name}:{version}"), String::new(), Access::default()));
@@ -361,10 +353,12 @@ impl Manager<'_> {
         let Some(versions) = index.entries.get(name) else { return fail("entry not found") };
         let same = |v: &&super::index::ChartVersion| {
             !v.urls.is_empty()
-                && (version.is_empty() || v.version == *version || matches!(
-                    (Version::parse(&v.version), Version::parse(version)),
-                    (Ok(a), Ok(b)) if a == b
-                ))
+                && (version.is_empty()
+                    || v.version == *version
+                    || matches!(
+                        (Version::parse(&v.version), Version::parse(version)),
+                        (Ok(a), Ok(b)) if a == b
+                    ))
         };
         let Some(found) = versions.iter().find(same) else { return fail("no matching version") };
         let access = Access {

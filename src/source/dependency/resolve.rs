@@ -60,9 +60,9 @@ impl Manager<'_> {
                 vec![version.clone()]
             } else {
                 let reference = Reference::parse(&format!("{at}/{name}"))?;
-                self.registry.tags(&reference).map_err(|e| {
-                    SourceError(format!("could not retrieve list of tags for repository {at}: {e}"))
-                })?
+                self.registry
+                    .tags(&reference)
+                    .map_err(|e| SourceError(format!("could not retrieve list of tags for repository {at}: {e}")))?
             };
             // Without a fitting tag the constraint stays, and the registry says what it thinks of it.
             return Ok(Some(tags.into_iter().find(|tag| fits(tag)).unwrap_or_else(|| version.clone())));

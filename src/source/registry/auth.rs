@@ -176,8 +176,10 @@ fn token(
     }
 }
 
-/// Fields as `application/x-www-form-urlencoded`.
+/// Fields as `application/x-www-form-urlencoded`, sorted as Go's are.
 fn form(fields: &[(&str, &str)]) -> String {
+    let mut fields = fields.to_vec();
+    fields.sort_by_key(|(key, _)| *key);
     let escaped = |text: &str| {
         let mut out = String::new();
         for b in text.bytes() {
@@ -218,7 +220,7 @@ mod tests {
         }
         assert_eq!(
             form(&[("scope", "repository:x:pull,push"), ("a", "b c")]),
-            "scope=repository%3Ax%3Apull%2Cpush&a=b%20c"
+            "a=b%20c&scope=repository%3Ax%3Apull%2Cpush"
         );
     }
 

@@ -219,9 +219,7 @@ impl<'a> Registry<'a> {
             return fail(format!("failed to perform \"Fetch\" on source: GET \"{link}\": mismatch Content-Length"));
         }
         if sha256(&data.body) != sum {
-            return fail(format!(
-                "failed to perform \"Push\" on destination: read failed: failed to validate {name}: mismatched digest"
-            ));
+            return fail(format!("failed to perform \"Push\" on destination: mismatched digest"));
         }
         Ok(data.body)
     }
