@@ -11,7 +11,7 @@
 //! 6. [`plan`]: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `cluster`: everything that talks to the API server.
 //! 8. `reconcile`: observe, render, plan, apply, report, and the loop around them.
-//! 9. `server`: health and metrics. [`host`] and [`cli`]: the command line.
+//! 9. `server`: health and metrics. `source`: where charts come from. [`host`] and [`cli`]: the command line.
 //!
 //! Without default features the crate is a renderer: [`chart`], [`template`] and [`render`], with no Kubernetes client,
 //! no network, and no clock or randomness but what the caller's [`template::function::Host`] gives.
@@ -31,4 +31,6 @@ pub mod release;
 pub mod render;
 #[cfg(feature = "operator")]
 pub mod server;
+#[cfg(feature = "fetch")]
+pub mod source;
 pub mod template;

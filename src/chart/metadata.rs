@@ -275,7 +275,8 @@ impl Maintainer {
 }
 
 impl Dependency {
-    fn read(value: &Value) -> Result<Self, String> {
+    /// Reads one entry of Chart.yaml or of a lock file.
+    pub fn read(value: &Value) -> Result<Self, String> {
         let mut dependency = Self::default();
         if value.is_null() {
             return Err("validation: dependencies must not contain empty or null nodes".into());

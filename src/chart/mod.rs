@@ -10,7 +10,7 @@ pub mod version;
 
 use crate::template::go::TemplateSet;
 use crate::template::jinja;
-pub use load::{Limits, LoadError, go_io, load, load_archive};
+pub use load::{Limits, LoadError, archive_files, directory_files, go_io, load, load_archive, load_files};
 pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

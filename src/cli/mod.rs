@@ -1,7 +1,10 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
+mod chart_path;
 mod crd;
+mod dependency;
 mod lint;
+mod pull;
 #[cfg(feature = "operator")]
 mod run;
 mod template;
@@ -23,8 +26,14 @@ struct Cli {
 enum Command {
     /// Render a chart and print what `helm template` prints.
     Template(Box<template::Args>),
+    /// Download charts from a repository or registry.
+    #[command(visible_alias = "fetch")]
+    Pull(Box<pull::Args>),
+    /// Manage a chart's dependencies.
+    #[command(visible_aliases = ["dep", "dependencies"], subcommand)]
+    Dependency(dependency::Command),
     /// Check a chart for mistakes.
-    Lint(lint::Args),
+    Lint(Box<lint::Args>),
     /// Make the CustomResourceDefinition of a chart from its values.schema.json.
     Crd(crd::Args),
     /// Run the operator.
@@ -51,6 +60,8 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Template(args) => template::run(&args),
+        Command::Pull(args) => pull::run(&args),
+        Command::Dependency(command) => dependency::run(&command),
         Command::Lint(args) => lint::run(&args),
         Command::Crd(args) => crd::run(&args),
         #[cfg(feature = "operator")]

@@ -1,10 +1,13 @@
 //! `tillerman template`: renders a chart and prints exactly what `helm template` of Helm 4.3.1 prints.
 
 use super::CliError;
+use super::chart_path::{ChartPathArgs, ON_ERROR};
+use super::dependency;
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
 use crate::host;
 use crate::render::{self, Capabilities, Diagnostic, KubeVersion, Release, Rendered, order};
+use crate::source::Settings;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct Args {
-    /// The release's name and the chart: a directory or a .tgz archive.
+    /// The release's name and the chart: a directory, a .tgz archive, a link, oci://… or repository/chart.
     #[arg(value_name = "[NAME] CHART", required = true, num_args = 1..)]
     positional: Vec<String>,
     /// Namespace of the release.
@@ -21,6 +24,11 @@ pub struct Args {
     namespace: String,
     #[command(flatten)]
     values: ValueArgs,
+    #[command(flatten)]
+    chart_path: ChartPathArgs,
+    /// Fetch dependencies that are not in charts/ first.
+    #[arg(long)]
+    dependency_update: bool,
     /// Print the files of crds/ too.
     #[arg(long)]
     include_crds: bool,
@@ -87,15 +95,11 @@ struct Ignored {
     #[arg(long, visible_alias = "atomic", hide = true)]
     rollback_on_failure: bool,
     #[arg(long, hide = true)]
-    devel: bool,
-    #[arg(long, hide = true)]
     description: Option<String>,
     #[arg(short, long, hide = true)]
     labels: Vec<String>,
     #[arg(long, hide = true)]
     timeout: Option<String>,
-    #[arg(long, hide = true)]
-    version: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = ["client", "true", "unset", ""])]
     dry_run: Option<String>,
     /// Helm asks the API server when it is set.
@@ -115,14 +119,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         capabilities.kube_version = parsed.version;
     }
     capabilities.api_versions.extend(args.api_versions.iter().cloned());
-    let (name, path) = name_and_chart(args)?;
-    if !Path::new(&path).exists() {
-        return Err(CliError(format!("path {path:?} not found")));
-    }
-    let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(&path));
+    let (name, chart) = name_and_chart(args)?;
+    let path = args.chart_path.locate(&chart)?;
     let values = args.values.merge()?;
-    let chart = crate::chart::load(&path).map_err(CliError::new)?;
-    installable(&chart)?;
+    let chart = load(args, &path)?;
     render::check_name(&name).map_err(|e| CliError(format!("release name check failed: {e}")))?;
     let release = Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
     let options = render::Options { skip_schema: args.skip_schema_validation, ..host::options() };
@@ -138,6 +138,23 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             Err(CliError(message(&e, args.debug)))
         }
     }
+}
+
+/// Loads the chart; with --dependency-update, dependencies that are missing are fetched first.
+fn load(args: &Args, path: &Path) -> Result<Chart, CliError> {
+    let chart = crate::chart::load(path).map_err(CliError::new)?;
+    let incomplete = match installable(&chart) {
+        Err(e) if args.dependency_update && !missing(&chart).is_empty() => e,
+        result => return result.map(|()| chart),
+    };
+    if !path.is_dir() {
+        return Err(incomplete);
+    }
+    let settings = Settings::from_env();
+    let server = &args.chart_path.server;
+    let registry = server.registry(&settings, &server.login()?, ON_ERROR)?;
+    dependency::manager(path, &settings, &registry, server.keyring(), ON_ERROR)?.update()?;
+    crate::chart::load(path).map_err(|e| CliError(format!("failed reloading chart after repo update: {e}")))
 }
 
 fn message(error: &Diagnostic, debug: bool) -> String {
@@ -157,13 +174,7 @@ pub fn installable(chart: &Chart) -> Result<(), CliError> {
     if chart.metadata.deprecated {
         eprintln!("level=WARN msg=\"this chart is deprecated\"");
     }
-    let missing: Vec<&str> = chart
-        .metadata
-        .dependencies
-        .iter()
-        .filter(|d| !chart.dependencies.iter().any(|c| c.metadata.name == d.name))
-        .map(|d| d.name.as_str())
-        .collect();
+    let missing = missing(chart);
     if missing.is_empty() {
         return Ok(());
     }
@@ -172,6 +183,12 @@ pub fn installable(chart: &Chart) -> Result<(), CliError> {
          missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
         missing.join(", ")
     )))
+}
+
+/// The names of dependencies that are not in charts/.
+fn missing(chart: &Chart) -> Vec<&str> {
+    let has = |name: &str| chart.dependencies.iter().any(|c| c.metadata.name == name);
+    chart.metadata.dependencies.iter().map(|d| d.name.as_str()).filter(|name| !has(name)).collect()
 }
 
 fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {

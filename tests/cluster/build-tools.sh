@@ -2,6 +2,7 @@
 # Builds the programs of the local cluster from their Go modules, once, into the tools folder:
 #   build-tools.sh control-plane   etcd kube-apiserver kube-controller-manager kubectl helm
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
+#   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 # The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -43,5 +44,8 @@ node)
 	done
 	build coredns coredns . "-s -w"
 	build etcd etcdctl go.etcd.io/etcd/etcdctl/v3 "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane or node" >&2; exit 2 ;;
+sources)
+	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM"
+	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
+*) echo "error: unknown set '$set': control-plane, node or sources" >&2; exit 2 ;;
 esac; done

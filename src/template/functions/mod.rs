@@ -22,7 +22,7 @@ mod maps;
 mod math;
 mod merge;
 pub(crate) mod number;
-mod path;
+pub(crate) mod path;
 mod random;
 pub(crate) mod re2;
 mod reflect;

@@ -40,7 +40,7 @@ fn ext(path: &str) -> &str {
 }
 
 /// The shortest path that means the same.
-fn clean(path: &str) -> String {
+pub fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,0 +1,97 @@
+//! `tillerman dependency build|update|list`: the dependencies of a chart, as `helm dependency` manages them.
+
+use super::CliError;
+use super::chart_path::{ON_OUTPUT, ServerArgs, print};
+use crate::source::dependency::{Manager, list, source_date_epoch};
+use crate::source::download::Verify;
+use crate::source::registry::Registry;
+use crate::source::{Messages, Settings, clean};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What to do with the dependencies.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Fetch what Chart.lock names into charts/.
+    Build(ChangeArgs),
+    /// Choose versions for what Chart.yaml names, fetch them, write Chart.lock.
+    #[command(visible_alias = "up")]
+    Update(ChangeArgs),
+    /// List the dependencies, and whether they are in charts/.
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+}
+
+/// A chart whose charts/ is filled.
+#[derive(Debug, clap::Args)]
+pub struct ChangeArgs {
+    /// The chart's directory.
+    #[arg(default_value = ".")]
+    chart: PathBuf,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Do not ask repositories for their indexes, use those that are kept.
+    #[arg(long)]
+    skip_refresh: bool,
+}
+
+/// A chart whose dependencies are listed.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// The chart: a directory or a .tgz archive.
+    #[arg(default_value = ".")]
+    chart: PathBuf,
+    /// The widest that a column may be, in characters.
+    #[arg(long, value_name = "WIDTH", default_value_t = 80)]
+    max_col_width: usize,
+}
+
+/// Runs a subcommand.
+pub fn run(command: &Command) -> Result<(), CliError> {
+    match command {
+        Command::List(args) => {
+            print(&list::list(&clean(&args.chart), args.max_col_width)?);
+            Ok(())
+        }
+        Command::Build(args) => change(args, Verify::IfPossible, |manager| manager.build()),
+        Command::Update(args) => change(args, Verify::Always, |manager| manager.update()),
+    }
+}
+
+fn change(
+    args: &ChangeArgs,
+    verify: Verify,
+    work: impl FnOnce(&Manager) -> Result<(), crate::source::SourceError>,
+) -> Result<(), CliError> {
+    let settings = Settings::from_env();
+    let login = args.server.login()?;
+    let registry = args.server.registry(&settings, &login, ON_OUTPUT)?;
+    let verify = if args.server.verify { verify } else { Verify::Never };
+    let manager = Manager {
+        skip_refresh: args.skip_refresh,
+        verify,
+        ..manager(&args.chart, &settings, &registry, args.server.keyring(), ON_OUTPUT)?
+    };
+    Ok(work(&manager)?)
+}
+
+/// A manager with the system's clock.
+pub fn manager<'a>(
+    chart: &Path,
+    settings: &'a Settings,
+    registry: &'a Registry<'a>,
+    keyring: PathBuf,
+    messages: Messages<'a>,
+) -> Result<Manager<'a>, CliError> {
+    Ok(Manager {
+        chart: clean(chart),
+        settings,
+        registry,
+        verify: Verify::Never,
+        keyring,
+        skip_refresh: false,
+        epoch: source_date_epoch()?,
+        now: SystemTime::now,
+        messages,
+    })
+}

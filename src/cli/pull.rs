@@ -1,0 +1,112 @@
+//! `tillerman pull`: downloads charts, as `helm pull` does.
+
+use super::CliError;
+use super::chart_path::{ChartPathArgs, ON_OUTPUT, print};
+use crate::chart::go_io;
+use crate::source::download::Verify;
+use crate::source::{Messages, Settings, archive};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Charts, and where to put them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The charts: links, oci://… or repository/chart; with --repo, names.
+    #[arg(value_name = "CHART", required = true)]
+    charts: Vec<String>,
+    #[command(flatten)]
+    chart_path: ChartPathArgs,
+    /// Unpack the chart.
+    #[arg(long)]
+    untar: bool,
+    /// Where to unpack, below --destination.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    untardir: PathBuf,
+    /// The folder to write to.
+    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+    destination: PathBuf,
+    /// Download the provenance file too, without verifying it.
+    #[arg(long)]
+    prov: bool,
+}
+
+/// Downloads all charts; the first that fails ends it.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.charts.iter().try_for_each(|chart| pull(args, chart))
+}
+
+fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
+    let verify = match (args.chart_path.server.verify, args.prov) {
+        (true, _) => Verify::Always,
+        (false, true) => Verify::Later,
+        (false, false) => Verify::Never,
+    };
+    // What the download reports is printed when it went well.
+    let report = Mutex::new(String::new());
+    let out = |text: &str| report.lock().expect("nobody panics while holding it").push_str(text);
+    let messages = Messages { out: &out, ..ON_OUTPUT };
+    let scratch = Scratch::new(args.untar)?;
+    let folder = scratch.0.as_deref().unwrap_or(&args.destination);
+    let settings = Settings::from_env();
+    let (path, verification) = args.chart_path.with_downloader(&settings, messages, verify, |downloader| {
+        downloader.pull(&args.chart_path.wanted(chart), folder)
+    })?;
+    if let Some(verification) = verification {
+        for name in &verification.signed_by {
+            out(&format!("Signed by: {name}\n"));
+        }
+        out(&format!("Using Key With Fingerprint: {}\n", verification.fingerprint));
+        out(&format!("Chart Hash Verified: {}\n", verification.file_hash));
+    }
+    if args.untar {
+        unpack(args, chart, &path)?;
+    }
+    print(&report.lock().expect("nobody panics while holding it"));
+    Ok(())
+}
+
+/// Unpacks an archive; a folder or file that is in the way is an error. As in Helm, what may be in the way is looked for
+/// under the last part of the chart's reference.
+fn unpack(args: &Args, chart: &str, archive: &Path) -> Result<(), CliError> {
+    let folder = args.destination.join(&args.untardir);
+    let folder: PathBuf = folder.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
+    let name = chart.rsplit('/').next().unwrap_or_default();
+    let wanted = folder.join(name);
+    if wanted.exists() {
+        return Err(CliError(format!(
+            "failed to untar: a file or directory with the name {} already exists",
+            wanted.display()
+        )));
+    }
+    std::fs::create_dir_all(&wanted)
+        .map_err(|e| CliError(format!("failed to untar (mkdir): mkdir {}: {}", wanted.display(), go_io(&e))))?;
+    let data = std::fs::read(archive).map_err(|e| CliError(format!("open {}: {}", archive.display(), go_io(&e))))?;
+    Ok(archive::expand(&data, &folder)?)
+}
+
+/// A folder that goes when it is not needed any more.
+struct Scratch(Option<PathBuf>);
+
+impl Scratch {
+    fn new(needed: bool) -> Result<Self, CliError> {
+        if !needed {
+            return Ok(Self(None));
+        }
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|e| CliError(format!("failed to untar: {e}")))?;
+        let name = format!("tillerman-{:016x}", u64::from_ne_bytes(random));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)
+            .map_err(|e| CliError(format!("failed to untar: mkdir {}: {}", path.display(), go_io(&e))))?;
+        Ok(Self(Some(path)))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It lies in the folder for temporary files: what cannot be removed now is removed there some day.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}

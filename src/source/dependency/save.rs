@@ -1,0 +1,108 @@
+//! Makes an archive of a chart directory (`chartutil.Save`), for `file://` dependencies.
+
+use super::{Manager, constraint};
+use crate::chart::version::Version;
+use crate::chart::{Dependency, File, Limits, archive_files, directory_files, go_io, load_files};
+use crate::source::{SourceError, fail, write_atomically};
+use crate::template::value::Value;
+use crate::template::yaml;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// Writes the archive of a `file://` dependency into a folder; returns its version.
+pub fn directory(manager: &Manager, dependency: &Dependency, folder: &Path) -> Result<String, SourceError> {
+    let path = manager.local(&dependency.repository)?;
+    if !path.is_dir() {
+        return fail(format!("{} is not a directory", path.display()));
+    }
+    let files = directory_files(&path, &Limits::default())?;
+    let chart = load_files(files.clone(), &Limits::default())?;
+    let (constraint, version) = (constraint(dependency, false)?, chart.metadata.version);
+    let parsed = Version::parse(&version).map_err(|e| SourceError(e.to_string()))?;
+    if !constraint.check(&parsed) {
+        return fail(format!("can't get a valid version for dependency {}", dependency.name));
+    }
+    let present = (manager.now)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let epoch = manager.epoch.map(|seconds| jiff::Timestamp::from_second(seconds.cast_signed()).unwrap_or_default());
+    let mut entries = Vec::new();
+    add(&mut entries, files, "", epoch)?;
+    let data = pack(&entries, manager.epoch.unwrap_or(present))?;
+    write_atomically(&folder.join(format!("{}-{version}.tgz", chart.metadata.name)), &data)?;
+    Ok(version)
+}
+
+/// The files of a chart as its archive holds them: Chart.yaml and Chart.lock written anew, unpacked subcharts.
+fn add(
+    entries: &mut Vec<(String, Vec<u8>)>,
+    files: Vec<File>,
+    prefix: &str,
+    epoch: Option<jiff::Timestamp>,
+) -> Result<(), SourceError> {
+    let chart = load_files(files.clone(), &Limits::default())?;
+    let base = format!("{prefix}{}/", chart.metadata.name);
+    let mut metadata = chart.metadata.clone();
+    if metadata.api_version == "v1" {
+        metadata.dependencies.clear();
+    }
+    entries.push((format!("{base}Chart.yaml"), emit(&metadata)?));
+    if let Some(mut lock) = chart.lock.filter(|_| metadata.api_version == "v2") {
+        if let (Some(epoch), Some(fields)) = (epoch, lock.as_object_mut()) {
+            fields.insert("generated".into(), epoch.to_string().into());
+        }
+        entries.push((format!("{base}Chart.lock"), emit(&lock)?));
+    }
+    let mut subcharts: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for file in files {
+        if file.name == "values.yaml" {
+            entries.push((format!("{base}values.yaml"), file.data));
+        } else if let Some(name) = file.name.strip_prefix("charts/")
+            && Path::new(name).extension().is_none_or(|e| e != "prov")
+        {
+            let (folder, rest) = name.split_once('/').unwrap_or((name, ""));
+            let file = File { name: rest.to_owned(), data: file.data };
+            subcharts.entry(folder.to_owned()).or_default().push(file);
+        }
+    }
+    if let Some(schema) = chart.schema {
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&schema).is_err() {
+            return fail("invalid JSON in values.schema.json");
+        }
+        entries.push((format!("{base}values.schema.json"), schema));
+    }
+    for file in chart.templates.iter().chain(chart.files.iter()) {
+        entries.push((format!("{base}{}", file.name), file.data.clone()));
+    }
+    let prefix = format!("{base}charts/");
+    for (name, files) in subcharts.into_iter().filter(|(name, _)| !name.starts_with(['_', '.'])) {
+        let archive = files.iter().find(|f| f.name.is_empty());
+        let files = match archive.filter(|_| Path::new(&name).extension().is_some_and(|e| e == "tgz")) {
+            Some(archive) => archive_files(&archive.data, &Limits::default())?,
+            None => files.into_iter().filter(|f| !f.name.is_empty()).collect(),
+        };
+        add(entries, files, &prefix, epoch)?;
+    }
+    Ok(())
+}
+
+fn emit(document: &impl serde::Serialize) -> Result<Vec<u8>, SourceError> {
+    let document = serde_json::to_value(document).map_err(|e| SourceError(e.to_string()))?;
+    yaml::emit(&Value::from(&document)).map_err(SourceError)
+}
+
+fn pack(entries: &[(String, Vec<u8>)], time: u64) -> Result<Vec<u8>, SourceError> {
+    let failed = |e: std::io::Error| SourceError(go_io(&e));
+    let gzip = GzEncoder::new(Vec::new(), Compression::default());
+    let mut tar = tar::Builder::new(gzip);
+    for (name, data) in entries {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(0o644);
+        header.set_size(data.len() as u64);
+        header.set_mtime(time);
+        header.set_entry_type(tar::EntryType::Regular);
+        tar.append_data(&mut header, name, data.as_slice()).map_err(failed)?;
+    }
+    tar.into_inner().and_then(GzEncoder::finish).map_err(failed)
+}

@@ -1,0 +1,75 @@
+# Repositories over http and https, by link and by name.
+# shellcheck shell=bash disable=SC2154
+login=(--username user --password secret)
+
+fails "archive of this folder" pull ./nothing
+works "by link" pull "$first/open/web-1.0.0.tgz" "${ca[@]}"
+works "by link over http" pull "$http/open/web-1.0.0.tgz"
+fails "by link into a folder that is not there" template "$first/open/nothing-1.0.0.tgz" "${ca[@]}"
+works "newest" pull web --repo "$first/open" "${ca[@]}"
+works "prereleases" pull web --repo "$first/open" --devel "${ca[@]}"
+works "exact version" pull web --repo "$first/open" --version 1.0.0 "${ca[@]}"
+works "constraint" pull web --repo "$first/open" --version '~1.0' "${ca[@]}"
+works "metadata in a version" pull web --repo "$first/open" --version 1.2.0+build.5 "${ca[@]}"
+fails "version that is not there" pull web --repo "$first/open" --version 9.9.9 "${ca[@]}"
+works "not exact" pull web --repo "$first/open" --version 1.1 "${ca[@]}"
+fails "bad constraint" pull web --repo "$first/open" --version '?' "${ca[@]}"
+fails "chart that is not there" pull nothing --repo "$first/open" "${ca[@]}"
+fails "no index" pull web --repo "$first/nothing" "${ca[@]}"
+fails "broken index" pull web --repo "$first/broken" "${ca[@]}"
+fails "unknown authority" pull web --repo "$first/open"
+fails "another authority" pull web --repo "$first/open" --ca-file "$work/pki/stranger.crt"
+works "any authority" pull web --repo "$first/open" --insecure-skip-tls-verify
+fails "no file of authorities" pull web --repo "$first/open" --ca-file nothing.crt
+fails "file without authorities" pull web --repo "$first/open" --ca-file "$work/pki/ca.key"
+fails "unreachable" pull web --repo https://127.0.0.1:1/charts
+fails "https of an http server" pull web --repo "https://127.0.0.1:$((port + 2))/open" "${ca[@]}"
+fails "unknown scheme" pull web --repo ftp://127.0.0.1/charts
+fails "no client certificate" pull web --repo "$mutual/open" "${ca[@]}"
+works "client certificate" pull web --repo "$mutual/open" "${ca[@]}" --cert-file "$work/pki/client.crt" --key-file "$work/pki/client.key"
+fails "no login" pull web --repo "$first/auth" "${ca[@]}"
+works "login" pull web --repo "$first/auth" "${ca[@]}" "${login[@]}"
+fails "wrong login" pull web --repo "$first/auth" "${ca[@]}" --username user --password wrong
+fails "redirect" pull "$first/moved/x" "${ca[@]}"
+works "two charts" pull web plain --repo "$first/open" "${ca[@]}"
+works "into a folder" pull web --repo "$first/open" -d . --untar --untardir a/b "${ca[@]}"
+works "unpacked" pull web --repo "$first/open" --untar "${ca[@]}"
+works "template by link" template x "$first/open/web-1.1.0.tgz" "${ca[@]}"
+works "template by repository" template x web --repo "$first/auth" --version ^1 "${ca[@]}" "${login[@]}"
+fails "template of no chart" template x nothing
+fails "template of no repository" template x no/thing
+
+mkdir -p "$work/input/web"
+fails "unpacked over something" pull web --repo "$first/open" --untar "${ca[@]}"
+rm -rf "$work/input"
+
+# Known repositories.
+for repo in open auth wrong far; do
+	in_helm "$work/home" "$helm" repo add $repo "$first/$repo" "${ca[@]}" $([ $repo = auth ] && echo "${login[@]}") >/dev/null
+done
+in_helm "$work/home" "$helm" repo add secure "$first/elsewhere" "${ca[@]}" "${login[@]}" >/dev/null
+works "by name" pull open/web
+works "by name with a login" pull auth/web --version 1.0.0
+works "by name and constraint" template x open/web --version '<1.1'
+fails "link of a known repository" pull "$first/auth/web-1.0.0.tgz" "${ca[@]}"
+fails "unknown repository" pull other/web
+fails "no such chart by name" pull open/nothing
+fails "no such version by name" pull open/web --version 9
+fails "without a repository" pull web
+own "wrong digest" 1 "but the index of its repository says sha256:0000" pull wrong/web --version 1.0.0
+own "wrong digest by link of the repository" 1 "but the index of its repository says sha256:0000" pull web --repo "$first/wrong" "${ca[@]}"
+
+# What other servers are told.
+: >"$work/nginx/second.log"
+own "archives on another server" 0 "" pull web --repo "$first/far" --version 1.0.0 "${ca[@]}" "${login[@]}"
+own "redirect to another server" 0 "" pull secure/web --version 1.0.0
+holds "other servers are told no password" bash -c "[ \$(wc -l <'$work/nginx/second.log') = 2 ] && ! grep -q Basic '$work/nginx/second.log'"
+: >"$work/nginx/second.log"
+own "pass credentials" 0 "" pull web --repo "$first/far" --version 1.0.0 "${ca[@]}" "${login[@]}" --pass-credentials
+holds "other servers are told when asked to" grep -q Basic "$work/nginx/second.log"
+begin "password from standard input" && {
+	printf 'secret\n' >"$work/password" && stdin=$work/password
+	run ours "$ours" pull web --repo "$first/auth" "${ca[@]}" --username user --password-stdin
+	[ -s "$case/ours/web-1.2.0+build.5.tgz" ]
+	verdict $?
+}
