@@ -1,10 +1,7 @@
 //! From rendered files to manifests and hooks in Helm's order.
 
 use super::{Hook, Manifest};
-use crate::chart::field;
-use crate::chart::values::{json_type, scalar_text};
-use crate::template::yaml;
-use serde_json::Value;
+use crate::template::yaml::{self, Head};
 
 /// The order in which Helm installs kinds; others come last, by name.
 pub const INSTALL_ORDER: [&str; 38] = [
@@ -73,7 +70,7 @@ pub fn sort(files: &[(String, String)]) -> Result<(Vec<Manifest>, Vec<Hook>), St
             continue;
         }
         for document in split(text) {
-            let head = Head::read(document).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
+            let head = yaml::head(document.as_bytes()).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
             place(path, document, head, &mut manifests, &mut hooks);
         }
     }
@@ -83,7 +80,7 @@ pub fn sort(files: &[(String, String)]) -> Result<(Vec<Manifest>, Vec<Hook>), St
 }
 
 fn place(path: &str, document: &str, head: Head, manifests: &mut Vec<Manifest>, hooks: &mut Vec<Hook>) {
-    let annotation = |name: &str| head.annotations.iter().rev().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+    let annotation = |name: &str| head.annotations.get(name).cloned();
     let list = |name: &str| {
         annotation(name).map_or_else(Vec::new, |v| v.split(',').map(|s| s.trim().to_lowercase()).collect())
     };
@@ -144,79 +141,6 @@ pub fn split(text: &str) -> Vec<&str> {
     }
     documents.push(&text[from..]);
     documents.into_iter().map(str::trim_start).filter(|d| !d.trim().is_empty()).collect()
-}
-
-/// What Helm reads of a document.
-#[derive(Default)]
-struct Head {
-    api_version: String,
-    kind: String,
-    name: String,
-    annotations: Vec<(String, String)>,
-}
-
-impl Head {
-    fn read(document: &str) -> Result<Self, String> {
-        let json = yaml::parse(document.as_bytes()).map_err(|e| e.to_string())?;
-        Self::decode(&json).map_err(|e| format!("error unmarshaling JSON: while decoding JSON: {e}"))
-    }
-
-    fn decode(json: &Value) -> Result<Self, String> {
-        let mut head = Self::default();
-        let entries = match json {
-            Value::Null => return Ok(head),
-            Value::Object(entries) => entries,
-            other => {
-                return Err(format!(
-                    "json: cannot unmarshal {} into Go value of type util.SimpleHead",
-                    json_type(other)
-                ));
-            }
-        };
-        // Go reads the fields in the document's order; the first mismatch is told at the end, so order is no matter
-        // but for two mismatches.
-        text(entries, "apiVersion", "SimpleHead.apiVersion", &mut head.api_version)?;
-        text(entries, "kind", "SimpleHead.kind", &mut head.kind)?;
-        match field(entries, "metadata") {
-            None => {}
-            Some(Value::Object(metadata)) => {
-                text(metadata, "name", ".metadata.name", &mut head.name)?;
-                match field(metadata, "annotations") {
-                    None => {}
-                    Some(Value::Object(annotations)) => {
-                        for (key, value) in annotations {
-                            let value =
-                                scalar_text(value).ok_or_else(|| mismatch(value, ".metadata.annotations", "string"))?;
-                            head.annotations.push((key.clone(), value));
-                        }
-                    }
-                    Some(other) => return Err(mismatch(other, ".metadata.annotations", "map[string]string")),
-                }
-            }
-            Some(other) => {
-                return Err(mismatch(
-                    other,
-                    "SimpleHead.metadata",
-                    "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",
-                ));
-            }
-        }
-        Ok(head)
-    }
-}
-
-fn text(entries: &serde_json::Map<String, Value>, key: &str, path: &str, to: &mut String) -> Result<(), String> {
-    match field(entries, key) {
-        None => Ok(()),
-        Some(value) => {
-            *to = scalar_text(value).ok_or_else(|| mismatch(value, path, "string"))?;
-            Ok(())
-        }
-    }
-}
-
-fn mismatch(value: &Value, path: &str, go_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {path} of type {go_type}", json_type(value))
 }
 
 #[cfg(test)]

@@ -1,48 +1,103 @@
 //! Meaning of a document: go-yaml v2's decoder, sigs.k8s.io/yaml's conversion to JSON, and encoding/json.
 
-use super::YamlError;
-use super::node::{Document, Node, compose};
+use super::gotype::{Target, ToGo};
+use super::node::{Node, Tree, compose};
+use super::parser::Tag;
+use super::reader::Source;
 use super::resolve::{Scalar, resolve};
+use super::{Fallible, MAX_LEVELS, YamlError};
 use crate::template::functions::text;
 use crate::template::value::{Map, MapType, Str, Value};
 use base64::Engine as _;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Number, Value as Json};
+use std::borrow::Cow;
+
+/// How deep a value may be nested. Go allows 10,000 levels; but values are compared, copied and dropped by functions
+/// that call themselves, on threads whose stack is smaller than Go's.
+const MAX_DEPTH: usize = 1000;
+
+/// As Go's, which does not care for the last bits.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// What a document is built of: JSON for charts' values, template values for `fromYaml`.
-trait Build {
+pub(super) trait Build {
     type Node;
     type Map;
-    fn null() -> Self::Node;
-    fn bool(b: bool) -> Self::Node;
-    fn number(f: f64) -> Self::Node;
-    fn text(s: String) -> Self::Node;
+    type Key;
+    fn scalar(scalar: Scalar, text: Cow<'_, str>) -> Self::Node;
     fn list(items: Vec<Self::Node>) -> Self::Node;
     fn new_map(capacity: usize) -> Self::Map;
-    fn insert(map: &mut Self::Map, key: String, node: Self::Node);
+    fn key(scalar: Scalar, text: Cow<'_, str>) -> Self::Key;
+    fn insert(map: &mut Self::Map, key: Self::Key, node: Self::Node);
     fn map(map: Self::Map) -> Self::Node;
+}
+
+/// All numbers are `float64` behind encoding/json.
+#[expect(clippy::cast_precision_loss, reason = "as in Go")]
+fn number(scalar: Scalar) -> f64 {
+    match scalar {
+        Scalar::Int(i) => i as f64,
+        Scalar::Uint(u) => u as f64,
+        Scalar::Float(f) => f,
+        _ => 0.0,
+    }
+}
+
+/// A key as text: JSON has no other. Keys that cannot be one are an error later.
+pub(super) fn key_text(scalar: Scalar, text: Cow<'_, str>) -> Cow<'_, str> {
+    match scalar {
+        Scalar::Int(i) => i.to_string().into(),
+        Scalar::Bool(b) => b.to_string().into(),
+        Scalar::Float(f) => float_key(f).into(),
+        Scalar::Uint(_) | Scalar::Null => "".into(),
+        Scalar::Text | Scalar::Timestamp => text,
+    }
+}
+
+/// `strconv.FormatFloat(key, 'g', -1, 32)` with YAML's names for what is not finite.
+fn float_key(f: f64) -> String {
+    let text = float32(f);
+    match text.as_str() {
+        "+Inf" => ".inf".into(),
+        "-Inf" => "-.inf".into(),
+        "NaN" => ".nan".into(),
+        _ => text,
+    }
+}
+
+/// `strconv.FormatFloat(f, 'g', -1, 32)`, which sigs.k8s.io/yaml uses where a text is wanted.
+pub(super) fn float32(f: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "as in Go")]
+    text::float32(f as f32)
 }
 
 enum ToJson {}
 impl Build for ToJson {
     type Node = Json;
     type Map = serde_json::Map<String, Json>;
-    fn null() -> Json {
-        Json::Null
-    }
-    fn bool(b: bool) -> Json {
-        Json::Bool(b)
-    }
-    fn number(f: f64) -> Json {
-        Number::from_f64(f).map_or(Json::Null, Json::Number)
-    }
-    fn text(s: String) -> Json {
-        Json::String(s)
+    type Key = String;
+    fn scalar(scalar: Scalar, text: Cow<'_, str>) -> Json {
+        match scalar {
+            Scalar::Null => Json::Null,
+            Scalar::Bool(b) => Json::Bool(b),
+            Scalar::Int(_) | Scalar::Uint(_) | Scalar::Float(_) => {
+                Number::from_f64(number(scalar)).map_or(Json::Null, Json::Number)
+            }
+            Scalar::Text | Scalar::Timestamp => Json::String(text.into_owned()),
+        }
     }
     fn list(items: Vec<Json>) -> Json {
         Json::Array(items)
     }
     fn new_map(capacity: usize) -> Self::Map {
         serde_json::Map::with_capacity(capacity)
+    }
+    fn key(scalar: Scalar, text: Cow<'_, str>) -> String {
+        key_text(scalar, text).into_owned()
     }
     fn insert(map: &mut Self::Map, key: String, node: Json) {
         map.insert(key, node);
@@ -56,17 +111,14 @@ enum ToValue {}
 impl Build for ToValue {
     type Node = Value;
     type Map = Map;
-    fn null() -> Value {
-        Value::Nil
-    }
-    fn bool(b: bool) -> Value {
-        Value::Bool(b)
-    }
-    fn number(f: f64) -> Value {
-        Value::Float(f)
-    }
-    fn text(s: String) -> Value {
-        Value::str(s)
+    type Key = Str;
+    fn scalar(scalar: Scalar, text: Cow<'_, str>) -> Value {
+        match scalar {
+            Scalar::Null => Value::Nil,
+            Scalar::Bool(b) => Value::Bool(b),
+            Scalar::Int(_) | Scalar::Uint(_) | Scalar::Float(_) => Value::Float(number(scalar)),
+            Scalar::Text | Scalar::Timestamp => Value::str(&*text),
+        }
     }
     fn list(items: Vec<Value>) -> Value {
         Value::list(items)
@@ -74,17 +126,34 @@ impl Build for ToValue {
     fn new_map(_: usize) -> Map {
         Map::new(MapType::Any)
     }
-    fn insert(map: &mut Map, key: String, node: Value) {
-        map.insert(Str::from(key), node);
+    fn key(scalar: Scalar, text: Cow<'_, str>) -> Str {
+        Str::from(&*key_text(scalar, text))
+    }
+    fn insert(map: &mut Map, key: Str, node: Value) {
+        map.insert(key, node);
     }
     fn map(map: Map) -> Value {
         Value::Map(map)
     }
 }
 
+/// Nothing is built; only errors are looked for.
+pub(super) enum ToNothing {}
+impl Build for ToNothing {
+    type Node = ();
+    type Map = ();
+    type Key = ();
+    fn scalar(_: Scalar, _: Cow<'_, str>) {}
+    fn list(_: Vec<()>) {}
+    fn new_map(_: usize) {}
+    fn key(_: Scalar, _: Cow<'_, str>) {}
+    fn insert((): &mut (), (): (), (): ()) {}
+    fn map((): ()) {}
+}
+
 /// The first document of a text as JSON, as `yaml.Unmarshal` of sigs.k8s.io/yaml gives it: all numbers are
 /// floats, keys are strings, of duplicate keys the last wins. Errors are Go's, with their prefix
-/// `error converting YAML to JSON: `.
+/// `error converting YAML to JSON: `. Nesting is limited to 1,000 levels.
 pub fn parse(text: &[u8]) -> Result<Json, YamlError> {
     document::<ToJson>(text)
 }
@@ -94,299 +163,312 @@ pub fn parse_value(text: &[u8]) -> Result<Value, YamlError> {
     document::<ToValue>(text)
 }
 
-fn document<B: Build>(text: &[u8]) -> Result<B::Node, YamlError> {
-    let in_conversion = |e: YamlError| YamlError(format!("error converting YAML to JSON: {}", e.0));
-    let Some(document) = compose(text).map_err(in_conversion)? else { return Ok(B::null()) };
-    let mut decoder = Decoder { document: &document, open: Vec::new(), decoded: 0, aliased: 0, later: None };
-    let node = decoder.node::<B>(&document.root).map_err(in_conversion)?;
-    match decoder.later {
-        None => Ok(node),
-        Some(problem) => Err(in_conversion(YamlError(problem))),
-    }
+/// An error that Go finds before it has JSON.
+pub(super) fn in_conversion(problem: Box<str>) -> YamlError {
+    YamlError(format!("error converting YAML to JSON: {problem}"))
 }
 
-struct Decoder<'a> {
-    document: &'a Document,
+fn document<B: Build>(text: &[u8]) -> Result<B::Node, YamlError> {
+    let source = Source::new(text);
+    let Some(tree) = compose(&source).map_err(in_conversion)? else {
+        return Ok(B::scalar(Scalar::Null, "".into()));
+    };
+    build::<B>(&tree, MAX_DEPTH, Target::Any).map_err(in_conversion)
+}
+
+/// Builds a document. `target` is what Go decodes the JSON into; some types take what others refuse.
+pub(super) fn build<B: Build>(tree: &Tree, limit: usize, target: Target) -> Fallible<B::Node> {
+    let mut decoder = Decoder::<B>::new(tree, limit);
+    // The document counts as a node.
+    decoder.decoded = 1;
+    let node = decoder.run(0)?;
+    if decoder.is_odd {
+        Decoder::<ToGo>::new(tree, MAX_DEPTH).run(0)?.convert(target)?;
+    }
+    Ok(node)
+}
+
+/// A collection that is being read.
+struct Level {
+    kind: Kind,
+    /// The collection.
+    node: usize,
+    /// The next node in it.
+    at: usize,
+    end: usize,
+    /// Whether an alias led to it.
+    is_aliased: bool,
+    /// Whether it is the key of a mapping, which is an error once it is read.
+    is_key: bool,
+}
+
+enum Kind {
+    Sequence,
+    Mapping,
+    /// A mapping whose entries become part of the one around it.
+    Merge,
+    /// The value of `<<`, if it is a list: what is left of it.
+    Merges(Vec<usize>),
+}
+
+/// The value of a collection that is being read.
+enum Part<B: Build> {
+    List(Vec<B::Node>),
+    Map(B::Map, Option<B::Key>),
+}
+
+struct Decoder<'a, B: Build> {
+    tree: &'a Tree<'a>,
+    limit: usize,
+    levels: Vec<Level>,
+    parts: Vec<Part<B>>,
+    result: Option<B::Node>,
     /// The aliases we are in.
-    open: Vec<usize>,
+    aliases: Vec<usize>,
     decoded: u64,
     aliased: u64,
-    /// What only the conversion to JSON would find, after all else is decoded.
-    later: Option<String>,
+    /// Whether something was found that JSON may not have.
+    is_odd: bool,
 }
 
-fn fail<T>(message: &str) -> Result<T, YamlError> {
-    Err(YamlError(format!("yaml: {message}")))
+fn fail<T>(problem: &str) -> Fallible<T> {
+    Err(format!("yaml: {problem}").into())
 }
 
-impl<'a> Decoder<'a> {
+impl<'a, B: Build> Decoder<'a, B> {
+    fn new(tree: &'a Tree<'a>, limit: usize) -> Self {
+        Self {
+            tree,
+            limit,
+            levels: Vec::new(),
+            parts: Vec::new(),
+            result: None,
+            aliases: Vec::new(),
+            decoded: 0,
+            aliased: 0,
+            is_odd: false,
+        }
+    }
+
+    fn run(&mut self, root: usize) -> Fallible<B::Node> {
+        self.start(root)?;
+        while let Some(level) = self.levels.last_mut() {
+            if let Kind::Merges(left) = &mut level.kind {
+                match left.pop() {
+                    Some(node) => self.merge_one(node)?,
+                    None => drop(self.levels.pop()),
+                }
+                continue;
+            }
+            let node = level.at;
+            if node == level.end {
+                self.finish()?;
+                continue;
+            }
+            level.at = self.tree.behind(node);
+            if matches!(level.kind, Kind::Sequence) {
+                self.start(node)?;
+            } else {
+                self.entry(node)?;
+            }
+        }
+        // A document has a root, which has been delivered.
+        Ok(self.result.take().unwrap_or_else(|| B::scalar(Scalar::Null, "".into())))
+    }
+
     /// go-yaml's guard against documents that grow by their aliases.
-    fn count(&mut self) -> Result<(), YamlError> {
+    fn count(&mut self) -> Fallible<()> {
         self.decoded += 1;
-        if self.open.is_empty() {
+        if self.aliases.is_empty() {
             return Ok(());
         }
         self.aliased += 1;
         if self.aliased > 100 && self.decoded > 1000 {
-            let (aliased, decoded) = (self.aliased, self.decoded);
+            #[expect(clippy::cast_precision_loss, reason = "numbers of nodes")]
+            let (aliased, decoded) = (self.aliased as f64, self.decoded as f64);
             // The share allowed falls from 99 % below 400,000 nodes to 10 % above 4,000,000.
-            let over = decoded.clamp(400_000, 4_000_000) - 400_000;
-            let percent = 99 * 3_600_000 - 89 * over;
-            if aliased * 100 * 3_600_000 > percent * decoded {
+            let over = decoded.clamp(400_000.0, 4_000_000.0) - 400_000.0;
+            if aliased / decoded > 0.99 - 0.89 * (over / 3_600_000.0) {
                 return fail("document contains excessive aliasing");
             }
         }
         Ok(())
     }
 
-    fn node<B: Build>(&mut self, node: &'a Node) -> Result<B::Node, YamlError> {
-        if let Node::Anchored(node) = node {
-            return self.node::<B>(node);
-        }
+    /// Reads a value: a scalar at once, a collection in the steps that follow.
+    fn start(&mut self, node: usize) -> Fallible<()> {
         self.count()?;
-        match node {
-            Node::Scalar { value, tag, implicit } => self.scalar::<B>(value, tag.as_deref(), *implicit),
-            Node::Sequence(items) => {
-                let mut list = Vec::with_capacity(items.len());
-                for item in items {
-                    list.push(self.node::<B>(item)?);
-                }
-                Ok(B::list(list))
+        match &self.tree.nodes[node] {
+            Node::Alias { .. } => {
+                let target = self.enter(node)?;
+                self.count()?;
+                self.value(target, true, false)
             }
-            Node::Mapping(entries) => {
-                let mut map = B::new_map(entries.len());
-                self.fill::<B>(entries, &mut map)?;
-                Ok(B::map(map))
-            }
-            Node::Anchored(inner) => self.node::<B>(inner),
-            Node::Alias(id, name) => {
-                let target = self.enter(*id, name)?;
-                let value = self.node::<B>(target)?;
-                self.open.pop();
-                Ok(value)
-            }
+            _ => self.value(node, false, false),
         }
     }
 
-    fn enter(&mut self, id: usize, name: &str) -> Result<&'a Node, YamlError> {
-        match self.document.anchors.get(id).and_then(Option::as_deref) {
-            Some(target) if !self.open.contains(&id) => {
-                self.open.push(id);
-                Ok(target)
+    fn value(&mut self, node: usize, is_aliased: bool, is_key: bool) -> Fallible<()> {
+        match &self.tree.nodes[node] {
+            Node::Scalar { value, tag, implicit } => {
+                let (scalar, text) = meaning(value, *tag, *implicit)?;
+                self.is_odd |= matches!(scalar, Scalar::Float(f) if !f.is_finite());
+                self.leave(is_aliased);
+                self.deliver(B::scalar(scalar, text));
             }
-            _ => fail(&format!("anchor '{name}' value contains itself")),
-        }
-    }
-
-    fn fill<B: Build>(&mut self, entries: &'a [(Node, Node)], map: &mut B::Map) -> Result<(), YamlError> {
-        for (key, value) in entries {
-            if is_merge(key) {
-                self.merge::<B>(value, map)?;
-                continue;
+            Node::Sequence { length, .. } => {
+                self.open(node, Kind::Sequence, is_aliased, is_key)?;
+                self.parts.push(Part::List(Vec::with_capacity(*length)));
             }
-            let no_problem = self.later.is_none();
-            let key = self.key(key)?;
-            let node = self.node::<B>(value)?;
-            if no_problem && let Some(mut problem) = self.later.take_if(|p| p.ends_with(", value: ")) {
-                self.go_syntax(value, &mut problem)?;
-                self.later = Some(problem);
+            Node::Mapping { length, .. } => {
+                self.open(node, Kind::Mapping, is_aliased, is_key)?;
+                self.parts.push(Part::Map(B::new_map(*length), None));
             }
-            B::insert(map, key, node);
+            // An alias has no anchor, so none leads to one.
+            Node::Alias { .. } => {}
         }
         Ok(())
+    }
+
+    fn open(&mut self, node: usize, kind: Kind, is_aliased: bool, is_key: bool) -> Fallible<()> {
+        if self.levels.len() >= self.limit {
+            return fail(&format!("exceeded max depth of {MAX_LEVELS}"));
+        }
+        let end = self.tree.behind(node);
+        self.levels.push(Level { kind, node, at: node + 1, end, is_aliased, is_key });
+        Ok(())
+    }
+
+    /// Enters an alias, and says what it stands for.
+    fn enter(&mut self, alias: usize) -> Fallible<usize> {
+        let Node::Alias { target, name } = self.tree.nodes[alias] else { return Ok(alias) };
+        if self.aliases.contains(&alias) {
+            return fail(&format!("anchor '{name}' value contains itself"));
+        }
+        self.aliases.push(alias);
+        Ok(target)
+    }
+
+    fn leave(&mut self, is_aliased: bool) {
+        if is_aliased {
+            self.aliases.pop();
+        }
+    }
+
+    fn finish(&mut self) -> Fallible<()> {
+        let Some(level) = self.levels.pop() else { return Ok(()) };
+        self.leave(level.is_aliased);
+        if matches!(level.kind, Kind::Merge) {
+            return Ok(());
+        }
+        if level.is_key {
+            let key = Decoder::<ToGo>::new(self.tree, MAX_DEPTH).run(level.node)?;
+            return fail(&format!("invalid map key: {}", key.syntax()));
+        }
+        match self.parts.pop() {
+            Some(Part::List(items)) => self.deliver(B::list(items)),
+            Some(Part::Map(map, _)) => self.deliver(B::map(map)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Hands a complete value to the collection around it.
+    fn deliver(&mut self, node: B::Node) {
+        match self.parts.last_mut() {
+            None => self.result = Some(node),
+            Some(Part::List(items)) => items.push(node),
+            Some(Part::Map(map, key)) => {
+                if let Some(key) = key.take() {
+                    B::insert(map, key, node);
+                }
+            }
+        }
+    }
+
+    /// Reads an entry of a mapping.
+    fn entry(&mut self, key: usize) -> Fallible<()> {
+        let value = self.tree.behind(key);
+        if let Some(level) = self.levels.last_mut() {
+            level.at = self.tree.behind(value);
+        }
+        if self.tree.is_merge(key) {
+            return self.merge(value);
+        }
+        self.count()?;
+        let (node, is_aliased) = match self.tree.nodes[key] {
+            Node::Alias { .. } => {
+                let target = self.enter(key)?;
+                self.count()?;
+                (target, true)
+            }
+            _ => (key, false),
+        };
+        let Node::Scalar { value: text, tag, implicit } = &self.tree.nodes[node] else {
+            return self.value(node, is_aliased, true);
+        };
+        let (scalar, text) = meaning(text, *tag, *implicit)?;
+        self.leave(is_aliased);
+        self.is_odd |= matches!(scalar, Scalar::Null | Scalar::Uint(_));
+        if let Some(Part::Map(_, pending)) = self.parts.last_mut() {
+            *pending = Some(B::key(scalar, text));
+        }
+        self.start(value)
     }
 
     /// `<<: *anchor`: the entries are set where they stand, so that they override what is above them.
-    fn merge<B: Build>(&mut self, node: &'a Node, map: &mut B::Map) -> Result<(), YamlError> {
-        const WANT_MAP: &str = "map merge requires map or sequence of maps as the value";
-        match node {
-            Node::Anchored(inner) => self.merge::<B>(inner, map),
-            Node::Mapping(entries) => {
-                self.count()?;
-                self.fill::<B>(entries, map)
-            }
-            Node::Alias(id, name) => {
-                self.count()?;
-                let target = self.enter(*id, name)?;
-                let Node::Mapping(entries) = inner(target) else { return fail(WANT_MAP) };
-                self.count()?;
-                self.fill::<B>(entries, map)?;
-                self.open.pop();
-                Ok(())
-            }
-            Node::Sequence(items) => {
-                for item in items.iter().rev() {
-                    match inner(item) {
-                        Node::Mapping(_) | Node::Alias(..) => self.merge::<B>(item, map)?,
-                        _ => return fail(WANT_MAP),
-                    }
-                }
-                Ok(())
-            }
-            Node::Scalar { .. } => fail(WANT_MAP),
+    fn merge(&mut self, value: usize) -> Fallible<()> {
+        let Node::Sequence { end, length } = self.tree.nodes[value] else { return self.merge_one(value) };
+        let mut items = Vec::with_capacity(length);
+        let mut item = value + 1;
+        while item < end {
+            items.push(item);
+            item = self.tree.behind(item);
         }
+        self.open(value, Kind::Merges(items), false, false)
     }
 
-    /// A key as text: JSON has no other.
-    fn key(&mut self, node: &'a Node) -> Result<String, YamlError> {
-        match node {
-            Node::Anchored(node) => self.key(node),
-            Node::Alias(id, name) => {
-                self.count()?;
-                let target = self.enter(*id, name)?;
-                let key = self.key(target)?;
-                self.open.pop();
-                Ok(key)
-            }
-            Node::Scalar { value, tag, implicit } => {
-                self.count()?;
-                let (scalar, text) = meaning(value, tag.as_deref(), *implicit)?;
-                Ok(match scalar {
-                    Scalar::Int(i) => i.to_string(),
-                    Scalar::Bool(b) => b.to_string(),
-                    Scalar::Float(f) => float_key(f),
-                    Scalar::Uint(u) => {
-                        self.unsupported("uint64", &format!("{u:#x}"));
-                        String::new()
-                    }
-                    Scalar::Null => {
-                        self.unsupported("%!s(<nil>)", "<nil>");
-                        String::new()
-                    }
-                    Scalar::Text | Scalar::Timestamp => text.into_owned(),
-                })
-            }
-            Node::Sequence(_) | Node::Mapping(_) => {
-                let mut shown = String::new();
-                self.go_syntax(node, &mut shown)?;
-                fail(&format!("invalid map key: {shown}"))
-            }
+    fn merge_one(&mut self, value: usize) -> Fallible<()> {
+        let (mapping, is_aliased) = match self.tree.nodes[value] {
+            Node::Alias { target, .. } => (target, true),
+            _ => (value, false),
+        };
+        if !matches!(self.tree.nodes[mapping], Node::Mapping { .. }) {
+            return fail("map merge requires map or sequence of maps as the value");
         }
-    }
-
-    fn unsupported(&mut self, kind: &str, key: &str) {
-        if self.later.is_none() {
-            self.later = Some(format!("unsupported map key of type: {kind}, key: {key}, value: "));
+        self.count()?;
+        if is_aliased {
+            self.enter(value)?;
+            self.count()?;
         }
-    }
-
-    /// A complex key as Go's `%#v` shows it.
-    fn go_syntax(&mut self, node: &'a Node, out: &mut String) -> Result<(), YamlError> {
-        match inner(node) {
-            Node::Sequence(items) => {
-                out.push_str("[]interface {}{");
-                for (i, item) in items.iter().enumerate() {
-                    out.push_str(if i > 0 { ", " } else { "" });
-                    self.go_syntax(item, out)?;
-                }
-                out.push('}');
-            }
-            Node::Mapping(entries) => {
-                out.push_str("map[interface {}]interface {}{");
-                for (i, (key, value)) in entries.iter().enumerate() {
-                    out.push_str(if i > 0 { ", " } else { "" });
-                    self.go_syntax(key, out)?;
-                    out.push(':');
-                    self.go_syntax(value, out)?;
-                }
-                out.push('}');
-            }
-            Node::Alias(id, name) => {
-                let target = self.enter(*id, name)?;
-                self.go_syntax(target, out)?;
-                self.open.pop();
-            }
-            Node::Scalar { value, tag, implicit } => {
-                let (scalar, text) = meaning(value, tag.as_deref(), *implicit)?;
-                let shown = match scalar {
-                    Scalar::Null => "<nil>".into(),
-                    Scalar::Bool(b) => b.to_string(),
-                    Scalar::Int(i) => i.to_string(),
-                    Scalar::Uint(u) => format!("{u:#x}"),
-                    Scalar::Float(f) => text::float(f),
-                    _ => text::quoted(&text),
-                };
-                out.push_str(&shown);
-            }
-            Node::Anchored(..) => {}
-        }
-        Ok(())
-    }
-
-    fn scalar<B: Build>(&mut self, value: &str, tag: Option<&str>, implicit: bool) -> Result<B::Node, YamlError> {
-        let (scalar, text) = meaning(value, tag, implicit)?;
-        Ok(match scalar {
-            Scalar::Null => B::null(),
-            Scalar::Bool(b) => B::bool(b),
-            #[expect(clippy::cast_precision_loss, reason = "encoding/json reads every number as a float64")]
-            Scalar::Int(i) => B::number(i as f64),
-            #[expect(clippy::cast_precision_loss, reason = "as above")]
-            Scalar::Uint(u) => B::number(u as f64),
-            Scalar::Float(f) => {
-                if !f.is_finite() && self.later.is_none() {
-                    self.later = Some(format!("json: unsupported value: {}", text::float(f)));
-                }
-                B::number(f)
-            }
-            Scalar::Text | Scalar::Timestamp => B::text(text.into_owned()),
-        })
-    }
-}
-
-fn inner(mut node: &Node) -> &Node {
-    while let Node::Anchored(next) = node {
-        node = next;
-    }
-    node
-}
-
-const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
-
-fn is_merge(node: &Node) -> bool {
-    matches!(inner(node), Node::Scalar { value, tag, implicit }
-        if value == "<<" && (*implicit || tag.as_deref() == Some(MERGE_TAG)))
-}
-
-/// `strconv.FormatFloat(key, 'g', -1, 32)` with YAML's names for what is not finite.
-fn float_key(f: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "sigs.k8s.io/yaml formats keys as float32")]
-    let text = text::float32(f as f32);
-    match text.as_str() {
-        "+Inf" => ".inf".into(),
-        "-Inf" => "-.inf".into(),
-        "NaN" => ".nan".into(),
-        _ => text,
+        self.open(mapping, Kind::Merge, is_aliased, false)
     }
 }
 
 /// What a scalar with a tag means (`resolve` and `decoder.scalar` of go-yaml v2).
-fn meaning<'v>(
-    value: &'v str,
-    tag: Option<&str>,
-    implicit: bool,
-) -> Result<(Scalar, std::borrow::Cow<'v, str>), YamlError> {
-    let Some(tag) = tag.filter(|t| !t.is_empty()) else {
-        return Ok((if implicit { resolve(value, true) } else { Scalar::Text }, value.into()));
-    };
-    let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok((Scalar::Text, value.into())) };
-    let scalar = match short {
-        "binary" => {
-            return match base64::engine::general_purpose::STANDARD.decode(value.replace(['\n', '\r'], "")) {
+pub(super) fn meaning(value: &str, tag: Tag, implicit: bool) -> Fallible<(Scalar, Cow<'_, str>)> {
+    let (scalar, name) = match tag {
+        Tag::None if implicit => return Ok((resolve(value, true), value.into())),
+        Tag::None | Tag::Str | Tag::Merge | Tag::Other => return Ok((Scalar::Text, value.into())),
+        Tag::Binary => {
+            return match BASE64.decode(value.replace(['\n', '\r'], "")) {
                 Ok(bytes) => Ok((Scalar::Text, text::valid(&bytes).into_owned().into())),
                 Err(_) => fail("!!binary value contains invalid base64 data"),
             };
         }
-        "bool" | "int" | "float" | "null" => resolve(value, false),
-        "timestamp" => resolve(value, true),
-        _ => return Ok((Scalar::Text, value.into())),
+        Tag::Bool => (resolve(value, false), "!!bool"),
+        Tag::Int => (resolve(value, false), "!!int"),
+        Tag::Float => (resolve(value, false), "!!float"),
+        Tag::Null => (resolve(value, false), "!!null"),
+        Tag::Timestamp => (resolve(value, true), "!!timestamp"),
     };
     let found = scalar.tag();
-    if found[2..] == *short {
+    if found == name {
         return Ok((scalar, value.into()));
     }
     match scalar {
-        #[expect(clippy::cast_precision_loss, reason = "Go converts in the same way")]
-        Scalar::Int(i) if short == "float" => Ok((Scalar::Float(i as f64), value.into())),
-        _ => fail(&format!("cannot decode {found} `{value}` as a !!{short}")),
+        Scalar::Int(_) if tag == Tag::Float => Ok((Scalar::Float(number(scalar)), value.into())),
+        _ => fail(&format!("cannot decode {found} `{value}` as a {name}")),
     }
 }
+

@@ -1,14 +1,29 @@
 //! YAML in and out as Helm does it: sigs.k8s.io/yaml over go.yaml.in/yaml/v2, with JSON in between.
 
+mod block;
 mod decode;
+mod directives;
 mod emit;
+mod gotype;
+mod head;
 mod node;
+mod parser;
+mod reader;
 pub mod resolve;
+mod scalars;
+mod scanner;
 
 use std::fmt;
 
 pub use decode::{parse, parse_value};
 pub use emit::{emit, emit_pretty};
+pub use head::{Head, head};
+
+/// Go's limit of nested flow collections, of nested block collections, and of nesting in JSON.
+const MAX_LEVELS: usize = 10_000;
+
+/// A result whose error is go-yaml's text.
+type Fallible<T> = Result<T, Box<str>>;
 
 /// Why text could not be read; the words are Go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
