@@ -8,11 +8,11 @@ pub mod strvals;
 pub mod values;
 pub mod version;
 
-use crate::template::go::TemplateSet;
 use crate::template::jinja;
 pub use load::{Limits, LoadError, archive_files, directory_files, go_io, load, load_archive, load_files};
 pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Values of a chart or of a user: a JSON object. Numbers that came out of YAML are floats, those of `--set` and
@@ -37,46 +37,43 @@ pub struct Chart {
     /// The charts in `charts/`, in the order of their names.
     pub dependencies: Vec<Chart>,
     /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
-    pub(crate) compiled: Memory<TemplateSet>,
+    pub(crate) compiled: Memory,
+    /// The compiled schema.
+    pub(crate) checked: Memory,
 }
 
 /// Something that is expensive to make and depends on nothing but the chart: the last one made is kept.
-pub(crate) struct Memory<T>(Mutex<Option<Arc<T>>>);
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 
-impl<T> Memory<T> {
+impl Memory {
     /// What is kept, if it fits; else a new one, which is kept from now on.
-    pub fn get_or_make<E>(
+    pub fn get_or_make<T: Any + Send + Sync, E>(
         &self,
         fits: impl FnOnce(&T) -> bool,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Arc<T>, E> {
-        let kept = self.lock().clone();
+        let kept = self.lock().clone().and_then(|kept| kept.downcast::<T>().ok());
         if let Some(kept) = kept.filter(|kept| fits(kept)) {
             return Ok(kept);
         }
         let new = Arc::new(make()?);
-        *self.lock() = Some(Arc::clone(&new));
+        *self.lock() = Some(Arc::clone(&new) as Arc<dyn Any + Send + Sync>);
         Ok(new)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn Any + Send + Sync>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Default for Memory<T> {
-    fn default() -> Self {
-        Self(Mutex::new(None))
-    }
-}
-
-impl<T> Clone for Memory<T> {
+impl Clone for Memory {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.lock().clone()))
     }
 }
 
-impl<T> std::fmt::Debug for Memory<T> {
+impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.lock().is_some() { "Memory(made)" } else { "Memory(empty)" })
     }

@@ -368,7 +368,7 @@ fn compile(
     templates: &BTreeMap<String, Template<'_>>,
 ) -> Result<Arc<TemplateSet>, go::Error> {
     chart.compiled.get_or_make(
-        |set| set.is_made_of(names.iter().map(|name| (name.as_str(), templates[*name].text))),
+        |set: &TemplateSet| set.is_made_of(names.iter().map(|name| (name.as_str(), templates[*name].text))),
         || {
             let mut set = TemplateSet::new(functions::all());
             for name in names {

@@ -1,5 +1,6 @@
 //! Schemas as they are written into schemas that values can be checked against.
 
+use super::constant::Constant;
 use super::draft::{Draft, string, table};
 use super::error::quoted_list;
 use super::format::{self, Format};
@@ -11,7 +12,7 @@ use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
 use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 /// Which of the compiled schemas.
 pub type Id = usize;
@@ -48,8 +49,8 @@ pub struct Schema {
     pub dynamic_ref: Option<(Id, String)>,
     pub dynamic_anchor: String,
     pub types: Vec<&'static str>,
-    pub only: Option<Value>,
-    pub one_of_values: Option<Vec<Value>>,
+    pub only: Option<Constant>,
+    pub one_of_values: Option<Vec<Constant>>,
     pub format: Option<Format>,
     pub not: Option<Id>,
     pub all_of: Vec<Id>,
@@ -62,7 +63,7 @@ pub struct Schema {
     pub max_properties: Option<i64>,
     pub required: Vec<String>,
     pub properties: BTreeMap<String, Id>,
-    pub patterns: Vec<(Rc<Regex>, Id)>,
+    pub patterns: Vec<(Arc<Regex>, Id)>,
     pub additional_properties: Option<Additional>,
     pub property_names: Option<Id>,
     pub dependencies: Vec<(String, Dependency)>,
@@ -82,7 +83,7 @@ pub struct Schema {
     pub unevaluated_items: Option<Id>,
     pub min_length: Option<i64>,
     pub max_length: Option<i64>,
-    pub pattern: Option<(Rc<Regex>, String)>,
+    pub pattern: Option<(Arc<Regex>, String)>,
     pub minimum: Option<Decimal>,
     pub maximum: Option<Decimal>,
     pub exclusive_minimum: Option<Decimal>,
@@ -136,15 +137,40 @@ pub struct Compiler {
 
 type Compiled<T> = Result<T, String>;
 
+/// The drafts' own schemas.
+struct Metas {
+    schemas: Vec<Schema>,
+    ids: HashMap<Draft, Id>,
+}
+
+impl Metas {
+    /// The schemas of these drafts, compiled once. Most documents keep to one draft.
+    fn of(drafts: &BTreeSet<Draft>) -> Compiled<&'static Self> {
+        const ALL: [Draft; 5] = [Draft::D4, Draft::D6, Draft::D7, Draft::D2019, Draft::D2020];
+        static EACH: [OnceLock<Compiled<Metas>>; 5] = [const { OnceLock::new() }; 5];
+        static TOGETHER: OnceLock<Compiled<Metas>> = OnceLock::new();
+        let one = drafts.first().filter(|_| drafts.len() == 1);
+        let metas = match one.and_then(|one| ALL.iter().position(|draft| draft == one)) {
+            Some(i) => EACH[i].get_or_init(|| Self::compile(&ALL[i..=i])),
+            None => TOGETHER.get_or_init(|| Self::compile(&ALL)),
+        };
+        metas.as_ref().map_err(Clone::clone)
+    }
+
+    fn compile(drafts: &[Draft]) -> Compiled<Self> {
+        let mut compiler = Compiler { is_meta: true, ..Compiler::default() };
+        let mut ids = HashMap::new();
+        for &draft in drafts {
+            ids.insert(draft, compiler.compile(draft.url())?);
+        }
+        Ok(Self { schemas: compiler.schemas, ids })
+    }
+}
+
 impl Compiler {
     /// A compiler that knows a document.
     pub fn new(url: &str, document: Value) -> Self {
         Self { documents: HashMap::from([(url.to_owned(), document)]), ..Self::default() }
-    }
-
-    /// A compiler of the drafts' own schemas.
-    pub fn of_drafts() -> Self {
-        Self { is_meta: true, ..Self::default() }
     }
 
     /// Compiles the schema at an address.
@@ -199,17 +225,14 @@ impl Compiler {
         if self.is_meta {
             return Ok(());
         }
-        let mut metas = Self::of_drafts();
-        let mut ids = HashMap::new();
-        for draft in root.resources.values().map(|r| r.draft) {
-            ids.insert(draft, metas.compile(draft.url())?);
-        }
+        let drafts: BTreeSet<Draft> = root.resources.values().map(|r| r.draft).collect();
+        let metas = Metas::of(&drafts)?;
         let resources: BTreeMap<&str, Id> =
-            root.resources.values().map(|r| (r.pointer.as_str(), ids[&r.draft])).collect();
-        let draft = root.resource(pointer).draft;
-        validate::check_schema(&metas.schemas, ids[&draft], &resources, value).map_err(|text| {
+            root.resources.values().map(|r| (r.pointer.as_str(), metas.ids[&r.draft])).collect();
+        let id = metas.ids[&root.resource(pointer).draft];
+        validate::check_schema(&metas.schemas, id, &resources, value).map_err(|text| {
             let place = Place { url: url.into(), pointer: pointer.into() };
-            let meta = metas.schemas[ids[&draft]].place.to_string();
+            let meta = metas.schemas[id].place.to_string();
             let lead = format!("{} is not valid against metaschema", quoted(&place.to_string()));
             format!("{lead}: jsonschema validation failed with {}{text}", quoted_list(&[meta]))
         })
@@ -456,7 +479,7 @@ impl Keywords<'_> {
         if draft >= Draft::D6 {
             s.contains = self.schema("contains");
             s.property_names = self.schema("propertyNames");
-            s.only = self.object.get("const");
+            s.only = self.object.get("const").as_ref().map(Constant::of);
         }
         if draft >= Draft::D7 {
             s.condition = self.schema("if");
@@ -525,7 +548,7 @@ impl Keywords<'_> {
         };
         s.types = TYPES.into_iter().filter(|t| wanted.iter().any(|w| w == t)).collect();
         if let Some(Value::List(list)) = self.object.get("enum") {
-            s.one_of_values = Some(list.items.to_vec());
+            s.one_of_values = Some(list.items.iter().map(Constant::of).collect());
         }
         s.multiple_of = self.number("multipleOf");
         (s.maximum, s.exclusive_maximum) = self.limit("maximum", "exclusiveMaximum");
@@ -600,7 +623,7 @@ impl Keywords<'_> {
         self.compiler.refer(self.place, self.owner, &reference).map(Some)
     }
 
-    fn regex(&self, key: &str, pattern: &str) -> Compiled<Rc<Regex>> {
+    fn regex(&self, key: &str, pattern: &str) -> Compiled<Arc<Regex>> {
         re2::compile(pattern).map_err(|e| {
             let place = format!("{}/{}", self.place, place::encoded(&super::error::escaped(key)));
             format!("invalid regex {} at {}: error parsing regexp: {e}", quoted(pattern), quoted(&place))

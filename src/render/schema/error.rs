@@ -1,9 +1,6 @@
 //! What a schema finds wrong, and its text in the words and the order of Helm's validator.
 
-use super::number;
-use crate::template::functions::text;
-use crate::template::go::{fmt, quote};
-use crate::template::value::Value;
+use crate::template::go::quote;
 use std::fmt::Write as _;
 
 /// A violation, or a group of them.
@@ -80,16 +77,4 @@ pub fn quoted(text: &str) -> String {
 /// Texts between quotes, in a row.
 pub fn quoted_list<S: AsRef<str>>(texts: &[S]) -> String {
     texts.iter().map(|t| quoted(t.as_ref())).collect::<Vec<_>>().join(", ")
-}
-
-/// A value of `enum` or `const`.
-pub fn shown(value: &Value) -> String {
-    match value {
-        Value::Str(s) => quoted(&s.text()),
-        Value::Nil => "<nil>".into(),
-        other => number::text(other).unwrap_or_else(|| {
-            let shown = fmt::sprintf(b"%v", std::slice::from_ref(other)).unwrap_or_default();
-            text::valid(&shown).into_owned()
-        }),
-    }
 }

@@ -4,6 +4,7 @@
 //! the order in which keywords are applied and which of them end the check of a value. No other validator tells them.
 
 mod compile;
+mod constant;
 mod draft;
 mod error;
 mod format;
@@ -12,8 +13,9 @@ mod place;
 mod validate;
 
 use super::dependencies::Node;
+use crate::chart::Chart;
 use crate::template::value::{Map, Value};
-use compile::Compiler;
+use compile::{Compiler, Id, Schema};
 use serde_json::Value as Json;
 use std::fmt::Write;
 
@@ -27,7 +29,7 @@ pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
 
 fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
     if let Some(schema) = &node.chart.schema
-        && let Err(message) = check(schema, values)
+        && let Err(message) = check(node.chart, schema, values)
     {
         let _ = write!(text, "{}:\n{message}", node.name());
     }
@@ -53,10 +55,28 @@ fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
 /// The address that Helm gives to a chart's schema.
 const URL: &str = "file:///values.schema.json";
 
-fn check(schema: &[u8], values: &Map) -> Result<(), String> {
-    let mut compiler = Compiler::new(URL, draft::parse(schema)?);
-    let id = compiler.compile(URL)?;
-    let found = validate::check(&compiler.schemas, id, &Value::Map(values.clone()));
+/// A chart's schema, compiled.
+struct Compiled {
+    text: Vec<u8>,
+    schemas: Result<(Vec<Schema>, Id), String>,
+}
+
+impl Compiled {
+    fn new(text: &[u8]) -> Self {
+        let compile = || {
+            let mut compiler = Compiler::new(URL, draft::parse(text)?);
+            let id = compiler.compile(URL)?;
+            Ok((compiler.schemas, id))
+        };
+        Self { text: text.to_vec(), schemas: compile() }
+    }
+}
+
+fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
+    let compiled = chart.checked.get_or_make(|c: &Compiled| c.text == schema, || Ok(Compiled::new(schema)));
+    let compiled = compiled.unwrap_or_else(|never: std::convert::Infallible| match never {});
+    let (schemas, id) = compiled.schemas.as_ref().map_err(Clone::clone)?;
+    let found = validate::check(schemas, *id, &Value::Map(values.clone()));
     found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))
 }
 

@@ -1,6 +1,7 @@
 //! Checks values against compiled schemas.
 
 use super::compile::{Additional, Dependency, Id, Items, Schema};
+use super::constant::Constant;
 use super::draft::Draft;
 use super::error::{self, Kind, Violation, escaped, quoted, quoted_list};
 use super::number::{Decimal, count};
@@ -221,18 +222,19 @@ impl Run<'_, '_, '_, '_> {
         if !s.types.is_empty() && !s.types.iter().any(fits) {
             return Some(format!("got {found}, want {}", s.types.join(" or ")));
         }
-        if let Some(only) = s.only.as_ref().filter(|only| !equal(self.value, only)) {
-            return Some(match only {
-                Value::List(_) | Value::Map(_) => "'const' failed".into(),
-                only => format!("value must be {}", error::shown(only)),
+        if let Some(only) = s.only.as_ref().filter(|only| !only.equals(self.value)) {
+            return Some(if only.is_collection() {
+                "'const' failed".into()
+            } else {
+                format!("value must be {}", only.shown())
             });
         }
-        if let Some(values) = s.one_of_values.as_ref().filter(|values| !values.iter().any(|v| equal(self.value, v))) {
+        if let Some(values) = s.one_of_values.as_ref().filter(|values| !values.iter().any(|v| v.equals(self.value))) {
             return Some(match values.as_slice() {
-                values if values.iter().any(|v| matches!(v, Value::List(_) | Value::Map(_))) => "'enum' failed".into(),
-                [one] => format!("value must be {}", error::shown(one)),
+                values if values.iter().any(Constant::is_collection) => "'enum' failed".into(),
+                [one] => format!("value must be {}", one.shown()),
                 values => {
-                    let shown: Vec<_> = values.iter().map(error::shown).collect();
+                    let shown: Vec<_> = values.iter().map(Constant::shown).collect();
                     format!("value must be one of {}", shown.join(", "))
                 }
             });
@@ -379,7 +381,8 @@ impl Run<'_, '_, '_, '_> {
         let s = self.schema;
         self.limits("Items", items.len(), s.min_items, s.max_items);
         if s.unique_items {
-            let equal_pair = (1..items.len()).find_map(|i| (0..i).find(|j| equal(&items[i], &items[*j])).map(|j| (j, i)));
+            let equal_pair =
+                (1..items.len()).find_map(|i| (0..i).find(|j| equal(&items[i], &items[*j])).map(|j| (j, i)));
             if let Some((j, i)) = equal_pair {
                 self.add(format!("items at {} and {} are equal", count(number_of(j)), count(number_of(i))));
             }
@@ -443,9 +446,11 @@ impl Run<'_, '_, '_, '_> {
             Some(least) if found < least && found == 0 => {
                 Some(format!("min {} items required to match contains schema, but none matched", count(least)))
             }
-            Some(least) if found < least => {
-                Some(format!("min {} items required to match contains schema, but matched {}", count(least), items_at()))
-            }
+            Some(least) if found < least => Some(format!(
+                "min {} items required to match contains schema, but matched {}",
+                count(least),
+                items_at()
+            )),
             None if found == 0 => Some("no items match contains schema".into()),
             _ => None,
         };
@@ -453,7 +458,11 @@ impl Run<'_, '_, '_, '_> {
             self.errors.push(Violation { at: self.path.clone(), kind: Kind::Text(text), causes });
         }
         if let Some(most) = s.max_contains.filter(|most| found > *most) {
-            self.add(format!("max {} items required to match contains schema, but matched {}", count(most), items_at()));
+            self.add(format!(
+                "max {} items required to match contains schema, but matched {}",
+                count(most),
+                items_at()
+            ));
         }
     }
 

@@ -4,27 +4,27 @@ use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Compiled patterns that are kept; a chart has a few dozen.
 const CACHE: usize = 512;
 
 /// A Go pattern, compiled; the error is Go's, without `error parsing regexp: ` in front.
-pub fn compile(pattern: &str) -> Result<Rc<Regex>, String> {
+pub fn compile(pattern: &str) -> Result<Arc<Regex>, String> {
     thread_local! {
-        static KNOWN: RefCell<HashMap<Box<str>, Rc<Regex>>> = RefCell::default();
+        static KNOWN: RefCell<HashMap<Box<str>, Arc<Regex>>> = RefCell::default();
     }
     if let Some(known) = KNOWN.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(known);
     }
     let translated = Translator::new(pattern).run()?;
     let regex = Regex::new(&translated).map_err(|_| "expression too large".to_string())?;
-    let regex = Rc::new(regex);
+    let regex = Arc::new(regex);
     KNOWN.with_borrow_mut(|known| {
         if known.len() >= CACHE {
             known.clear();
         }
-        known.insert(pattern.into(), Rc::clone(&regex));
+        known.insert(pattern.into(), Arc::clone(&regex));
     });
     Ok(regex)
 }

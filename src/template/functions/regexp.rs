@@ -6,7 +6,7 @@ use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
 use crate::template::value::{Elem, List, Value};
 use regex::bytes::{Captures, Regex};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use Param::{Int, Str as S};
 
@@ -28,7 +28,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The first argument as a pattern. `must` returns Go's error; otherwise it is `MustCompile`'s panic.
-fn pattern(args: &[Value], must: bool) -> Result<Rc<Regex>, FnError> {
+fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
     let text = string(args, 0);
     re2::compile(&text).map_err(|e| {
         if must {

@@ -4,7 +4,7 @@ use super::layout;
 use super::text::quoted;
 use super::time::Time;
 use super::toml_lex::{self, END, Fault, Lexer, Token, is_blank, is_break};
-use crate::template::value::{Elem, Items, IntType, Kind, List, Map, MapType, Object, Str, Value};
+use crate::template::value::{Elem, IntType, Items, Kind, List, Map, MapType, Object, Str, Value};
 use std::any::Any;
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -18,10 +18,8 @@ use std::borrow::Cow;
 const MAX_DEPTH: usize = 1000;
 
 /// As Go's, which does not care for the last bits.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
-);
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&base64::alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// What a document is built of: JSON for charts' values, template values for `fromYaml`.
 pub(super) trait Build {
@@ -471,4 +469,3 @@ pub(super) fn meaning(value: &str, tag: Tag, implicit: bool) -> Fallible<(Scalar
         _ => fail(&format!("cannot decode {found} `{value}` as a {name}")),
     }
 }
-

@@ -33,9 +33,7 @@ pub fn head(text: &[u8]) -> Result<Head, YamlError> {
     if !tree.is_plain {
         build::<ToNothing>(&tree, usize::MAX, Target::Head).map_err(in_conversion)?;
     }
-    let in_json = |problem: Box<str>| {
-        YamlError(format!("error unmarshaling JSON: while decoding JSON: {problem}"))
-    };
+    let in_json = |problem: Box<str>| YamlError(format!("error unmarshaling JSON: while decoding JSON: {problem}"));
     if tree.depth > MAX_LEVELS {
         return Err(in_json("exceeded max depth".into()));
     }

@@ -113,9 +113,9 @@ impl<'a> Composer<'a> {
     }
 
     fn is_key(&self) -> bool {
-        self.open.last().is_some_and(|&(node, count)| {
-            count % 2 == 0 && matches!(self.tree.nodes[node], Node::Mapping { .. })
-        })
+        self.open
+            .last()
+            .is_some_and(|&(node, count)| count % 2 == 0 && matches!(self.tree.nodes[node], Node::Mapping { .. }))
     }
 
     /// Registers the anchor before the content is read, since an alias inside may name it.

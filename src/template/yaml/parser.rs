@@ -205,8 +205,8 @@ impl<'a> Parser<'a> {
                 Ok(Event::StreamEnd)
             }
             token => {
-                let explicit = !implicit
-                    || matches!(token, Token::Version(..) | Token::TagDirective(_) | Token::DocumentStart);
+                let explicit =
+                    !implicit || matches!(token, Token::Version(..) | Token::TagDirective(_) | Token::DocumentStart);
                 self.directives()?;
                 self.states.push(State::DocumentEnd);
                 self.state = State::BlockNode;

@@ -202,7 +202,8 @@ impl<'a> Scanner<'a> {
                 self.skip();
                 if !self.is_careful() {
                     let rest = self.bytes.get(self.at..).unwrap_or_default();
-                    let special = |b: &u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r' | b'\'' | b'"' | b'\\' | 0xC2 | 0xE2);
+                    let special =
+                        |b: &u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r' | b'\'' | b'"' | b'\\' | 0xC2 | 0xE2);
                     self.at += rest.iter().position(special).unwrap_or(rest.len());
                 }
                 text.push_str(self.slice(from, self.at));

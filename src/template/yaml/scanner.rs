@@ -197,8 +197,12 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn fail<T>(&self, problem: &str) -> Fallible<T> {
-        Err(if self.line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {}: {problem}", self.line + 1) }
-            .into())
+        Err(if self.line == 0 {
+            format!("yaml: {problem}")
+        } else {
+            format!("yaml: line {}: {problem}", self.line + 1)
+        }
+        .into())
     }
 
     fn push(&mut self, token: Token<'a>, line: usize) {
@@ -243,7 +247,8 @@ impl<'a> Scanner<'a> {
             return Ok(false);
         }
         let length = self.at.saturating_sub(key.at);
-        let is_long = || length > 4 * MAX_KEY || self.bytes.get(key.at..self.at).is_some_and(|k| characters(k) > MAX_KEY);
+        let is_long =
+            || length > 4 * MAX_KEY || self.bytes.get(key.at..self.at).is_some_and(|k| characters(k) > MAX_KEY);
         if key.line < self.line || length > MAX_KEY && is_long() {
             if key.required {
                 return self.fail("could not find expected ':'");
@@ -263,8 +268,7 @@ impl<'a> Scanner<'a> {
         let required = in_block && self.indent == column;
         self.remove_key()?;
         let token = self.taken + self.tokens.len();
-        let key =
-            SimpleKey { possible: true, required, awaited: true, token, at: self.at, line: self.line, column };
+        let key = SimpleKey { possible: true, required, awaited: true, token, at: self.at, line: self.line, column };
         if let Some(last) = self.keys.last_mut() {
             *last = key;
         }
@@ -346,9 +350,7 @@ impl<'a> Scanner<'a> {
                 self.push(Token::Scalar { value, plain: false }, line);
                 Ok(())
             }
-            b'#' | b'@' | b'`' | b'%' | b'|' | b'>' | b'\t' => {
-                self.fail("found character that cannot start any token")
-            }
+            b'#' | b'@' | b'`' | b'%' | b'|' | b'>' | b'\t' => self.fail("found character that cannot start any token"),
             _ => self.fetch_content(byte),
         }
     }
