@@ -23,7 +23,7 @@ impl Host for Offline {
 }
 
 fn render(template: &str) -> Result<String, String> {
-    let mut set = TemplateSet::new(functions::all());
+    let mut set = TemplateSet::new(functions::table());
     set.parse("t", template).map_err(|e| e.to_string())?;
     let mut renderer = Renderer::new(&set, Context { host: Rc::new(Offline) }, Limits::default());
     let out = renderer.render("t", Value::map([])).map_err(|e| e.to_string())?;

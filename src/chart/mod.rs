@@ -36,17 +36,24 @@ pub struct Chart {
     pub files: Arc<Vec<File>>,
     /// The charts in `charts/`, in the order of their names.
     pub dependencies: Vec<Chart>,
-    /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
-    pub(crate) compiled: Memory,
-    /// The compiled schema.
-    pub(crate) checked: Memory,
+    /// What renderings keep with the chart for the next one.
+    pub memory: Memory,
 }
 
-/// Something that is expensive to make and depends on nothing but the chart: the last one made is kept.
-#[derive(Default)]
-pub(crate) struct Memory(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
+/// What is expensive to make and depends on nothing but the chart; empty in a new one.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
+    pub(crate) templates: Kept,
+    /// The compiled schema.
+    pub(crate) schema: Kept,
+}
 
-impl Memory {
+/// The last one made of something.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
+
+impl Kept {
     /// What is kept, if it fits; else a new one, which is kept from now on.
     pub fn get_or_make<T: Any + Send + Sync, E>(
         &self,
@@ -67,15 +74,15 @@ impl Memory {
     }
 }
 
-impl Clone for Memory {
+impl Clone for Kept {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.lock().clone()))
     }
 }
 
-impl std::fmt::Debug for Memory {
+impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.lock().is_some() { "Memory(made)" } else { "Memory(empty)" })
+        f.write_str(if self.lock().is_some() { "Kept(made)" } else { "Kept(empty)" })
     }
 }
 

@@ -228,7 +228,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// Renders a text without a chart, as `--name-template` does.
 pub fn text(template: &str, options: &Options) -> Result<String, String> {
-    let mut set = TemplateSet::new(functions::all());
+    let mut set = TemplateSet::new(functions::table());
     set.parse("name-template", template).map_err(|e| e.message)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
@@ -367,10 +367,10 @@ fn compile(
     names: &[&String],
     templates: &BTreeMap<String, Template<'_>>,
 ) -> Result<Arc<TemplateSet>, go::Error> {
-    chart.compiled.get_or_make(
+    chart.memory.templates.get_or_make(
         |set: &TemplateSet| set.is_made_of(names.iter().map(|name| (name.as_str(), templates[*name].text))),
         || {
-            let mut set = TemplateSet::new(functions::all());
+            let mut set = TemplateSet::new(functions::table());
             for name in names {
                 set.parse(name, templates[*name].text)?;
             }

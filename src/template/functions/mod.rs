@@ -37,19 +37,18 @@ mod toml_read;
 pub(crate) mod url;
 
 use super::function::{FnResult, Function, Param};
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use super::go::Functions;
+use std::sync::{Arc, LazyLock};
 
 /// All functions.
 pub fn all() -> impl Iterator<Item = &'static Function> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-/// A function by its name in templates.
-pub fn find(name: &str) -> Option<&'static Function> {
-    static BY_NAME: LazyLock<HashMap<&'static str, &'static Function>> =
-        LazyLock::new(|| all().map(|f| (f.name, f)).collect());
-    BY_NAME.get(name).copied()
+/// All functions, and those of the engine, for a set of templates.
+pub fn table() -> Arc<Functions> {
+    static TABLE: LazyLock<Arc<Functions>> = LazyLock::new(|| Arc::new(Functions::new(all())));
+    Arc::clone(&TABLE)
 }
 
 static FAMILIES: [&[Function]; 18] = [

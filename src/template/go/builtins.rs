@@ -5,6 +5,7 @@ use super::{lex, quote};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Value};
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
@@ -60,17 +61,28 @@ impl std::fmt::Debug for FuncRef {
     }
 }
 
-/// Go's own functions, which Helm's of the same name hide, and Helm's own, which hide all others.
-pub fn builtin(name: &str) -> Option<FuncRef> {
-    if let Some(i) = ENGINE.iter().position(|(_, f)| f.name == name) {
-        return Some(FuncRef::Engine(ENGINE[i].0, &ENGINE[i].1));
-    }
-    BUILTINS.iter().find(|f| f.name == name).map(FuncRef::Plain)
-}
+/// The functions that templates may call, by name.
+pub struct Functions(HashMap<&'static str, FuncRef, foldhash::fast::RandomState>);
 
-/// Whether a name is one of those that no table of functions may hide.
-pub fn is_engine_only(name: &str) -> bool {
-    matches!(name, "include" | "tpl" | "required" | "fail" | "lookup")
+impl Functions {
+    /// Go's own functions, which those given hide, and Helm's own of the engine (`include`, `tpl`, `required`, `fail`,
+    /// `lookup`), which hide all others.
+    pub fn new(functions: impl IntoIterator<Item = &'static Function>) -> Self {
+        let mut all: HashMap<_, _, _> = BUILTINS.iter().map(|f| (f.name, FuncRef::Plain(f))).collect();
+        let engine = |(engine, f): &'static (Engine, Function)| (f.name, FuncRef::Engine(*engine, f));
+        all.extend(ENGINE.iter().map(engine));
+        for function in functions {
+            if !matches!(function.name, "include" | "tpl" | "required" | "fail" | "lookup") {
+                all.insert(function.name, FuncRef::Plain(function));
+            }
+        }
+        Self(all)
+    }
+
+    /// The function of this name.
+    pub fn get(&self, name: &str) -> Option<FuncRef> {
+        self.0.get(name).copied()
+    }
 }
 
 const fn engine(name: &'static str, params: &'static [Param], variadic: bool) -> Function {

@@ -128,6 +128,11 @@ fn count_lines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count()
 }
 
+/// Where the next left delimiter is. Braces are rare in what charts render, so looking for one finds both.
+fn left_delim(text: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'{', text).find(|at| text.get(at + 1) == Some(&b'{'))
+}
+
 fn has_left_trim(text: &[u8]) -> bool {
     text.len() >= 2 && text[0] == b'-' && is_space(text[1])
 }
@@ -233,7 +238,7 @@ impl<'s> Lexer<'s> {
     fn text_or_delim(&mut self) -> Token {
         loop {
             let rest = self.rest();
-            let Some(length) = memmem::find(rest, LEFT_DELIM) else {
+            let Some(length) = left_delim(rest) else {
                 if rest.is_empty() {
                     return self.emit(Kind::Eof);
                 }

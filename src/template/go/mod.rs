@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tillerman::template::function::{Context, FnResult, Host};
-//! use tillerman::template::go::{Limits, Renderer, TemplateSet};
+//! use tillerman::template::go::{Functions, Limits, Renderer, TemplateSet};
 //! use tillerman::template::value::{Str, Value};
 //! # struct Offline;
 //! # impl Host for Offline {
@@ -15,7 +15,7 @@
 //! #     fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> FnResult { Ok(Value::map([])) }
 //! #     fn resolve(&self, _: &str) -> String { String::new() }
 //! # }
-//! let mut set = TemplateSet::new([]);
+//! let mut set = TemplateSet::new(Functions::new([]));
 //! set.parse("web/templates/_helpers.tpl", r#"{{ define "web.name" }}{{ .name }}-web{{ end }}"#)?;
 //! set.parse("web/templates/service.yaml", r#"name: {{ include "web.name" . }}"#)?;
 //!
@@ -46,6 +46,6 @@ mod render;
 mod tests;
 mod values;
 
-pub use builtins::truth;
+pub use builtins::{Functions, truth};
 pub use error::{Error, Location};
 pub use render::{Limits, Renderer, TemplateSet};

@@ -3,11 +3,12 @@
 //! Go's parser keeps up to three tokens of look-ahead and names the line of the last token that it *read* in its
 //! messages, so the look-ahead is kept the same way here.
 
-use super::ast::{Branch, Call, Command, Expr, ExprKind, Node, Number, Pipe, Source, Span, Template, Variable};
-use super::builtins::FuncRef;
+use super::ast::{Branch, Call, Command, Expr, ExprKind, Fields, Node, Number, Pipe, Source, Span, Template, Variable};
+use super::builtins::Functions;
 use super::lex::{Kind, Lexer, Token};
 use super::{number, quote};
 use crate::template::stack;
+use smallvec::SmallVec;
 use std::mem;
 use std::sync::Arc;
 
@@ -30,12 +31,7 @@ const MAX_PAREN_DEPTH: usize = 10_000;
 ///
 /// # Errors
 /// Go's message, as in `template: NAME:LINE: unexpected "}" in operand`.
-pub fn parse(
-    name: &str,
-    text: &[u8],
-    functions: &dyn Fn(&str) -> Option<FuncRef>,
-    constants: u32,
-) -> Result<Parsed, String> {
+pub fn parse(name: &str, text: &[u8], functions: &Functions, constants: u32) -> Result<Parsed, String> {
     if u32::try_from(text.len()).is_err() {
         return Err(format!("template: {name}:1: template text is larger than 4 GiB"));
     }
@@ -78,7 +74,7 @@ impl Default for Tree {
 struct Parser<'s> {
     lexer: Lexer<'s>,
     source: Arc<Source>,
-    functions: &'s dyn Fn(&str) -> Option<FuncRef>,
+    functions: &'s Functions,
     names: Vec<&'s [u8]>,
     constants: u32,
     tree: Tree,
@@ -529,37 +525,40 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Parse<Option<Expr>> {
-        let Some(term) = self.term()? else { return Ok(None) };
+        let mut fields: SmallVec<[Span; 8]> = SmallVec::new();
+        let Some(mut term) = self.term(&mut fields)? else { return Ok(None) };
         let first = self.peek();
         if first.kind != Kind::Field {
+            if let ExprKind::Field(all) = &mut term.kind {
+                *all = Box::from(&*fields);
+            }
             return Ok(Some(term));
         }
-        let mut added: Vec<Span> = Vec::new();
         while self.peek().kind == Kind::Field {
             let token = self.next();
-            added.push(field_name(token));
+            fields.push(field_name(token));
         }
         // More fields on a field or variable make one longer chain, whose position is its *second* part's.
+        let fields: Fields = Box::from(&*fields);
         let kind = match term.kind {
-            ExprKind::Field(fields) => ExprKind::Field(fields.into_iter().chain(added).collect()),
-            ExprKind::Variable(variable, fields) => {
-                ExprKind::Variable(variable, fields.into_iter().chain(added).collect())
-            }
+            ExprKind::Field(_) => ExprKind::Field(fields),
+            ExprKind::Variable(variable, _) => ExprKind::Variable(variable, fields),
             ExprKind::Bool(_) | ExprKind::Str { .. } | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
                 let (_, text) = super::ast::At::Expr(&term).describe(&self.source);
                 return self.error(format!("unexpected . after term {}", quote::quoted(text.as_bytes())));
             }
-            _ => ExprKind::Chain(Box::new(term), added.into()),
+            _ => ExprKind::Chain(Box::new(term), fields),
         };
         Ok(Some(Expr { pos: position(first), kind }))
     }
 
-    fn term(&mut self) -> Parse<Option<Expr>> {
+    /// An operand without fields behind it; of one that is itself a field, the name goes to `fields`.
+    fn term(&mut self, fields: &mut SmallVec<[Span; 8]>) -> Parse<Option<Expr>> {
         let token = self.next_non_space();
         let kind = match token.kind {
             Kind::Identifier => {
                 let name = self.lexer.bytes(token);
-                match std::str::from_utf8(name).ok().and_then(self.functions) {
+                match std::str::from_utf8(name).ok().and_then(|name| self.functions.get(name)) {
                     Some(function) => ExprKind::Function(function),
                     None => {
                         return self.error(format!("function {} not defined", quote::quoted(name)));
@@ -576,7 +575,10 @@ impl Parser<'_> {
                 }
                 ExprKind::Variable(variable, Box::default())
             }
-            Kind::Field => ExprKind::Field(Box::new([field_name(token)])),
+            Kind::Field => {
+                fields.push(field_name(token));
+                ExprKind::Field(Fields::default())
+            }
             Kind::Bool => ExprKind::Bool(self.lexer.bytes(token) == b"true"),
             Kind::CharConstant | Kind::Complex | Kind::Number => ExprKind::Number(Box::new(self.number(token)?)),
             Kind::LeftParen => {

@@ -1,13 +1,14 @@
 //! Sets of templates, and their execution as Helm's engine does it.
 
 use super::ast::{Source, Template};
-use super::builtins::{FuncRef, builtin, is_engine_only};
+use super::builtins::{FuncRef, Functions};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
 use super::{parse, quote};
-use crate::template::function::{Context, FnResult, Function};
+use crate::template::function::{Context, FnResult};
 use crate::template::stack;
 use crate::template::value::{Str, Value};
+use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -21,18 +22,17 @@ const MAX_INCLUDES: usize = 1_000;
 
 /// Templates that know each other by name.
 pub struct TemplateSet {
-    templates: HashMap<Box<str>, Arc<Template>>,
+    templates: HashMap<Box<str>, Arc<Template>, RandomState>,
     /// The texts, in the order in which they were parsed.
     sources: Vec<Arc<Source>>,
-    functions: HashMap<&'static str, &'static Function>,
+    functions: Arc<Functions>,
     constants: u32,
 }
 
 impl TemplateSet {
-    /// An empty set whose templates may call these functions, besides those of Go and of this engine.
-    pub fn new(functions: impl IntoIterator<Item = &'static Function>) -> Self {
-        let functions = functions.into_iter().map(|f| (f.name, f)).collect();
-        Self { templates: HashMap::new(), sources: Vec::new(), functions, constants: 0 }
+    /// An empty set whose templates may call these functions.
+    pub fn new(functions: impl Into<Arc<Functions>>) -> Self {
+        Self { templates: HashMap::default(), sources: Vec::new(), functions: functions.into(), constants: 0 }
     }
 
     /// Parses a file and adds it, and what it defines, to the set.
@@ -71,14 +71,7 @@ impl TemplateSet {
     }
 
     fn parse_text(&self, name: &str, text: &[u8], constants: u32) -> Result<parse::Parsed, String> {
-        parse::parse(name, text, &|function| self.function(function), constants)
-    }
-
-    fn function(&self, name: &str) -> Option<FuncRef> {
-        match self.functions.get(name) {
-            Some(function) if !is_engine_only(name) => Some(FuncRef::Plain(function)),
-            _ => builtin(name),
-        }
+        parse::parse(name, text, &self.functions, constants)
     }
 }
 
@@ -117,10 +110,10 @@ impl<'s> Renderer<'s> {
                 args: Vec::new(),
                 constants: Vec::new(),
                 next_constant: set.constants,
-                includes: HashMap::new(),
+                includes: HashMap::default(),
                 scope: None,
                 depth: 0,
-                tpl_cache: HashMap::new(),
+                tpl_cache: HashMap::default(),
             },
         }
     }
@@ -192,11 +185,11 @@ pub(super) struct State<'s> {
     pub args: Vec<Value>,
     constants: Vec<Option<Str>>,
     next_constant: u32,
-    includes: HashMap<Box<[u8]>, usize>,
+    includes: HashMap<Box<[u8]>, usize, RandomState>,
     scope: Option<Rc<Scope>>,
     /// How deep `{{ template }}` is nested in the innermost execution.
     pub depth: u32,
-    tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>>,
+    tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>, RandomState>,
 }
 
 impl State<'_> {
@@ -226,8 +219,8 @@ impl State<'_> {
     /// Calls a function of the set's table by name.
     pub fn call_function(&self, name: &str, args: &[Value]) -> FnResult {
         match self.set.functions.get(name) {
-            Some(function) => (function.run)(&self.context, args),
-            None => Err(format!("{} is not a defined function", quote::quoted(name.as_bytes())).into()),
+            Some(FuncRef::Plain(function)) => (function.run)(&self.context, args),
+            _ => Err(format!("{} is not a defined function", quote::quoted(name.as_bytes())).into()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What templates answer, compared with what Helm's engine answers.
 
-use super::{Limits, Renderer, TemplateSet, fmt};
+use super::{Functions, Limits, Renderer, TemplateSet, fmt};
 use crate::template::function::{Context, FnResult, Function, Host, Param};
 use crate::template::value::{Elem, List, Map, MapType, Str, Value};
 use std::rc::Rc;
@@ -84,7 +84,7 @@ fn value(json: &serde_json::Value) -> Value {
 }
 
 fn set(files: &[(&str, &str)]) -> Result<TemplateSet, String> {
-    let mut set = TemplateSet::new(&FUNCTIONS);
+    let mut set = TemplateSet::new(Functions::new(&FUNCTIONS));
     for (name, text) in files {
         set.parse(name, text).map_err(|e| e.message)?;
     }
