@@ -2,10 +2,8 @@
 //! and `kubeVersion`.
 
 use crate::template::go::quote::quoted;
-use regex::Regex;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::LazyLock;
 
 /// Why a version or constraint could not be read; the words are Masterminds'.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,26 +41,71 @@ const MAX_VERSION: usize = 256;
 const MAX_CONSTRAINT: usize = 512;
 const MAX_GROUPS: usize = 32;
 
-const LOOSE: &str =
-    r"v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
-const WITH_X: &str = r"v?([0-9|xX*]+)(\.[0-9|xX*]+)?(\.[0-9|xX*]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
-const OPERATORS: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
-/// Go's `\s`.
-const SPACE: &str = r"[\t\n\f\r ]";
-
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("the pattern is a constant that the tests compile")
+/// A version in a text, in parts that have their `.`, `-` and `+` in front.
+struct Parts<'t> {
+    whole: &'t str,
+    major: &'t str,
+    minor: &'t str,
+    patch: &'t str,
+    prerelease: &'t str,
+    metadata: &'t str,
 }
 
-static LOOSE_VERSION: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{LOOSE}$")));
-static ONE: LazyLock<Regex> = LazyLock::new(|| regex(&format!("^{SPACE}*({OPERATORS}){SPACE}*({WITH_X}){SPACE}*$")));
-static RANGE: LazyLock<Regex> =
-    LazyLock::new(|| regex(&format!("{SPACE}*({WITH_X}){SPACE}+-{SPACE}+({WITH_X}){SPACE}*")));
-static FIND: LazyLock<Regex> = LazyLock::new(|| regex(&format!("({OPERATORS}){SPACE}*({WITH_X})")));
-static GROUP: LazyLock<Regex> = LazyLock::new(|| {
-    let one = format!("({OPERATORS}){SPACE}*({WITH_X}){SPACE}*");
-    regex(&format!("^({SPACE}*{one})((?:{SPACE}+|,{SPACE}*){one})*$"))
-});
+impl<'t> Parts<'t> {
+    /// Takes a version off the front of a text: up to three numbers of the given characters, prerelease, metadata.
+    fn take(text: &'t str, is_number: fn(u8) -> bool) -> Option<(Self, &'t str)> {
+        let after_v = text.strip_prefix('v').unwrap_or(text);
+        let (major, rest) = run(after_v, is_number)?;
+        let (minor, rest) = part(rest, '.', is_number);
+        let (patch, rest) = if minor.is_empty() { ("", rest) } else { part(rest, '.', is_number) };
+        let (prerelease, rest) = identifiers(rest, '-');
+        let (metadata, rest) = identifiers(rest, '+');
+        let whole = &text[..text.len() - rest.len()];
+        Some((Self { whole, major, minor, patch, prerelease, metadata }, rest))
+    }
+}
+
+/// The characters at the front for which something holds, at least one, and the rest.
+fn run(text: &str, is_part: fn(u8) -> bool) -> Option<(&str, &str)> {
+    let length = text.bytes().take_while(|b| is_part(*b)).count();
+    (length > 0).then(|| text.split_at(length))
+}
+
+/// A part with its separator; empty if there is none.
+fn part(text: &str, separator: char, is_part: fn(u8) -> bool) -> (&str, &str) {
+    match text.strip_prefix(separator).and_then(|rest| run(rest, is_part)) {
+        Some((part, _)) => text.split_at(1 + part.len()),
+        None => ("", text),
+    }
+}
+
+/// A separator, and identifiers with dots between them; empty if there are none.
+fn identifiers(text: &str, separator: char) -> (&str, &str) {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let (first, mut rest) = part(text, separator, is_part);
+    while !first.is_empty() {
+        let (more, after) = part(rest, '.', is_part);
+        if more.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    text.split_at(text.len() - rest.len())
+}
+
+fn is_digit(b: u8) -> bool {
+    b.is_ascii_digit()
+}
+
+/// A digit, or what may stand for a number.
+fn is_digit_or_x(b: u8) -> bool {
+    b.is_ascii_digit() || matches!(b, b'|' | b'x' | b'X' | b'*')
+}
+
+/// Go's `\s`.
+fn is_space(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\u{c}' | '\r' | ' ')
+}
 
 impl Version {
     /// Reads a version leniently: a `v` in front, missing numbers and leading zeros are accepted.
@@ -70,10 +113,9 @@ impl Version {
         if text.len() > MAX_VERSION {
             return error(format!("version string is too long (max {MAX_VERSION} bytes)"));
         }
-        let Some(found) = LOOSE_VERSION.captures(text) else { return error("invalid semantic version") };
-        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
-        let number = |i: usize| {
-            let digits = part(i).trim_start_matches('.');
+        let Some((found, "")) = Parts::take(text, is_digit) else { return error("invalid semantic version") };
+        let number = |part: &str| {
+            let digits = part.trim_start_matches('.');
             if digits.is_empty() {
                 return Ok(0);
             }
@@ -85,11 +127,11 @@ impl Version {
             })
         };
         let version = Self {
-            major: number(1)?,
-            minor: number(2)?,
-            patch: number(3)?,
-            prerelease: part(5).into(),
-            metadata: part(8).into(),
+            major: number(found.major)?,
+            minor: number(found.minor)?,
+            patch: number(found.patch)?,
+            prerelease: found.prerelease.get(1..).unwrap_or_default().into(),
+            metadata: found.metadata.get(1..).unwrap_or_default().into(),
             original: text.into(),
         };
         check_prerelease(&version.prerelease)?;
@@ -275,44 +317,62 @@ impl Constraints {
 
 /// `1.2 - 3` is `>= 1.2, <= 3`.
 fn rewrite_ranges(text: &str) -> String {
-    let mut out = text.to_string();
-    for found in RANGE.captures_iter(text) {
-        let new = format!(">= {}, <= {} ", &found[1], &found[11]);
-        out = out.replacen(&found[0], &new, 1);
+    let mut out = text.to_owned();
+    let mut from = 0;
+    while let Some(start) = text[from..].find(|c| is_space(c) || is_digit_or_x(c as u8) && c.is_ascii() || c == 'v') {
+        from += start;
+        let Some((first, last, end)) = range(&text[from..]) else {
+            from += 1;
+            continue;
+        };
+        out = out.replacen(&text[from..from + end], &format!(">= {first}, <= {last} "), 1);
+        from += end;
     }
     out
 }
 
+/// Two versions with a hyphen between them at the front of a text, and how much of it they and the spaces around take.
+fn range(text: &str) -> Option<(&str, &str, usize)> {
+    let (first, rest) = Parts::take(text.trim_start_matches(is_space), is_digit_or_x)?;
+    let hyphen = rest.trim_start_matches(is_space);
+    let after = hyphen.strip_prefix('-')?;
+    let second = after.trim_start_matches(is_space);
+    if hyphen.len() == rest.len() || second.len() == after.len() {
+        return None;
+    }
+    let (last, rest) = Parts::take(second, is_digit_or_x)?;
+    Some((first.whole, last.whole, text.len() - rest.trim_start_matches(is_space).len()))
+}
+
 impl Group {
     fn parse(text: &str) -> Result<Self, VersionError> {
-        if !GROUP.is_match(text) {
-            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
+        let improper = || VersionError(format!("improper constraint: {}", quoted(text.as_bytes())));
+        let mut all = Vec::new();
+        let mut rest = text.trim_start_matches(is_space);
+        loop {
+            let (constraint, after) = Constraint::take(rest).ok_or_else(improper)?;
+            all.push(constraint?);
+            let next = after.trim_start_matches(is_space);
+            if next.is_empty() {
+                break;
+            }
+            rest = match next.strip_prefix(',') {
+                Some(next) => next.trim_start_matches(is_space),
+                None if next.len() < after.len() => next,
+                None => return Err(improper()),
+            };
         }
-        let all = FIND.find_iter(text).map(|m| Constraint::parse(m.as_str())).collect::<Result<Vec<_>, _>>()?;
-        let prereleases = all.iter().any(|c| !c.version.prerelease.is_empty());
+        let prereleases = all.iter().any(|c: &Constraint| !c.version.prerelease.is_empty());
         Ok(Self { all, prereleases })
     }
 }
 
 impl Constraint {
-    fn parse(text: &str) -> Result<Self, VersionError> {
-        let Some(found) = ONE.captures(text) else {
-            return error(format!("improper constraint: {}", quoted(text.as_bytes())));
-        };
-        let part = |i: usize| found.get(i).map_or("", |m| m.as_str());
-        let is_x = |part: &str| matches!(part.trim_start_matches('.'), "x" | "X" | "*" | "");
-        let (major, minor, patch, prerelease) = (part(3), part(4), part(5), part(6));
-        let (version, minor_dirty, patch_dirty) = if is_x(major) {
-            (format!("0.0.0{prerelease}"), false, false)
-        } else if is_x(minor) {
-            (format!("{major}.0.0{prerelease}"), true, false)
-        } else if is_x(patch) {
-            (format!("{major}{minor}.0{prerelease}"), false, true)
-        } else {
-            (part(2).to_string(), false, false)
-        };
-        let Ok(version) = Version::parse(&version) else { return error("constraint parser error") };
-        let operator = match part(1) {
+    /// Takes a constraint off the front of a text; `None` if there is none.
+    fn take(text: &str) -> Option<(Result<Self, VersionError>, &str)> {
+        let version = text.trim_start_matches(['=', '!', '<', '>', '~', '^']);
+        let operator = match &text[..text.len() - version.len()] {
+            "" | "=" => Operator::Equal,
             "!=" => Operator::NotEqual,
             ">" => Operator::Greater,
             "<" => Operator::Less,
@@ -320,8 +380,25 @@ impl Constraint {
             "<=" | "=<" => Operator::LessOrEqual,
             "~" | "~>" => Operator::Tilde,
             "^" => Operator::Caret,
-            _ => Operator::Equal,
+            _ => return None,
         };
+        let (parts, rest) = Parts::take(version.trim_start_matches(is_space), is_digit_or_x)?;
+        Some((Self::new(operator, &parts), rest))
+    }
+
+    fn new(operator: Operator, parts: &Parts<'_>) -> Result<Self, VersionError> {
+        let Parts { whole, major, minor, patch, prerelease, .. } = *parts;
+        let is_x = |part: &str| matches!(part.trim_start_matches('.'), "x" | "X" | "*" | "");
+        let (version, minor_dirty, patch_dirty) = if is_x(major) {
+            (format!("0.0.0{prerelease}"), false, false)
+        } else if is_x(minor) {
+            (format!("{major}.0.0{prerelease}"), true, false)
+        } else if is_x(patch) {
+            (format!("{major}{minor}.0{prerelease}"), false, true)
+        } else {
+            (whole.to_owned(), false, false)
+        };
+        let Ok(version) = Version::parse(&version) else { return error("constraint parser error") };
         let dirty = minor_dirty || patch_dirty || is_x(major);
         Ok(Self { operator, version, dirty, minor_dirty, patch_dirty })
     }

@@ -6,7 +6,7 @@ use super::error::quoted_list;
 use super::format::{self, Format};
 use super::number::Decimal;
 use super::place::{self, Place, below};
-use super::validate;
+use super::{plain, validate};
 use crate::template::functions::re2;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
@@ -226,6 +226,11 @@ impl Compiler {
             return Ok(());
         }
         let drafts: BTreeSet<Draft> = root.resources.values().map(|r| r.draft).collect();
+        if let (1, Some(draft)) = (drafts.len(), drafts.first())
+            && plain::is_valid(value, *draft)
+        {
+            return Ok(());
+        }
         let metas = Metas::of(&drafts)?;
         let resources: BTreeMap<&str, Id> =
             root.resources.values().map(|r| (r.pointer.as_str(), metas.ids[&r.draft])).collect();

@@ -10,6 +10,7 @@ mod error;
 mod format;
 mod number;
 mod place;
+mod plain;
 mod validate;
 
 use super::dependencies::Node;
