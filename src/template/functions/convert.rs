@@ -4,7 +4,7 @@ use super::args::{any, bytes};
 use super::json::{self, Style};
 use super::{fixed, toml, toml_read};
 use crate::template::function::{Context, FnResult, Function, Param};
-use crate::template::value::{Elem, List, Map, MapType, Str, Value};
+use crate::template::value::{Map, MapType, Str, Value};
 use crate::template::yaml;
 
 use Param::{Any, Str as S};
@@ -94,7 +94,7 @@ fn from_json_map(text: &[u8]) -> Value {
 
 fn or_error_map(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Map::nil(MapType::Any).into(),
+        Ok(Value::Nil) => Value::map([]),
         Ok(value) => value,
         Err(message) => Value::map([(Str::from("Error"), message.into())]),
     }
@@ -102,7 +102,7 @@ fn or_error_map(result: Result<Value, String>) -> Value {
 
 fn or_error_list(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Value::List(List::nil(Elem::Any)),
+        Ok(Value::Nil) => Value::list(Vec::new()),
         Ok(value) => value,
         Err(message) => Value::list(vec![message.into()]),
     }

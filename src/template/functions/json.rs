@@ -105,9 +105,12 @@ impl Writer<'_> {
             }
             Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
             Value::Map(map) => self.map(map, depth)?,
+            Value::Object(object) if object.kind() == Kind::Complex128 => {
+                return Err("json: unsupported type: complex128".into());
+            }
             Value::Object(object) => match object.members() {
                 Some(members) => self.members(&members, depth)?,
-                None => self.value(&object.json(), depth + 1)?,
+                None => self.value(&object.json(), depth)?,
             },
         }
         Ok(())

@@ -66,7 +66,12 @@ impl Time {
     }
     /// Nanoseconds from the other time to this one, as a `time.Duration` holds them.
     pub fn since(&self, other: &Self) -> i64 {
-        let difference = self.nanos() - other.nanos();
+        // Go counts seconds from the year 1, and does not see them run over.
+        let nanos = |t: &Self| {
+            let seconds = t.0.unix().wrapping_add(62_135_596_800);
+            i128::from(seconds) * SECOND + i128::from(t.0.nanos)
+        };
+        let difference = nanos(self) - nanos(other);
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
     /// `AddDate`: the calendar is normalised, so that the 31st of a shorter month runs over.
