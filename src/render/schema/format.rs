@@ -127,7 +127,11 @@ fn duration_part(part: &str, all: &str) -> Checked {
         let Some(at) = units.find(unit) else {
             let out_of_order = all.contains(unit);
             let unit = quoted(unit);
-            return Err(if out_of_order { format!("unit {unit} out of order") } else { format!("invalid unit {unit}") });
+            return Err(if out_of_order {
+                format!("unit {unit} out of order")
+            } else {
+                format!("invalid unit {unit}")
+            });
         };
         units = &units[at + 1..];
         rest = &rest[digits + 1..];

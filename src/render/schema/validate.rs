@@ -379,7 +379,8 @@ impl Run<'_, '_, '_, '_> {
         let s = self.schema;
         self.limits("Items", items.len(), s.min_items, s.max_items);
         if s.unique_items {
-            let equal_pair = (1..items.len()).find_map(|i| (0..i).find(|j| equal(&items[i], &items[*j])).map(|j| (j, i)));
+            let equal_pair =
+                (1..items.len()).find_map(|i| (0..i).find(|j| equal(&items[i], &items[*j])).map(|j| (j, i)));
             if let Some((j, i)) = equal_pair {
                 self.add(format!("items at {} and {} are equal", count(number_of(j)), count(number_of(i))));
             }
@@ -443,9 +444,11 @@ impl Run<'_, '_, '_, '_> {
             Some(least) if found < least && found == 0 => {
                 Some(format!("min {} items required to match contains schema, but none matched", count(least)))
             }
-            Some(least) if found < least => {
-                Some(format!("min {} items required to match contains schema, but matched {}", count(least), items_at()))
-            }
+            Some(least) if found < least => Some(format!(
+                "min {} items required to match contains schema, but matched {}",
+                count(least),
+                items_at()
+            )),
             None if found == 0 => Some("no items match contains schema".into()),
             _ => None,
         };
@@ -453,7 +456,11 @@ impl Run<'_, '_, '_, '_> {
             self.errors.push(Violation { at: self.path.clone(), kind: Kind::Text(text), causes });
         }
         if let Some(most) = s.max_contains.filter(|most| found > *most) {
-            self.add(format!("max {} items required to match contains schema, but matched {}", count(most), items_at()));
+            self.add(format!(
+                "max {} items required to match contains schema, but matched {}",
+                count(most),
+                items_at()
+            ));
         }
     }
 

@@ -82,10 +82,7 @@ fn v6(text: &str) -> Result<Address, Fault<'_>> {
                 return Err(("embedded IPv4 address must replace the final 2 fields of the address", Some(rest)));
             }
             if groups > 6 {
-                return Err((
-                    "too many hex fields to fit an embedded IPv4 at the end of the address",
-                    Some(rest),
-                ));
+                return Err(("too many hex fields to fit an embedded IPv4 at the end of the address", Some(rest)));
             }
             v4(rest)?;
             groups += 2;

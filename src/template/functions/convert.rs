@@ -12,7 +12,9 @@ use Param::{Any, Str as S};
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
     fixed("toYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).unwrap_or_default()))),
-    fixed("mustToYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0))?))),
+    fixed("mustToYaml", &[Any], |_, a| {
+        Ok(trimmed(yaml::emit(any(a, 0)).map_err(|e| format!("error marshaling into JSON: {e}"))?))
+    }),
     fixed("toYamlPretty", &[Any], |_, a| Ok(trimmed(yaml::emit_pretty(any(a, 0)).unwrap_or_default()))),
     fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), MAP, is_map)))),
     fixed("fromYamlArray", &[S], |_, a| Ok(or_error_list(from_yaml(bytes(a, 0), "[]interface {}", is_list)))),

@@ -60,7 +60,7 @@ fn set(_: &Context, args: &[Value]) -> FnResult {
 }
 
 fn unset(_: &Context, args: &[Value]) -> FnResult {
-    let Some(map) = map(args, 0) else { return Ok(Value::Map(Map::new(MapType::Any))) };
+    let Some(map) = map(args, 0) else { return Ok(Map::nil(MapType::Any).into()) };
     map.remove(bytes(args, 1));
     Ok(plain(map))
 }

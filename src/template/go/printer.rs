@@ -217,6 +217,9 @@ impl<'o> Printer<'o> {
                 }
                 'x' | 'X' => return self.hex(&bytes, verb),
                 'q' => return self.quoted(&bytes),
+                'v' | 'd' if self.flags.sharp_v && list.is_nil() => {
+                    return self.text(if nested { "[]uint8(nil)" } else { "[]byte(nil)" });
+                }
                 'v' | 'd' if self.flags.sharp_v => {
                     self.text(if nested { "[]uint8{" } else { "[]byte{" });
                     for (i, b) in bytes.iter().enumerate() {
