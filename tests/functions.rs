@@ -116,7 +116,7 @@ fn panics_of_go_are_error_messages() {
 }
 
 /// The notes of a chart with one file, or the error.
-fn notes(template: &str, values: serde_json::Value) -> (&'static str, String) {
+fn notes(template: &str, values: &serde_json::Value) -> (&'static str, String) {
     let file = |name: &str, data: &str| File { name: name.into(), data: data.into() };
     let chart = Chart {
         metadata: Metadata {
@@ -150,7 +150,7 @@ fn arguments_of_unusual_types_give_what_they_give_in_helm() {
             "nested": {"x": [{"y": 1}]}, "x": row["x"],
         });
         let values = if row["x"].is_null() { without_x(values) } else { values };
-        let (kind, got) = notes(template, values);
+        let (kind, got) = notes(template, &values);
         if row[kind].as_str() != Some(&got) {
             wrong.push(format!("{row}\ngot {kind} {got}"));
         }

@@ -3,7 +3,7 @@
 use super::args::string;
 use super::durations::nanos as duration;
 use super::layout::{self, Civil};
-use super::toml_read::LocalTime;
+use super::toml_scalar::LocalTime;
 use crate::template::function::{FnResult, Param};
 use crate::template::go::fmt::round_duration;
 use crate::template::value::{IntType, Kind, Object, Str, Value};

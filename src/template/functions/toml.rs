@@ -1,7 +1,7 @@
 //! TOML as `BurntSushi/toml` 1.6 writes it: plain keys first, then tables, each level two spaces deeper.
 
 use super::time::Time;
-use super::toml_read::LocalTime;
+use super::toml_scalar::LocalTime;
 use super::{json, text};
 use crate::template::go::fmt;
 use crate::template::value::{IntType, Kind, List, Map, Str, Value};
