@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     capabilities.api_versions.extend(args.api_versions.iter().cloned());
     let (name, path) = name_and_chart(args)?;
     if !Path::new(&path).exists() {
-        return Err(CliError(format!("path {path:?} not found")));
+        return Err(CliError(no_chart(&path)));
     }
     let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(&path));
     let values = args.values.merge()?;
@@ -137,6 +137,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             }
             Err(CliError(message(&e, args.debug)))
         }
+    }
+}
+
+/// Helm takes what is no path for the name of a chart in a repository; here there are none.
+fn no_chart(path: &str) -> String {
+    match path.split_once('/') {
+        _ if path.starts_with(['/', '.']) => format!("path {path:?} not found"),
+        Some((repository, _)) => format!("repo {repository} not found"),
+        None => format!("non-absolute URLs should be in form of repo_name/path_to_chart, got: {path}"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::args::{any, bytes};
 use super::json::{self, Style};
 use super::{fixed, toml, toml_read};
 use crate::template::function::{Context, FnResult, Function, Param};
-use crate::template::value::{Map, MapType, Str, Value};
+use crate::template::value::{Elem, List, Map, MapType, Str, Value};
 use crate::template::yaml;
 
 use Param::{Any, Str as S};
@@ -25,7 +25,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("toRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("mustToRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("fromJson", &[S], |_, a| Ok(from_json_map(bytes(a, 0)))),
-    fixed("fromJsonArray", &[S], |_, a| Ok(or_error_list(from_json(bytes(a, 0), "[]interface {}", is_list)))),
+    fixed("fromJsonArray", &[S], |_, a| Ok(from_json_array(bytes(a, 0)))),
     fixed("mustFromJson", &[S], |_, a| Ok(json::parse(bytes(a, 0))?)),
     fixed("toToml", &[Any], to_toml),
     fixed("mustToToml", &[Any], |_, a| Ok(Value::str(toml::write(any(a, 0))?))),
@@ -74,6 +74,13 @@ fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Valu
         (value, _) if !fits(&value) => Err(json::mismatch(&value, wanted)),
         (_, Some(error)) => Err(error),
         (value, None) => Ok(value),
+    }
+}
+
+fn from_json_array(text: &[u8]) -> Value {
+    match from_json(text, "[]interface {}", is_list) {
+        Ok(Value::Nil) => Value::List(List::nil(Elem::Any)),
+        other => or_error_list(other),
     }
 }
 

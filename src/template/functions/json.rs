@@ -308,7 +308,16 @@ impl Reader<'_> {
     }
 
     fn unexpected<T>(&self, context: &str) -> Result<T, String> {
-        let Some(byte) = self.peek() else { return Err(END.into()) };
+        let Some(byte) = self.peek() else {
+            // At the end Go's scanner sees a space, which only some places allow.
+            let allows_space = context == "in string literal"
+                || ["looking for", "after object", "after array"].iter().any(|c| context.starts_with(c));
+            return Err(if self.exact || allows_space {
+                END.into()
+            } else {
+                format!("invalid character ' ' {context}")
+            });
+        };
         let shown = match byte {
             b'\'' => r"'\''".to_string(),
             b'"' => "'\"'".to_string(),
