@@ -1,6 +1,12 @@
-//! Functions as templates call them; each row but the random one was printed by Helm 4.3.1.
+//! Functions as templates call them; each row but the random one was printed by Helm 4.3.1, as were those of
+//! `data/functions.jsonl`, whose arguments are of unusual types.
 
+use serde_json::json;
+use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+use tillerman::chart::{Chart, File, Metadata, values};
+use tillerman::render::{Capabilities, Options, Release};
 use tillerman::template::function::{Context, FnResult, Host};
 use tillerman::template::functions;
 use tillerman::template::go::{Limits, Renderer, TemplateSet};
@@ -107,4 +113,54 @@ fn panics_of_go_are_error_messages() {
         let error = render(template).expect_err(template);
         assert!(error.trim_end().ends_with(want), "{template}: {error}");
     }
+}
+
+/// The notes of a chart with one file, or the error.
+fn notes(template: &str, values: &serde_json::Value) -> (&'static str, String) {
+    let file = |name: &str, data: &str| File { name: name.into(), data: data.into() };
+    let chart = Chart {
+        metadata: Metadata {
+            api_version: "v2".into(),
+            name: "web".into(),
+            version: "0.1.0".into(),
+            ..Metadata::default()
+        },
+        templates: vec![file("templates/NOTES.txt", template)],
+        files: vec![file("a.txt", "hello\nworld\n"), file("d/b.bin", "x")].into(),
+        ..Chart::default()
+    };
+    let values = values::load(values.to_string().as_bytes()).expect("the values are JSON");
+    let release = Release { name: "rel".into(), namespace: "ns".into(), revision: 1, is_upgrade: false };
+    let options = Options { skip_schema: false, host: Arc::new(Offline), limits: Limits::default() };
+    match tillerman::render::render(&chart, &values, &release, &Capabilities::default(), &options) {
+        Ok(rendered) => ("out", rendered.notes),
+        Err(e) => ("error", e.message),
+    }
+}
+
+#[test]
+fn arguments_of_unusual_types_give_what_they_give_in_helm() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/functions.jsonl");
+    let mut wrong = Vec::new();
+    for line in std::fs::read_to_string(table).expect("the table is part of the tests").lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("a row is JSON");
+        let template = row["template"].as_str().expect("a row has a template");
+        let values = json!({
+            "i": 3, "f": 1.5, "n": null, "list": [1, "a", null], "map": {"a": 1, "b": {"c": "d"}},
+            "nested": {"x": [{"y": 1}]}, "x": row["x"],
+        });
+        let values = if row["x"].is_null() { without_x(values) } else { values };
+        let (kind, got) = notes(template, &values);
+        if row[kind].as_str() != Some(&got) {
+            wrong.push(format!("{row}\ngot {kind} {got}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+fn without_x(mut values: serde_json::Value) -> serde_json::Value {
+    if let Some(entries) = values.as_object_mut() {
+        entries.remove("x");
+    }
+    values
 }

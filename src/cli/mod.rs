@@ -96,7 +96,8 @@ fn plain_switches(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     args.into_iter().filter_map(plain).collect()
 }
 
-/// An unknown flag is told in the words that users of Helm know; help and version are no errors.
+/// An unknown flag, and one without its argument, is told in the words that users of Helm know; help and version are
+/// no errors.
 fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() == ErrorKind::UnknownArgument
@@ -104,6 +105,18 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     {
         let flag = flag.split('=').next().unwrap_or(flag);
         eprintln!("Error: unknown flag: {flag}");
+        return ExitCode::FAILURE;
+    }
+    if error.kind() == ErrorKind::InvalidValue
+        && let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && value.is_empty()
+        && let Some(flag) = std::env::args().next_back().filter(|last| last.starts_with('-') && !last.contains('='))
+    {
+        let short = flag.strip_prefix('-').filter(|short| !short.starts_with('-')).and_then(|s| s.chars().next_back());
+        match short {
+            Some(letter) => eprintln!("Error: flag needs an argument: '{letter}' in {flag}"),
+            None => eprintln!("Error: flag needs an argument: {flag}"),
+        }
         return ExitCode::FAILURE;
     }
     if error.use_stderr() {

@@ -126,7 +126,10 @@ struct Struct {
     keys: Vec<Option<&'static str>>,
     /// Methods without parameters.
     methods: Vec<(&'static str, Value)>,
-    display: Option<String>,
+    /// The fields with the unexported ones, if there are any.
+    shown: Vec<(&'static str, Value)>,
+    /// The text that the pointer to the struct has.
+    addressed: Option<String>,
 }
 
 impl Object for Struct {
@@ -149,8 +152,12 @@ impl Object for Struct {
         let found = self.methods.iter().find(|(n, _)| *n == name);
         found.map(|(_, v)| v.clone()).ok_or_else(|| "no such method".into())
     }
-    fn display(&self) -> Option<String> {
-        self.display.clone()
+    fn addressed(&self) -> Option<String> {
+        self.addressed.clone()
+    }
+    fn shown(&self) -> Vec<(Str, Value)> {
+        let fields = if self.shown.is_empty() { &self.fields } else { &self.shown };
+        fields.iter().map(|(name, value)| (Str::from(*name), value.clone())).collect()
     }
     fn json(&self) -> Value {
         Value::map(self.members().into_iter().flatten().map(|(n, v)| (Str::from(n), v)))
@@ -216,7 +223,13 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
         ],
         keys: ["Version", "Major", "Minor"].map(Some).to_vec(),
         methods: vec![("String", kube.normalized.as_str().into()), ("GitVersion", kube.version.as_str().into())],
-        display: Some(kube.normalized.clone()),
+        shown: vec![
+            ("Version", kube.version.as_str().into()),
+            ("normalizedVersion", kube.normalized.as_str().into()),
+            ("Major", kube.major.to_string().into()),
+            ("Minor", kube.minor.to_string().into()),
+        ],
+        addressed: Some(kube.normalized.clone()),
     };
     let names = capabilities.api_versions.iter().map(|v| Value::str(v.as_str())).collect();
     let helm = Struct {
@@ -232,7 +245,8 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
         // What is empty is left out.
         keys: vec![Some("version"), None, None, Some("go_version"), Some("kube_client_version")],
         methods: Vec::new(),
-        display: None,
+        shown: Vec::new(),
+        addressed: None,
     };
     Value::Object(Rc::new(Struct {
         type_name: "*common.Capabilities",
@@ -244,7 +258,8 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
         ],
         keys: ["KubeVersion", "APIVersions", "HelmVersion"].map(Some).to_vec(),
         methods: Vec::new(),
-        display: None,
+        shown: Vec::new(),
+        addressed: None,
     }))
 }
 

@@ -373,6 +373,7 @@ pub enum Kind {
     Struct,
     Ptr,
     Func,
+    Complex128,
 }
 
 /// A Go struct, pointer to struct, or map with methods: `.Chart`, `.Files`, `.Capabilities`, a version, a time.
@@ -399,6 +400,11 @@ pub trait Object {
     }
     /// The text of a type with a `String()` or `Error()` method, which Go's `fmt` prefers for `%v` and `%s`.
     fn display(&self) -> Option<String> {
+        None
+    }
+    /// As [`Object::display`], of a type whose pointer has the method: only an action that names the value itself, and
+    /// no function it is given to, shows it so.
+    fn addressed(&self) -> Option<String> {
         None
     }
     /// Whether Go's `template` takes the value for true; structs always are, maps when not empty.

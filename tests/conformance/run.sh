@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Compares `tillerman template` with the recorded output of Helm 4.3.1: run.sh BINARY [--update]
+# Standard output, the exit code and the message of an error must be Helm's (but for messages that Helm orders by chance).
 # The cases that still fail stand in failing-charts.txt and failing-vectors.txt. These lists may only shrink: a case that
 # is not listed and fails is a failure, and so is a listed case that passes (take it off with --update).
 # Prints `charts: N passed, N failed` and the same of vectors; a listed case that fails counts in neither.
@@ -22,7 +23,7 @@ code=0
 compare() { # compare NAME CONFORMANCE_FLAGS...
 	local name=$1 list=$here/failing-$1.txt total
 	shift
-	python3 "$corpus/conformance.py" "$@" --bin "$bin" --show 0 --fail-list "$work/fails" >"$work/out" 2>&1 || true
+	python3 "$corpus/conformance.py" "$@" --strict-messages --bin "$bin" --show 0 --fail-list "$work/fails" >"$work/out" 2>&1 || true
 	grep -q ' passed, ' "$work/out" || { cat "$work/out"; echo "$name: 0 passed, 1 failed"; code=1; return; }
 	cut -f2 "$work/fails" | sort >"$work/now"
 	if grep -E '^(crashed|timed out)' "$work/fails"; then code=1; fi

@@ -64,8 +64,14 @@ pub fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-fn pointer(path: &[String]) -> String {
-    path.iter().map(|key| format!("/{}", escaped(key))).collect()
+/// A JSON pointer.
+pub fn pointer(path: &[String]) -> String {
+    let mut out = String::new();
+    for key in path {
+        out.push('/');
+        out.push_str(&escaped(key));
+    }
+    out
 }
 
 /// A text between single quotes, as Go's `%q` but for the quotes.

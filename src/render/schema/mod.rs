@@ -3,15 +3,18 @@
 //! Helm's message is a tree whose shape and words are those of its validator (`santhosh-tekuri/jsonschema` 6), down to
 //! the order in which keywords are applied and which of them end the check of a value. No other validator tells them.
 
+mod assertions;
 mod compile;
 mod constant;
 mod draft;
 mod error;
 mod format;
+mod keywords;
 mod number;
 mod place;
 mod plain;
 mod validate;
+mod values;
 
 use super::dependencies::Node;
 use crate::chart::Chart;

@@ -89,6 +89,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::Struct => "struct",
         Kind::Ptr => "ptr",
         Kind::Func => "func",
+        Kind::Complex128 => "complex128",
     }
 }
 

@@ -12,7 +12,9 @@ use Param::{Any, Str as S};
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
     fixed("toYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).unwrap_or_default()))),
-    fixed("mustToYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0))?))),
+    fixed("mustToYaml", &[Any], |_, a| {
+        Ok(trimmed(yaml::emit(any(a, 0)).map_err(|e| format!("error marshaling into JSON: {e}"))?))
+    }),
     fixed("toYamlPretty", &[Any], |_, a| Ok(trimmed(yaml::emit_pretty(any(a, 0)).unwrap_or_default()))),
     fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), MAP, is_map)))),
     fixed("fromYamlArray", &[S], |_, a| Ok(or_error_list(from_yaml(bytes(a, 0), "[]interface {}", is_list)))),
@@ -23,7 +25,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("toRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("mustToRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("fromJson", &[S], |_, a| Ok(from_json_map(bytes(a, 0)))),
-    fixed("fromJsonArray", &[S], |_, a| Ok(or_error_list(from_json(bytes(a, 0), "[]interface {}", is_list)))),
+    fixed("fromJsonArray", &[S], |_, a| Ok(from_json_array(bytes(a, 0)))),
     fixed("mustFromJson", &[S], |_, a| Ok(json::parse(bytes(a, 0))?)),
     fixed("toToml", &[Any], to_toml),
     fixed("mustToToml", &[Any], |_, a| Ok(Value::str(toml::write(any(a, 0))?))),
@@ -75,6 +77,13 @@ fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Valu
     }
 }
 
+fn from_json_array(text: &[u8]) -> Value {
+    match from_json(text, "[]interface {}", is_list) {
+        Ok(Value::Nil) => Value::List(List::nil(Elem::Any)),
+        other => or_error_list(other),
+    }
+}
+
 /// What could be read stays beside the error.
 fn from_json_map(text: &[u8]) -> Value {
     let (value, mut error) = json::read(text);
@@ -94,7 +103,7 @@ fn from_json_map(text: &[u8]) -> Value {
 
 fn or_error_map(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Map::nil(MapType::Any).into(),
+        Ok(Value::Nil) => Value::map([]),
         Ok(value) => value,
         Err(message) => Value::map([(Str::from("Error"), message.into())]),
     }
@@ -102,7 +111,7 @@ fn or_error_map(result: Result<Value, String>) -> Value {
 
 fn or_error_list(result: Result<Value, String>) -> Value {
     match result {
-        Ok(Value::Nil) => Value::List(List::nil(Elem::Any)),
+        Ok(Value::Nil) => Value::list(Vec::new()),
         Ok(value) => value,
         Err(message) => Value::list(vec![message.into()]),
     }

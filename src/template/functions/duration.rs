@@ -1,6 +1,6 @@
 //! Go's `time.Duration` out of text.
 
-use super::text::quoted;
+use super::layout::quoted;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -99,9 +99,12 @@ impl Writer<'_> {
             }
             Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
             Value::Map(map) => self.map(map, depth)?,
+            Value::Object(object) if object.kind() == Kind::Complex128 => {
+                return Err("json: unsupported type: complex128".into());
+            }
             Value::Object(object) => match object.members() {
                 Some(members) => self.members(&members, depth)?,
-                None => self.value(&object.json(), depth + 1)?,
+                None => self.value(&object.json(), depth)?,
             },
         }
         Ok(())
@@ -299,7 +302,16 @@ impl Reader<'_> {
     }
 
     fn unexpected<T>(&self, context: &str) -> Result<T, String> {
-        let Some(byte) = self.peek() else { return Err(END.into()) };
+        let Some(byte) = self.peek() else {
+            // At the end Go's scanner sees a space, which only some places allow.
+            let allows_space = context == "in string literal"
+                || ["looking for", "after object", "after array"].iter().any(|c| context.starts_with(c));
+            return Err(if self.exact || allows_space {
+                END.into()
+            } else {
+                format!("invalid character ' ' {context}")
+            });
+        };
         let shown = match byte {
             b'\'' => r"'\''".to_string(),
             b'"' => "'\"'".to_string(),

@@ -1,6 +1,5 @@
 //! Go's reference-time layouts (`2006-01-02T15:04:05Z07:00`): the behaviour of Go's `time/format.go`.
 
-use super::text::quoted;
 use std::fmt::Write as _;
 
 pub use crate::template::go::fmt::{MONTHS, WEEKDAYS};
@@ -31,7 +30,8 @@ impl Civil {
     }
     /// Seconds since the epoch.
     pub fn unix(&self) -> i64 {
-        self.days() * 86_400 + i64::from(self.clock) - i64::from(self.offset)
+        let midnight = self.days().wrapping_mul(86_400);
+        midnight.wrapping_add(i64::from(self.clock) - i64::from(self.offset))
     }
     /// The wall clock of a moment in a zone.
     pub fn new(unix: i64, nanos: u32, offset: i32, zone: &str) -> Self {
@@ -297,6 +297,20 @@ struct Fields {
     utc: bool,
     offset: Option<i32>,
     zone: String,
+}
+
+/// A text between quotes as Go's `time` shows it: what is not printable ASCII as the bytes it is made of.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='\x7f' => out.push(c),
+            _ => out.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|b| format!("\\x{b:02x}"))),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// `time.ParseInLocation(layout, value, UTC)`; the error is Go's text.

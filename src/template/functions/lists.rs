@@ -132,6 +132,9 @@ fn slice(_: &Context, args: &[Value]) -> FnResult {
         (Ok(start), Ok(end), Value::List(list)) if start <= end && end <= all.len() => {
             Ok(Value::List(List { elem: list.elem, items: all[start..end].to_vec().into() }))
         }
+        (Ok(start), Ok(end), Value::Object(_)) if start <= end && end <= all.len() => {
+            Ok(Value::List(List { elem: Elem::Str, items: all[start..end].to_vec().into() }))
+        }
         _ => Err("reflect.Value.Slice: slice index out of bounds".into()),
     }
 }

@@ -60,7 +60,7 @@ fn set(_: &Context, args: &[Value]) -> FnResult {
 }
 
 fn unset(_: &Context, args: &[Value]) -> FnResult {
-    let Some(map) = map(args, 0) else { return Ok(Value::Map(Map::new(MapType::Any))) };
+    let Some(map) = map(args, 0) else { return Ok(Map::nil(MapType::Any).into()) };
     map.remove(bytes(args, 1));
     Ok(plain(map))
 }
@@ -109,7 +109,11 @@ fn omit(_: &Context, args: &[Value]) -> FnResult {
 
 fn merge_all(args: &[Value], overwrite: bool) -> FnResult {
     let Some(target) = map(args, 0) else {
-        // A nil map is made when there is something to put into it.
+        // A nil map stays one as long as there is nothing to put into it.
+        let has_entries = |source: &Value| matches!(source, Value::Map(map) if !map.is_empty());
+        if !rest(args, 1).iter().any(has_entries) {
+            return Ok(Map::nil(MapType::Any).into());
+        }
         let target = Map::new(MapType::Any);
         for source in rest(args, 1) {
             if let Value::Map(source) = source {

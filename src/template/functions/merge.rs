@@ -52,6 +52,7 @@ fn copy(value: &Value, depth: usize) -> FnResult {
         return Err("stack overflow".into());
     }
     Ok(match value {
+        Value::Map(map) if map.is_nil() => value.clone(),
         Value::Map(map) => {
             let new = Map::new(map.kind);
             for (key, item) in map.borrow().iter() {

@@ -34,6 +34,7 @@ mod time;
 mod toml;
 mod toml_lex;
 mod toml_read;
+mod toml_scalar;
 pub(crate) mod url;
 
 use super::function::{FnResult, Function, Param};

@@ -296,7 +296,7 @@ fn replace(args: &[Value]) -> Value {
 
 fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
     let mut list = match any(args, 0) {
-        value @ Value::List(_) => strings(value)?,
+        value @ (Value::List(_) | Value::Object(_)) => strings(value)?,
         other => vec![text::strval(other)?],
     };
     list.sort();

@@ -3,7 +3,7 @@
 use super::args::string;
 use super::durations::nanos as duration;
 use super::layout::{self, Civil};
-use super::toml_read::LocalTime;
+use super::toml_scalar::LocalTime;
 use crate::template::function::{FnResult, Param};
 use crate::template::go::fmt::round_duration;
 use crate::template::value::{IntType, Kind, Object, Str, Value};
@@ -66,7 +66,12 @@ impl Time {
     }
     /// Nanoseconds from the other time to this one, as a `time.Duration` holds them.
     pub fn since(&self, other: &Self) -> i64 {
-        let difference = self.nanos() - other.nanos();
+        // Go counts seconds from the year 1, and does not see them run over.
+        let nanos = |t: &Self| {
+            let seconds = t.0.unix().wrapping_add(62_135_596_800);
+            i128::from(seconds) * SECOND + i128::from(t.0.nanos)
+        };
+        let difference = nanos(self) - nanos(other);
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
     /// `AddDate`: the calendar is normalised, so that the 31st of a shorter month runs over.

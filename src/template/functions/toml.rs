@@ -1,10 +1,10 @@
 //! TOML as `BurntSushi/toml` 1.6 writes it: plain keys first, then tables, each level two spaces deeper.
 
 use super::time::Time;
-use super::toml_read::LocalTime;
+use super::toml_scalar::LocalTime;
 use super::{json, text};
 use crate::template::go::fmt;
-use crate::template::value::{IntType, List, Map, Value};
+use crate::template::value::{IntType, Kind, List, Map, Str, Value};
 use std::fmt::Write as _;
 
 /// Values nested deeper than this hold themselves.
@@ -38,6 +38,10 @@ struct Writer {
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(object) if object.as_any().is::<Time>() || object.as_any().is::<LocalTime>() => value.clone(),
+        Value::Object(object) if object.kind() == Kind::Map => {
+            let entry = |key: Str| (key.clone(), object.field(&key.text()).unwrap_or(Value::Nil));
+            Value::map(object.fields().into_iter().map(entry))
+        }
         Value::Object(object) => object.json(),
         other => other.clone(),
     }
@@ -60,6 +64,8 @@ impl Writer {
         for (key, value) in map.entries() {
             let value = plain(&value);
             let is_table = match &value {
+                Value::Map(map) if map.is_nil() => continue,
+                Value::List(list) if list.is_nil() => continue,
                 Value::Map(_) => true,
                 Value::List(list) => is_table_list(list)?,
                 Value::Nil => continue,
@@ -152,6 +158,8 @@ impl Writer {
         for (key, value) in map.entries() {
             match plain(&value) {
                 Value::Nil => {}
+                Value::Map(map) if map.is_nil() => {}
+                Value::List(list) if list.is_nil() => {}
                 Value::List(list) if is_table_list(&list)? => tables.push((key, value)),
                 Value::Map(_) => tables.push((key, value)),
                 _ => direct.push((key, value)),

@@ -102,19 +102,19 @@ impl<'t> Lexer<'t> {
 
     // Faults.
 
-    fn fault<T>(&self, line: i64, message: impl Into<String>) -> Lexed<T> {
+    fn fault<T>(line: i64, message: impl Into<String>) -> Lexed<T> {
         Err(Fault { line, message: message.into() })
     }
 
     /// A fault here; at the end of the text, after a line break, it is the fault of the line before.
     pub fn fail<T>(&self, message: impl Into<String>) -> Lexed<T> {
         let after_break = self.at_end && self.input[..self.pos].ends_with('\n');
-        self.fault(self.line - i64::from(after_break), message)
+        Self::fault(self.line - i64::from(after_break), message)
     }
 
     /// A fault that is a line break.
     pub fn fail_before<T>(&self, message: impl Into<String>) -> Lexed<T> {
-        self.fault(self.line - 1, message)
+        Self::fault(self.line - 1, message)
     }
 
     // Characters.
@@ -123,7 +123,7 @@ impl<'t> Lexer<'t> {
     pub fn next(&mut self) -> Lexed<char> {
         let Some(c) = self.input[self.pos..].chars().next() else {
             if let Some(byte) = self.invalid {
-                return self.fault(self.line, format!("invalid UTF-8 byte: 0x{byte:02x}"));
+                return Self::fault(self.line, format!("invalid UTF-8 byte: 0x{byte:02x}"));
             }
             self.at_end = true;
             return Ok(END);
@@ -131,7 +131,7 @@ impl<'t> Lexer<'t> {
         let lone_return = c == '\r' && !self.input[self.pos + 1..].starts_with('\n');
         if lone_return || c == '\x7f' || (c < ' ' && !matches!(c, '\t' | '\r' | '\n')) {
             let message = format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(c));
-            return self.fault(self.line, message);
+            return Self::fault(self.line, message);
         }
         self.line += i64::from(c == '\n');
         self.pos += c.len_utf8();
@@ -302,11 +302,9 @@ impl<'t> Lexer<'t> {
             match self.next()? {
                 END if quote == '"' => return self.fail("unexpected EOF; expected '\"\"\"'"),
                 END => return self.fail("unexpected EOF; expected \"'''\""),
-                '\\' if quote == '"' => {
-                    if !is_break(self.next()?) {
-                        self.back();
-                        self.escape()?;
-                    }
+                '\\' if quote == '"' && !is_break(self.next()?) => {
+                    self.back();
+                    self.escape()?;
                 }
                 c if c == quote && self.accept(quote)? => {
                     if !self.accept(quote)? {
@@ -346,7 +344,7 @@ impl<'t> Lexer<'t> {
             'U' => (8, r"eight hexadecimal digits after '\U'"),
             c => {
                 let line = self.line - i64::from(self.at_end);
-                return self.fault(line, format!(r"invalid escape in string '\{c}'"));
+                return Self::fault(line, format!(r"invalid escape in string '\{c}'"));
             }
         };
         for _ in 0..digits {

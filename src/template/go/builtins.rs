@@ -1,6 +1,6 @@
 //! The functions that Go's `text/template` has by itself, and the names of those that need the engine.
 
-use super::fmt::{sprint, sprintf, sprintln, type_name};
+use super::fmt::{print_value, sprint, sprintf, sprintln, type_name};
 use super::{lex, quote};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Value};
@@ -118,7 +118,7 @@ static BUILTINS: [Function; 15] = [
     plain("html", ANY, true, |_, args| Ok(Value::str(html(&text(args)?)))),
     plain("index", REFLECT2, true, |_, args| index(args)),
     plain("slice", REFLECT2, true, |_, args| slice(args)),
-    plain("js", ANY, true, |_, args| Ok(js(&text(args)?).into())),
+    plain("js", ANY, true, |_, args| Ok(Value::str(js(&text(args)?)))),
     plain("not", REFLECT1, false, |_, args| Ok((!truth(&args[0])).into())),
     plain("print", ANY, true, |_, args| Ok(Value::str(sprint(args)?))),
     plain("printf", &[Param::Str, Param::Any], true, |_, args| match args {
@@ -172,9 +172,25 @@ pub fn length(value: &Value, is_nil_interface: bool) -> FnResult {
 
 /// The text that `html`, `js` and `urlquery` work on.
 fn text(args: &[Value]) -> Result<Vec<u8>, FnError> {
-    let shown: Vec<Value> =
-        args.iter().map(|a| if matches!(a, Value::Nil) { "<no value>".into() } else { a.clone() }).collect();
-    sprint(&shown)
+    let mut out = Vec::new();
+    let mut after_string = true;
+    for (i, arg) in args.iter().enumerate() {
+        let is_string = matches!(arg, Value::Nil | Value::Str(_));
+        if i > 0 && !is_string && !after_string {
+            out.push(b' ');
+        }
+        after_string = is_string;
+        let start = out.len();
+        match arg {
+            Value::Nil => out.extend_from_slice(b"<no value>"),
+            _ => print_value(&mut out, arg)?,
+        }
+        // What a pointer points to.
+        if matches!(arg, Value::Object(o) if o.kind() == Kind::Ptr) && out[start..].starts_with(b"&") {
+            out.remove(start);
+        }
+    }
+    Ok(out)
 }
 
 fn html(text: &[u8]) -> Vec<u8> {
@@ -193,19 +209,18 @@ fn html(text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn js(text: &[u8]) -> String {
-    let mut out = String::with_capacity(text.len());
+fn js(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((c, width)) = lex::decode(rest) {
-        let _ = match c {
-            '\\' => out.write_str("\\\\"),
-            '\'' => out.write_str("\\'"),
-            '"' => out.write_str("\\\""),
-            '<' | '>' | '&' | '=' => write!(out, "\\u00{:02X}", u32::from(c)),
-            _ if c < ' ' => write!(out, "\\u00{:02X}", u32::from(c)),
-            _ if c.is_ascii() || quote::is_print(c) => out.write_char(c),
-            _ => write!(out, "\\u{:04X}", u32::from(c)),
-        };
+        match c {
+            '\\' | '\'' | '"' => out.extend([b'\\', rest[0]]),
+            '<' | '>' | '&' | '=' => out.extend(format!("\\u00{:02X}", u32::from(c)).bytes()),
+            _ if c < ' ' => out.extend(format!("\\u00{:02X}", u32::from(c)).bytes()),
+            // A byte that is no UTF-8 stays as it is.
+            _ if c.is_ascii() || quote::is_print(c) => out.extend_from_slice(&rest[..width]),
+            _ => out.extend(format!("\\u{:04X}", u32::from(c)).bytes()),
+        }
         rest = &rest[width..];
     }
     out
@@ -327,6 +342,7 @@ enum Basic {
     Int,
     Uint,
     Float,
+    Complex,
     Str,
 }
 
@@ -336,6 +352,7 @@ fn basic(value: &Value) -> Option<Basic> {
         Kind::Int | Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int64 => Basic::Int,
         Kind::Uint | Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint64 => Basic::Uint,
         Kind::Float64 => Basic::Float,
+        Kind::Complex128 => Basic::Complex,
         Kind::String => Basic::Str,
         _ => return None,
     })
@@ -351,6 +368,7 @@ fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
+        (Value::Object(a), Value::Object(b)) => Some(a.display().cmp(&b.display())),
         (Value::Int(_, i), Value::Int(_, j)) => {
             let wide = |value: &Value, i: i64| match basic(value) {
                 Some(Basic::Uint) => i128::from(i.cast_unsigned()),
@@ -398,7 +416,7 @@ fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
         Ok(String::from_utf8_lossy(&sprintf(format, std::slice::from_ref(value))?).into_owned())
     };
     match (a, b) {
-        (Value::Nil, _) | (_, Value::Nil) => Ok(matches!((a, b), (Value::Nil, Value::Nil))),
+        (Value::Nil, _) | (_, Value::Nil) => Ok(is_nil(a) && is_nil(b)),
         _ if a.kind() != b.kind() => Err(format!(
             "non-comparable types {}: {}, {}: {}",
             shown(b"%s", a)?,
@@ -407,10 +425,21 @@ fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
             shown(b"%v", b)?
         )
         .into()),
+        _ if is_nil(a) || is_nil(b) => Ok(is_nil(a) && is_nil(b)),
         (Value::Object(a), Value::Object(b)) if !matches!(b.kind(), Kind::Map | Kind::Slice | Kind::Func) => {
             Ok(Rc::ptr_eq(a, b))
         }
         _ => Err(format!("non-comparable type {}: {}", shown(b"%s", b)?, type_name(b)).into()),
+    }
+}
+
+/// `reflect.Value.IsNil`, and no value at all.
+fn is_nil(value: &Value) -> bool {
+    match value {
+        Value::Nil => true,
+        Value::List(list) => list.is_nil(),
+        Value::Map(map) => map.is_nil(),
+        _ => false,
     }
 }
 
@@ -421,7 +450,7 @@ fn lt(args: &[Value]) -> Result<bool, FnError> {
     match kinds {
         (None, _) | (_, None) => Err(BAD.into()),
         (a_kind, b_kind) if a_kind != b_kind && !is_integer_pair(a_kind, b_kind) => Err(incompatible(a, b)),
-        (Some(Basic::Bool), _) => Err(BAD.into()),
+        (Some(Basic::Bool | Basic::Complex), _) => Err(BAD.into()),
         _ => Ok(compare(a, b) == Some(Ordering::Less)),
     }
 }

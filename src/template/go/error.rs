@@ -29,6 +29,8 @@ impl fmt::Display for Location {
 pub struct Error {
     /// Helm's message, without `Error: `.
     pub message: String,
+    /// Go's message, which Helm shows as it is where it executes a text that is no file.
+    pub original: String,
     /// The places that were being executed, from the rendered file inwards. Empty when none is known.
     pub trace: Vec<Location>,
 }
@@ -47,16 +49,18 @@ impl Error {
         let mut parts = text.split(": ");
         let location = parts.nth(1);
         let (Some(location), Some(message)) = (location, text.rsplit(": ").next()) else {
-            return Self { message: format!("parse error in ({file}): {text}"), trace: Vec::new() };
+            let message = format!("parse error in ({file}): {text}");
+            return Self { message, original: text.into(), trace: Vec::new() };
         };
         let line = location.rsplit(':').next().and_then(|l| l.parse().ok());
         let place = line.map(|line| Location { file: file.into(), line, column: None });
-        Self { message: format!("parse error at ({location}): {message}"), trace: place.into_iter().collect() }
+        let message = format!("parse error at ({location}): {message}");
+        Self { message, original: text.into(), trace: place.into_iter().collect() }
     }
 
     /// Helm's form of an error of execution (`reformatExecErrorMsg`).
     pub(super) fn from_failure(file: &str, failure: &Failure) -> Self {
-        Self { message: helm_message(file, failure), trace: failure.trace() }
+        Self { message: helm_message(file, failure), original: failure.text(), trace: failure.trace() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Executes the statements of a template.
 
-use super::ast::{At, Branch, Call, Expr, Node, Pipe, Span, Template};
+use super::ast::{At, Branch, Call, Expr, ExprKind, Node, Pipe, Span, Template};
 use super::builtins::{has_interfaces, truth};
 use super::error::{Failure, Location};
 use super::render::{Slot, State};
@@ -174,7 +174,10 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
                     let value = self.pipeline(dot, pipe)?;
                     if pipe.variables.is_empty() {
                         self.at(At::Node(node));
-                        self.print(&value.value)?;
+                        match addressed(pipe, &value.value) {
+                            Some(text) => self.state.out.extend_from_slice(text.as_bytes()),
+                            None => self.print(&value.value)?,
+                        }
                     }
                 }
                 Node::If(branch) => self.condition(dot, branch, false)?,
@@ -336,4 +339,17 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             other => other,
         }
     }
+}
+
+/// The text of a value that an action names, if only the pointer to the value has one.
+fn addressed(pipe: &Pipe, value: &Value) -> Option<String> {
+    let Value::Object(object) = value else { return None };
+    let is_named = |kind: &ExprKind| match kind {
+        ExprKind::Field(_) | ExprKind::Variable(..) | ExprKind::Chain(..) => true,
+        ExprKind::Function(function) => matches!(function.name(), "and" | "or"),
+        _ => false,
+    };
+    let last = pipe.commands.last()?;
+    last.args.first().filter(|first| is_named(&first.kind))?;
+    object.addressed()
 }

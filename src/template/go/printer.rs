@@ -164,6 +164,10 @@ impl<'o> Printer<'o> {
             Value::Float(f) => self.float(value, *f, verb),
             Value::Str(s) => self.string(value, s.bytes(), verb),
             Value::List(list) => self.list(list, verb, nested),
+            Value::Map(map) if self.flags.sharp_v && map.is_nil() => {
+                self.text(&type_name(value));
+                self.text("(nil)");
+            }
             Value::Map(map) => {
                 let entries = map.entries();
                 let of_interface = map.kind != MapType::Str;
@@ -212,6 +216,9 @@ impl<'o> Printer<'o> {
                 }
                 'x' | 'X' => return self.hex(&bytes, verb),
                 'q' => return self.quoted(&bytes),
+                'v' | 'd' if self.flags.sharp_v && list.is_nil() => {
+                    return self.text(if nested { "[]uint8(nil)" } else { "[]byte(nil)" });
+                }
                 'v' | 'd' if self.flags.sharp_v => {
                     self.text(if nested { "[]uint8{" } else { "[]byte{" });
                     for (i, b) in bytes.iter().enumerate() {
@@ -228,7 +235,15 @@ impl<'o> Printer<'o> {
         if self.flags.sharp_v {
             let name = type_name(&Value::List(list.clone()));
             self.text(&name);
+            if list.is_nil() {
+                self.text("(nil)");
+                return;
+            }
         }
+        self.items(list, verb);
+    }
+
+    fn items(&mut self, list: &List, verb: char) {
         self.text(if self.flags.sharp_v { "{" } else { "[" });
         for (i, item) in list.items.iter().enumerate() {
             self.separator(i);
@@ -267,6 +282,10 @@ impl<'o> Printer<'o> {
                 self.entries(name, entries.iter().map(|(k, v)| (k.clone(), v)), verb, false);
             }
             Kind::Slice => match object.json() {
+                Value::List(list) if self.flags.sharp_v => {
+                    self.text(name);
+                    self.items(&list, verb);
+                }
                 Value::List(list) => self.list(&list, verb, nested),
                 other => self.element(&other, verb, false),
             },

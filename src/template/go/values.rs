@@ -105,7 +105,7 @@ impl Object for Complex {
         "complex128"
     }
     fn kind(&self) -> Kind {
-        Kind::Struct
+        Kind::Complex128
     }
     fn field(&self, _name: &str) -> Option<Value> {
         None

@@ -5,7 +5,7 @@
 
 use super::resolve::{Scalar, is_base60, resolve};
 use crate::template::functions::{json, text};
-use crate::template::value::Value;
+use crate::template::value::{Kind, Str, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -138,7 +138,7 @@ impl Emitter {
             Value::Str(s) if self.style == Style::Pretty => self.string(&text::valid(s.bytes()), place),
             Value::Str(s) => self.string(&through_json(s.bytes())?, place),
             Value::List(list) => {
-                if let Some(text) = json::bytes(list) {
+                if let Some(text) = json::bytes(list).filter(|_| self.style != Style::Pretty) {
                     self.string(&text, place);
                 } else if list.is_nil() {
                     self.plain(b"null");
@@ -146,10 +146,19 @@ impl Emitter {
                     self.sequence(&list.items, place, depth)?;
                 }
             }
+            Value::Map(map) if map.is_nil() && self.style != Style::Pretty => self.plain(b"null"),
             Value::Map(map) => {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
                 self.mapping(sorted(keys)?, place, depth)?;
+            }
+            Value::Object(object) if object.kind() == Kind::Complex128 => {
+                return Err("json: unsupported type: complex128".into());
+            }
+            Value::Object(object) if self.style == Style::Pretty && object.kind() == Kind::Map => {
+                let value = |name: &Str| object.field(&name.text()).unwrap_or(Value::Nil);
+                let entries = object.fields().into_iter().map(|name| (name.clone(), value(&name)));
+                self.node(&Value::map(entries), place, depth + 1)?;
             }
             Value::Object(object) => self.node(&object.json(), place, depth + 1)?,
         }
