@@ -10,6 +10,7 @@ use super::validate;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
 use regex::bytes::Regex;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -200,7 +201,14 @@ impl Compiler {
         if self.is_meta {
             return Ok(());
         }
-        let mut metas = Self::of_drafts();
+        // The charts of one rendering share them.
+        thread_local! {
+            static METAS: RefCell<Compiler> = RefCell::new(Compiler::of_drafts());
+        }
+        METAS.with_borrow_mut(|metas| Self::check_with(metas, root, value, url, pointer))
+    }
+
+    fn check_with(metas: &mut Self, root: &Root, value: &Value, url: &str, pointer: &str) -> Compiled<()> {
         let mut ids = HashMap::new();
         for draft in root.resources.values().map(|r| r.draft) {
             ids.insert(draft, metas.compile(draft.url())?);
