@@ -19,12 +19,11 @@ pub fn is_valid(schema: &Value, draft: Draft) -> bool {
 fn keyword(schema: &Map, key: &str, value: &Value, draft: Draft) -> bool {
     let below = |value: &Value| is_valid(value, draft);
     match key {
-        "title" | "description" => matches!(value, Value::Str(_)),
+        "title" | "description" | "format" => matches!(value, Value::Str(_)),
         "$comment" | "contentEncoding" | "contentMediaType" => draft > Draft::D6 && matches!(value, Value::Str(_)),
         "$schema" => text(value).is_some_and(|name| Draft::named(&name) == Some(draft)),
         "$ref" => text(value).is_some_and(|reference| is_simple_pointer(&reference)),
         "pattern" => is_regex(value),
-        "format" => matches!(value, Value::Str(_)),
         "default" => true,
         "const" => draft > Draft::D4,
         "examples" => draft > Draft::D4 && matches!(value, Value::List(_)),
