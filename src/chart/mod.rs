@@ -10,7 +10,6 @@ pub mod version;
 
 use crate::template::jinja;
 pub use load::{Limits, LoadError, go_io, load, load_archive};
-pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
 use std::sync::Arc;
 
