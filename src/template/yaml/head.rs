@@ -8,7 +8,7 @@ use super::resolve::Scalar;
 use super::{Fallible, YamlError};
 use std::collections::BTreeMap;
 
-/// How the fields of a manifest's head are read: as Helm's `SimpleHead`. What is absent or null is empty.
+/// The head of a manifest, as Helm reads it into its `SimpleHead`. What is absent or null is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// `apiVersion`

@@ -40,7 +40,9 @@ impl Pieces {
     pub fn ensure(&mut self, text: &[u8], at: usize, count: usize) -> Fallible<()> {
         loop {
             let end = self.ends.get(self.current).copied().unwrap_or(text.len());
-            if characters(text.get(at..end).unwrap_or_default()) + self.nuls >= count {
+            let held = text.get(at..end).unwrap_or_default();
+            // A character has four bytes at most.
+            if held.len() >= 4 * count || characters(held) + self.nuls >= count {
                 return Ok(());
             }
             self.start = at;
@@ -108,7 +110,9 @@ impl<'a> Source<'a> {
     /// Decodes as go-yaml does, up to the first piece that cannot be read. `skipped` bytes at the front are a mark.
     fn in_pieces(raw: &[u8], skipped: usize, decode: impl Fn(&[u8]) -> Result<Option<(char, usize)>, Problem>) -> Self {
         let mut text = String::with_capacity(raw.len());
-        let mut ends = Vec::new();
+        // An empty piece is all that is there before the first is asked for. The one that cannot be read is not among
+        // them: asking for it is the error.
+        let mut ends = vec![0];
         let (mut start, mut at, mut failure) = (0, skipped, None);
         loop {
             let window = &raw[..raw.len().min(start + PIECE)];
@@ -135,18 +139,8 @@ impl<'a> Source<'a> {
                 break;
             }
         }
-        // The piece that cannot be read is not among the pieces: asking for it is the error.
         let pieces = Pieces { ends, failure, current: 0, start: 0, nuls: 0 };
-        let pieces = pieces.first_is_missing();
         Self { text: text.into(), ascii: false, simple_breaks: false, pieces: Some(pieces) }
-    }
-}
-
-impl Pieces {
-    /// Puts an empty piece in front, which is all that is there before the first is asked for.
-    fn first_is_missing(mut self) -> Self {
-        self.ends.insert(0, 0);
-        self
     }
 }
 
