@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 /// Helm's flags of a server: who we are to it, whom to trust.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct ServerArgs {
     /// Verify the chart's signature (of a file: FILE.prov beside it).
     #[arg(long)]

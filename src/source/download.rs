@@ -153,7 +153,7 @@ impl Downloader<'_> {
         let found = repositories::find(&repository, chart, version, &self.messages)?;
         let mut target = self.resolve(&found.url, version)?;
         if target.access.home.is_empty() {
-            target.access.home = repo.to_owned();
+            repo.clone_into(&mut target.access.home);
         }
         target.digest = target.digest.or(digest(&found.digest)?);
         Ok(target)

@@ -21,7 +21,7 @@ pub const SMALL_LIMIT: u64 = 4 * 1024 * 1024;
 /// Go's limit of redirects.
 const REDIRECTS: usize = 10;
 /// Helm's limit of time for a whole request.
-const TIMEOUT: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Files that say whom to trust, and who we are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -180,9 +180,9 @@ impl Manager<'_> {
     fn ask_all(&self, repositories: &[Repository]) -> Result<(), SourceError> {
         let mut unique: Vec<&Repository> = Vec::new();
         for repository in repositories {
-            let same = |r: &&Repository| r.url.trim_end_matches('/') == repository.url.trim_end_matches('/');
+            let same = |r: &Repository| r.url.trim_end_matches('/') == repository.url.trim_end_matches('/');
             // Of two names for one link, the last is asked for, as in Helm.
-            match unique.iter().position(|r| same(&r)) {
+            match unique.iter().position(|r| same(r)) {
                 Some(at) => unique[at] = repository,
                 None => unique.push(repository),
             }

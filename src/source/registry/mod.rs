@@ -219,7 +219,7 @@ impl<'a> Registry<'a> {
             return fail(format!("failed to perform \"Fetch\" on source: GET \"{link}\": mismatch Content-Length"));
         }
         if sha256(&data.body) != sum {
-            return fail(format!("failed to perform \"Push\" on destination: mismatched digest"));
+            return fail("failed to perform \"Push\" on destination: mismatched digest");
         }
         Ok(data.body)
     }
