@@ -19,6 +19,9 @@ fails "no index" pull web --repo "$first/nothing" "${ca[@]}"
 fails "broken index" pull web --repo "$first/broken" "${ca[@]}"
 fails "unknown authority" pull web --repo "$first/open"
 fails "another authority" pull web --repo "$first/open" --ca-file "$work/pki/stranger.crt"
+works "self-signed server that is named" pull web --repo "https://127.0.0.1:$((port + 7))/open" --ca-file "$work/pki/self.crt"
+fails "self-signed server under another name" pull web --repo "https://localhost:$((port + 7))/open" --ca-file "$work/pki/self.crt"
+fails "self-signed server that is not named" pull web --repo "https://127.0.0.1:$((port + 7))/open" "${ca[@]}"
 works "any authority" pull web --repo "$first/open" --insecure-skip-tls-verify
 fails "no file of authorities" pull web --repo "$first/open" --ca-file nothing.crt
 fails "file without authorities" pull web --repo "$first/open" --ca-file "$work/pki/ca.key"
