@@ -104,6 +104,11 @@ impl Downloader<'_> {
         Ok(cached)
     }
 
+    /// The archive of a chart that is elsewhere. Nothing is written, not even into the cache.
+    pub fn fetch(&self, wanted: &Wanted) -> Result<Vec<u8>, SourceError> {
+        self.archive(&self.target(&wanted.chart, &wanted.version, &wanted.repo)?)
+    }
+
     /// Downloads a chart into a folder. Returns the archive's path and, if it was verified, who signed it.
     pub fn pull(&self, wanted: &Wanted, folder: &Path) -> Result<(PathBuf, Option<Verification>), SourceError> {
         let target = self.target(&wanted.chart, &wanted.version, &wanted.repo)?;
