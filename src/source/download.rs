@@ -96,8 +96,8 @@ impl Downloader<'_> {
         if self.verify != Verify::Never {
             let file_name = file_name(&target.url)?;
             if let Some(provenance) = self.provenance(&target, name, &digest)? {
-                self.keep(&self.cached(&digest, "prov"), &provenance)?;
                 provenance::verify(&archive, &provenance, &file_name, &self.keyring)?;
+                self.keep(&self.cached(&digest, "prov"), &provenance)?;
             }
         }
         self.keep(&cached, &archive)?;
@@ -202,8 +202,8 @@ impl Downloader<'_> {
         let Some(url) = found.urls.first() else {
             return fail(format!("chart {reference:?} has no downloadable URLs"));
         };
-        let url =
-            resolve(&repository.url, url).map_err(|_| SourceError(format!("invalid chart URL format: {reference}")))?;
+        let url = resolve(&repository.url, url)
+            .map_err(|_| SourceError(format!("invalid chart URL format: {}", shown(reference))))?;
         if is_oci(&url) {
             return Ok(Target { url: self.registry.resolve(&url, "")?.url, digest: None, access });
         }

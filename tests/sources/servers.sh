@@ -110,7 +110,7 @@ http {
   }
 }
 EOF
-	/usr/sbin/nginx -c "$at/nginx.conf" -e "$at/error.log" >/dev/null 2>&1 &
+	PATH=$PATH:/usr/sbin nginx -c "$at/nginx.conf" -e "$at/error.log" >/dev/null 2>&1 &
 	servers+=($!)
 	until_ok 20 curl -fs --cacert "$work/pki/ca.crt" "https://127.0.0.1:$port/open/index.yaml"
 }
