@@ -5,6 +5,7 @@
 #   library      the crate without its default features: a renderer without Kubernetes
 #   unit         unit, case and documentation tests
 #   conformance  charts and function vectors against the recorded output of Helm 4.3.1
+#   sources      charts from repositories, registries and directories, side by side with helm
 #   cluster      tests on a real API server
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
@@ -59,6 +60,15 @@ for part in "$@"; do
 		f=$(awk '/^charts|^vectors/ {n += $4} END {print n + 0}' "$log")
 		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
 		count conformance "$p" "$f"
+		;;
+	sources)
+		$cargo build || { count sources 0 1; continue; }
+		tests/sources/run.sh target/debug/tillerman 2>&1 | tee "$log"
+		code=${PIPESTATUS[0]}
+		p=$(awk '/^sources:/ {n += $2} END {print n + 0}' "$log")
+		f=$(awk '/^sources:/ {n += $4} END {print n + 0}' "$log")
+		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+		count sources "$p" "$f"
 		;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.

@@ -1,31 +1,33 @@
 //! `tillerman lint`: loads a chart, renders it with its own values, and says what is wrong.
 
 use super::CliError;
+use super::chart_path::ChartPathArgs;
 use super::values::ValueArgs;
 use crate::host;
 use crate::kind::crd::{self, Names};
 use crate::render::{self, Capabilities, Release};
-use std::path::PathBuf;
 
 /// A chart and values to try it with.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The chart: a directory or a .tgz archive.
-    chart: PathBuf,
+    /// The chart: a directory, a .tgz archive, a link, oci://… or repository/chart.
+    chart: String,
+    #[command(flatten)]
+    chart_path: ChartPathArgs,
     #[command(flatten)]
     values: ValueArgs,
 }
 
 /// Prints findings, one a line, as `[LEVEL] FILE: what`; fails when one is an error.
 pub fn run(args: &Args) -> Result<(), CliError> {
-    println!("==> Linting {}", args.chart.display());
+    println!("==> Linting {}", args.chart);
     let mut failed = false;
     let mut report = |level: &str, what: &str| {
         println!("[{level}] {what}");
         failed |= level == "ERROR";
     };
     let values = args.values.merge()?;
-    match crate::chart::load(&args.chart) {
+    match crate::chart::load(&args.chart_path.locate(&args.chart)?) {
         Err(e) => report("ERROR", &e.to_string()),
         Ok(chart) => {
             let metadata = &chart.metadata;
