@@ -118,7 +118,8 @@ impl<'a> Node<'a> {
             }
             dependency.import_values = kept;
         }
-        let values = deep_copy_map(&values);
+        // What was imported is part of both, and one of them is about to be changed.
+        let values = if imports.is_empty() { values } else { deep_copy_map(&values) };
         coalesce_tables(&values, &imports, true);
         self.imported = Some(values);
         Ok(())
