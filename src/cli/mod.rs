@@ -81,7 +81,10 @@ pub fn main() -> ExitCode {
 fn plain_switches(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let args: Vec<OsString> = args.collect();
     let cli = Cli::command();
-    let Some(command) = args.get(1).and_then(|name| cli.find_subcommand(name)) else { return args };
+    let Some(mut command) = args.get(1).and_then(|name| cli.find_subcommand(name)) else { return args };
+    if let Some(nested) = args.get(2).and_then(|name| command.find_subcommand(name)) {
+        command = nested;
+    }
     let is_switch = |name: &str| {
         command.get_arguments().any(|a| a.get_long() == Some(name) && matches!(a.get_action(), ArgAction::SetTrue))
     };

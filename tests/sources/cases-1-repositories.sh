@@ -47,6 +47,11 @@ mkdir -p "$work/input/web"
 fails "unpacked over something" pull web --repo "$first/open" --untar "${ca[@]}"
 rm -rf "$work/input"
 
+# An archive on another server, of a repository that is not known otherwise: helm tells that server the password.
+: >"$work/nginx/second.log"
+own "archive of an unknown repository on another server" 0 "" pull web --repo "$first/far" --version 1.0.0 "${ca[@]}" "${login[@]}"
+holds "the other server is told no password" bash -c "grep -q web-1.0.0 '$work/nginx/second.log' && ! grep -q Basic '$work/nginx/second.log'"
+
 # Known repositories.
 for repo in open auth wrong far; do
 	in_helm "$work/home" "$helm" repo add $repo "$first/$repo" "${ca[@]}" $([ $repo = auth ] && echo "${login[@]}") >/dev/null
