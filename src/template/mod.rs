@@ -5,5 +5,6 @@ pub mod functions;
 pub mod go;
 pub mod jinja;
 pub(crate) mod stack;
+pub mod trace;
 pub mod value;
 pub mod yaml;

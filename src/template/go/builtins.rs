@@ -79,6 +79,11 @@ impl Functions {
         Self(all)
     }
 
+    /// The names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.keys().copied()
+    }
+
     /// The function of this name.
     pub fn get(&self, name: &str) -> Option<FuncRef> {
         self.0.get(name).copied()

@@ -197,11 +197,14 @@ impl<'t> Frame<'t, '_, '_> {
         self.field(&value, *last, node, args)
     }
 
-    fn field(&mut self, receiver: &Rv, name: Span, node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
-        let name = self.word(name);
+    fn field(&mut self, receiver: &Rv, span: Span, node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
+        let name = self.word(span);
         match &receiver.value {
             Value::Nil if !receiver.interface => Ok(Rv::INVALID),
-            Value::Nil => self.error(format!("nil pointer evaluating interface {{}}.{name}")),
+            Value::Nil => {
+                let missing = self.missing_key(args.dot, node, span);
+                self.miss(&format!("nil pointer evaluating interface {{}}.{name}"), missing)
+            }
             Value::Map(map) => {
                 if let (MapType::Values, Some(params)) = (map.kind, values::method(name)) {
                     return self.call(Callee::Values(map, name, params), At::Expr(node), args);
@@ -215,12 +218,12 @@ impl<'t> Frame<'t, '_, '_> {
                     (value, _) => Rv::interface(value.unwrap_or(Value::Nil)),
                 })
             }
-            Value::Object(object) => self.object_field(object, receiver, name, node, args),
+            Value::Object(object) => self.object_field(object, receiver, span, node, args),
             Value::Int(int, n) => match values::int_method(*int, name) {
                 Some(params) => self.call(Callee::Int(*int, *n, name, params), At::Expr(node), args),
-                None => self.no_field(receiver, name),
+                None => self.no_field(receiver, span, node, args.dot),
             },
-            _ => self.no_field(receiver, name),
+            _ => self.no_field(receiver, span, node, args.dot),
         }
     }
 
@@ -228,16 +231,17 @@ impl<'t> Frame<'t, '_, '_> {
         &mut self,
         object: &Rc<dyn Object>,
         receiver: &Rv,
-        name: &'t str,
+        span: Span,
         node: &'t Expr,
         args: Args<'t, '_>,
     ) -> Exec<Rv> {
+        let name = self.word(span);
         if let Some(params) = object.method(name) {
             return self.call(Callee::Method(object, name, params), At::Expr(node), args);
         }
         let is_map = object.kind() == Kind::Map;
         match object.field(name) {
-            None if !is_map => self.no_field(receiver, name),
+            None if !is_map => self.no_field(receiver, span, node, args.dot),
             _ if !args.is_empty() && is_map => self.error(format!("{name} is not a method but has arguments")),
             _ if !args.is_empty() => self.error(format!("{name} has arguments but cannot be invoked as function")),
             Some(value) => Ok(Rv { interface: matches!(value, Value::Nil), value }),
@@ -245,9 +249,10 @@ impl<'t> Frame<'t, '_, '_> {
         }
     }
 
-    fn no_field<T>(&self, receiver: &Rv, name: &str) -> Exec<T> {
+    fn no_field<T>(&self, receiver: &Rv, span: Span, node: &Expr, dot: &Rv) -> Exec<T> {
         let kind = if receiver.interface { "interface {}".into() } else { type_name(&receiver.value) };
-        self.error(format!("can't evaluate field {name} in type {kind}"))
+        let missing = self.missing_field(receiver, dot, node, span);
+        self.miss(&format!("can't evaluate field {} in type {kind}", self.word(span)), missing)
     }
 
     // Calls.

@@ -3,29 +3,12 @@
 //! Helm reads Go's text back to find out what happened; so that every message comes out the same, this module does
 //! the same to the same text, but keeps the locations as data beside it.
 
+use crate::template::trace::{Location, Missing};
 use std::fmt::{self, Write as _};
-
-/// A place in a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// The file, or `gotpl` for a text given to `tpl`.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in bytes, from 0 as Go counts it; unknown for errors of the parser.
-    pub column: Option<usize>,
-}
-
-impl fmt::Display for Location {
-    /// `FILE:LINE:COLUMN`, as Go writes it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
-        self.column.map_or(Ok(()), |column| write!(f, ":{column}"))
-    }
-}
 
 /// Why a template could not be parsed or executed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Error {
     /// Helm's message, without `Error: `.
     pub message: String,
@@ -33,6 +16,8 @@ pub struct Error {
     pub original: String,
     /// The places that were being executed, from the rendered file inwards. Empty when none is known.
     pub trace: Vec<Location>,
+    /// What the innermost place looked for and did not find, if that is what was wrong.
+    pub missing: Option<Missing>,
 }
 
 impl fmt::Display for Error {
@@ -50,17 +35,18 @@ impl Error {
         let location = parts.nth(1);
         let (Some(location), Some(message)) = (location, text.rsplit(": ").next()) else {
             let message = format!("parse error in ({file}): {text}");
-            return Self { message, original: text.into(), trace: Vec::new() };
+            return Self { message, original: text.into(), trace: Vec::new(), missing: None };
         };
         let line = location.rsplit(':').next().and_then(|l| l.parse().ok());
-        let place = line.map(|line| Location { file: file.into(), line, column: None });
+        let place = line.map(|line| Location::line(file, line));
         let message = format!("parse error at ({location}): {message}");
-        Self { message, original: text.into(), trace: place.into_iter().collect() }
+        Self { message, original: text.into(), trace: place.into_iter().collect(), missing: None }
     }
 
     /// Helm's form of an error of execution (`reformatExecErrorMsg`).
     pub(super) fn from_failure(file: &str, failure: &Failure) -> Self {
-        Self { message: helm_message(file, failure), original: failure.text(), trace: failure.trace() }
+        let missing = failure.chain().filter_map(|link| link.missing.clone()).last();
+        Self { message: helm_message(file, failure), original: failure.text(), trace: failure.trace(), missing }
     }
 }
 
@@ -79,23 +65,31 @@ struct Link {
     text: String,
     /// For Go's `template.ExecError`: where it was.
     at: Option<Location>,
+    missing: Option<Missing>,
     cause: Option<Failure>,
 }
 
 impl Failure {
     /// An error that is not of the template executor.
     pub fn plain(text: impl Into<String>) -> Self {
-        Self(Box::new(Link { text: text.into(), at: None, cause: None }))
+        Self(Box::new(Link { text: text.into(), at: None, missing: None, cause: None }))
     }
 
     /// An error of the template executor; the text ends with the message, or with what leads to the cause.
     pub fn exec(text: String, at: Location, cause: Option<Self>) -> Self {
-        Self(Box::new(Link { text, at: Some(at), cause }))
+        Self(Box::new(Link { text, at: Some(at), missing: None, cause }))
     }
 
     /// An error that wraps another one: the text leads to the other's.
     pub fn wrap(text: String, cause: Self) -> Self {
-        Self(Box::new(Link { text, at: None, cause: Some(cause) }))
+        Self(Box::new(Link { text, at: None, missing: None, cause: Some(cause) }))
+    }
+
+    /// The same failure, with what was not found.
+    #[must_use]
+    pub fn with_missing(mut self, missing: Option<Missing>) -> Self {
+        self.0.missing = missing;
+        self
     }
 
     fn chain(&self) -> impl Iterator<Item = &Link> {

@@ -2,11 +2,12 @@
 
 use super::ast::{At, Branch, Call, Expr, ExprKind, Node, Pipe, Span, Template};
 use super::builtins::{has_interfaces, truth};
-use super::error::{Failure, Location};
+use super::error::Failure;
 use super::render::{Slot, State};
-use super::{fmt, quote};
+use super::{extent, fmt, quote};
 use crate::template::function::FnError;
 use crate::template::stack;
+use crate::template::trace::{Location, Missing};
 use crate::template::value::{Items, Kind, MapType, Str, Value};
 
 /// How deep `{{ template }}` may be nested in Go. A thread without a large stack answers with the same words earlier.
@@ -91,13 +92,29 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     /// Fails at what is being evaluated, because of another failure whose text follows.
     pub fn fail<T>(&self, message: &str, cause: Option<Failure>) -> Exec<T> {
+        Err(Stop::Fail(self.failure(message, cause)))
+    }
+
+    /// Fails at what is being evaluated, because something is not there.
+    pub fn miss<T>(&self, message: &str, missing: Option<Missing>) -> Exec<T> {
+        Err(Stop::Fail(self.failure(message, None).with_missing(missing)))
+    }
+
+    #[cold]
+    fn failure(&self, message: &str, cause: Option<Failure>) -> Failure {
         let source = &self.template.source;
         let (pos, node) = self.at.describe(source);
         let (line, column) = source.line_column(pos);
         let (file, name) = (&source.name, quote::quoted(self.template.name.as_bytes()));
         let text = format!("template: {file}:{line}:{column}: executing {name} at <{node}>: {message}");
-        let location = Location { file: file.to_string(), line, column: Some(column) };
-        Err(Stop::Fail(Failure::exec(text, location, cause)))
+        let location = Location {
+            file: file.to_string(),
+            line,
+            column: Some(column),
+            template: self.template.name.to_string(),
+            excerpt: extent::of(self.at, source).and_then(|span| extent::excerpt(source, span)),
+        };
+        Failure::exec(text, location, cause)
     }
 
     /// The text of an operand, for messages.
@@ -157,6 +174,12 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             Some(i) => Ok(&mut self.state.variables[self.base + i].value),
             None => self.error(format!("undefined variable: {}", self.word(name))),
         }
+    }
+
+    /// The value of a variable, if there is one.
+    pub fn peek(&self, id: u32) -> Option<Value> {
+        let slots = &self.state.variables[self.base..];
+        slots.iter().rfind(|slot| slot.id == id).map(|slot| slot.value.value.clone())
     }
 
     // Statements.
@@ -228,7 +251,8 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     fn call_template(&mut self, dot: &Rv, call: &'t Call) -> Exec<()> {
         let Some(template) = self.state.lookup(&call.name) else {
-            return self.error(format!("template {} not defined", quote::quoted(call.name.as_bytes())));
+            let message = format!("template {} not defined", quote::quoted(call.name.as_bytes()));
+            return self.miss(&message, Some(self.state.missing_template(&call.name)));
         };
         if self.state.depth == MAX_DEPTH || stack::is_short() {
             return self.error(format!("exceeded maximum template depth ({MAX_DEPTH})"));

@@ -35,8 +35,10 @@ mod builtins;
 mod call;
 mod error;
 mod exec;
+mod extent;
 pub mod fmt;
 mod lex;
+mod missing;
 pub mod number;
 mod parse;
 mod printer;
@@ -47,5 +49,5 @@ mod tests;
 mod values;
 
 pub use builtins::{Functions, truth};
-pub use error::{Error, Location};
+pub use error::Error;
 pub use render::{Limits, Renderer, TemplateSet};

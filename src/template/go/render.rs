@@ -4,9 +4,10 @@ use super::ast::{Source, Template};
 use super::builtins::{FuncRef, Functions};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
-use super::{parse, quote};
+use super::{extent, parse, quote};
 use crate::template::function::{Context, FnResult};
 use crate::template::stack;
+use crate::template::trace::{self, Missing};
 use crate::template::value::{Str, Value};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ impl TemplateSet {
     /// Helm's `parse error at (FILE:LINE): …`.
     pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), Error> {
         let parsed = self.parse_text(name, text.as_ref(), self.constants);
-        let parsed = parsed.map_err(|message| Error::from_parse(name, &message))?;
+        let parsed = parsed.map_err(|message| self.unparsed(name, text.as_ref(), &message))?;
         self.constants = parsed.constants;
         self.sources.push(parsed.source);
         for template in parsed.templates {
@@ -68,6 +69,24 @@ impl TemplateSet {
                 .iter()
                 .zip(files)
                 .all(|(source, (name, text))| *source.name == *name && *source.text == *text)
+    }
+
+    /// The error of a text that could not be parsed, with its place in the text.
+    fn unparsed(&self, name: &str, text: &[u8], message: &str) -> Error {
+        let mut error = Error::from_parse(name, message);
+        error.missing = self.missing_function(message);
+        if let Some(place) = error.trace.last_mut() {
+            place.excerpt = extent::quoted(text, place.line, message);
+        }
+        error
+    }
+
+    /// What a parser's message says is not defined.
+    fn missing_function(&self, message: &str) -> Option<Missing> {
+        let (_, rest) = message.split_once(": function \"")?;
+        let name = rest.strip_suffix("\" not defined")?;
+        let nearest = trace::nearest(name, self.functions.names());
+        Some(Missing::Function { name: name.into(), nearest })
     }
 
     fn parse_text(&self, name: &str, text: &[u8], constants: u32) -> Result<parse::Parsed, String> {
@@ -216,6 +235,14 @@ impl State<'_> {
         self.set.templates.get(name).map(Arc::clone)
     }
 
+    /// A template that is not there, and the one that may be meant.
+    pub fn missing_template(&self, name: &str) -> Missing {
+        let scopes = std::iter::successors(self.scope.as_deref(), |scope| scope.outer.as_deref());
+        let local = scopes.flat_map(|scope| scope.templates.iter().map(|t| &*t.name));
+        let names = local.chain(self.set.templates.keys().map(|name| &**name));
+        Missing::Template { name: name.into(), nearest: trace::nearest(name, names) }
+    }
+
     /// Calls a function of the set's table by name.
     pub fn call_function(&self, name: &str, args: &[Value]) -> FnResult {
         match self.set.functions.get(name) {
@@ -226,8 +253,10 @@ impl State<'_> {
 
     fn execute(&mut self, name: &str, dot: &Rv) -> Result<(), Failure> {
         let Some(template) = self.lookup(name) else {
+            let missing = self.missing_template(name);
             let name = quote::quoted(name.as_bytes());
-            return Err(Failure::plain(format!("template: no template {name} associated with template \"{ROOT}\"")));
+            let text = format!("template: no template {name} associated with template \"{ROOT}\"");
+            return Err(Failure::plain(text).with_missing(Some(missing)));
         };
         stack::deeper(|| Frame::run(self, &template, dot))
     }
@@ -295,7 +324,8 @@ impl State<'_> {
         }
         let parsed = self.set.parse_text(ROOT, text.bytes(), self.next_constant).map_err(|message| {
             let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
-            Failure::wrap(lead, Failure::plain(message))
+            let missing = self.set.missing_function(&message);
+            Failure::wrap(lead, Failure::plain(message).with_missing(missing))
         })?;
         self.next_constant = parsed.constants;
         let templates = Rc::new(parsed.templates);
