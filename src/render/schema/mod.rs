@@ -76,7 +76,8 @@ impl Compiled {
     }
 }
 
-fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
+/// What a chart's schema finds wrong, in lines.
+pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
     let compiled = chart.memory.schema.get_or_make(|c: &Compiled| c.text == schema, || Ok(Compiled::new(schema)));
     let compiled = compiled.unwrap_or_else(|never: std::convert::Infallible| match never {});
     let (schemas, id) = compiled.schemas.as_ref().map_err(Clone::clone)?;
