@@ -5,10 +5,9 @@
 //! the operator; the first of these is not counted).
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tillerman::chart::{self, Chart, Values};
-use tillerman::render::{self, Capabilities, Limits, Options, Release};
+use tillerman::render::{self, Capabilities, Options, Release};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::value::Value;
 
@@ -68,7 +67,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let skip_schema = std::env::var_os("SKIP_SCHEMA").is_some();
-    let options = Options { skip_schema, host: Arc::new(Still), limits: Limits::default() };
+    let mut options = Options::new(Still);
+    options.skip_schema = skip_schema;
     for path in charts {
         match measure(path, times, &options) {
             Ok([load, render, again]) => {

@@ -4,7 +4,6 @@
 use serde_json::json;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 use tillerman::chart::{Chart, File, Metadata, values};
 use tillerman::render::{Capabilities, Options, Release};
 use tillerman::template::function::{Context, FnResult, Host};
@@ -131,7 +130,7 @@ fn notes(template: &str, values: &serde_json::Value) -> (&'static str, String) {
     };
     let values = values::load(values.to_string().as_bytes()).expect("the values are JSON");
     let release = Release { name: "rel".into(), namespace: "ns".into(), revision: 1, is_upgrade: false };
-    let options = Options { skip_schema: false, host: Arc::new(Offline), limits: Limits::default() };
+    let options = Options::new(Offline);
     match tillerman::render::render(&chart, &values, &release, &Capabilities::default(), &options) {
         Ok(rendered) => ("out", rendered.notes),
         Err(e) => ("error", e.message),

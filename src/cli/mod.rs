@@ -3,6 +3,7 @@
 mod chart_path;
 mod crd;
 mod dependency;
+mod explain;
 mod lint;
 mod pull;
 #[cfg(feature = "operator")]

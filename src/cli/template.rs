@@ -3,6 +3,7 @@
 use super::CliError;
 use super::chart_path::{ChartPathArgs, ON_ERROR};
 use super::dependency;
+use super::explain::ExplainArgs;
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
 use crate::host;
@@ -62,6 +63,8 @@ pub struct Args {
     /// Do not check values against values.schema.json.
     #[arg(long)]
     skip_schema_validation: bool,
+    #[command(flatten)]
+    explain: ExplainArgs,
     /// Print what was rendered even when it is not valid YAML.
     #[arg(long)]
     debug: bool,
@@ -125,7 +128,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let chart = load(args, &path)?;
     render::check_name(&name).map_err(|e| CliError(format!("release name check failed: {e}")))?;
     let release = Release { name, namespace: args.namespace.clone(), revision: 1, is_upgrade: args.is_upgrade };
-    let options = render::Options { skip_schema: args.skip_schema_validation, ..host::options() };
+    let explain = args.explain.wanted();
+    let options = render::Options { skip_schema: args.skip_schema_validation, explain, ..host::options() };
     let rendered = render::render(&chart, &values, &release, &capabilities, &options);
     // The process is about to end: the operating system takes memory back faster than piece by piece.
     std::mem::forget((chart, values));
@@ -135,7 +139,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             if args.debug && e.rendering {
                 println!();
             }
-            Err(CliError(message(&e, args.debug)))
+            let mut text = message(&e, args.debug);
+            if explain {
+                text = format!("{}{}", text.trim_end(), args.explain.text(&e, &args.values));
+            }
+            Err(CliError(text))
         }
     }
 }

@@ -63,6 +63,48 @@ impl ValueArgs {
     }
 }
 
+impl ValueArgs {
+    /// The flag that gives the value at a path, or something above or below it; the last one wins. Never the value.
+    pub fn origin(&self, path: &[String]) -> Option<String> {
+        let gives = |values: &Values| touches(values, path);
+        let contents = |_: &str| Ok(String::new());
+        let flags = [
+            ("--set-literal", &self.set_literal, Mode::Literal),
+            ("--set-file", &self.set_file, Mode::File(&contents)),
+            ("--set-string", &self.set_string, Mode::Text),
+            ("--set", &self.set, Mode::Typed),
+            ("--set-json", &self.set_json, Mode::Json),
+        ];
+        for (flag, texts, mode) in flags {
+            for text in texts.iter().rev() {
+                let mut values = Values::new();
+                let object = text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten();
+                match object {
+                    Some(object) if flag == "--set-json" => values = object,
+                    _ => drop(apply(text, &mut values, &mode)),
+                }
+                if gives(&values) {
+                    return Some(flag.into());
+                }
+            }
+        }
+        let holds = |file: &&String| {
+            file.trim() != "-" && read(file).ok().and_then(|data| values::load(&data).ok()).is_some_and(|v| gives(&v))
+        };
+        self.files.iter().rev().find(holds).map(|file| format!("-f {file}"))
+    }
+}
+
+/// Whether there is a value at a path, or in the place of something above it.
+fn touches(values: &Values, path: &[String]) -> bool {
+    let Some((first, rest)) = path.split_first() else { return true };
+    match values.get(first) {
+        None => false,
+        Some(serde_json::Value::Object(below)) => touches(below, rest),
+        Some(_) => true,
+    }
+}
+
 fn read(path: &str) -> Result<Vec<u8>, String> {
     if path.trim() == "-" {
         let mut data = Vec::new();

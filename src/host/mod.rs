@@ -3,13 +3,12 @@
 #[cfg(feature = "operator")]
 mod cluster;
 
-use crate::render::{Limits, Options};
+use crate::render::Options;
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 #[cfg(feature = "operator")]
 pub use cluster::ClusterHost;
 use std::net::ToSocketAddrs;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The operating system's randomness and clock; no cluster.
@@ -39,5 +38,5 @@ impl Host for System {
 
 /// Options of a rendering with [`System`] around it.
 pub fn options() -> Options {
-    Options { skip_schema: false, host: Arc::new(System::default()), limits: Limits::default() }
+    Options::new(System::default())
 }

@@ -54,7 +54,7 @@ impl Renderer {
         let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
         let rendering = tokio::task::spawn_blocking(move || {
-            let options = Options { limits: LIMITS, host: Arc::new(host), skip_schema: false };
+            let options = Options { limits: LIMITS, ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
             drop(permit);

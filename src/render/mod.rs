@@ -3,6 +3,8 @@
 mod capabilities;
 mod coalesce;
 mod dependencies;
+mod explain;
+mod fixed;
 mod objects;
 pub mod order;
 mod schema;
@@ -14,6 +16,9 @@ use crate::template::value::{Map, MapType, Value};
 use crate::template::{functions, jinja};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
+use explain::FileOrigins;
+pub use explain::{Explanation, RenderedExcerpt};
+pub use fixed::Fixed;
 pub use go::Limits;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -98,6 +103,7 @@ impl Rendered {
 /// Why a chart could not be rendered.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// Helm's text, without `Error: `. It may quote the chart and its values.
     pub message: String,
@@ -105,20 +111,38 @@ pub struct Diagnostic {
     pub at: Option<String>,
     /// Whether rendering had begun: Helm then adds its advice about `--debug`.
     pub rendering: bool,
+    /// Where in the chart, how it came there, and what may be meant.
+    pub explanation: Box<Explanation>,
 }
 
 impl Diagnostic {
     fn values(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: false }
+        Self { message: message.into(), at: None, rendering: false, explanation: Box::default() }
     }
 
     fn rendering(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: true }
+        Self { rendering: true, ..Self::values(message) }
     }
 }
 
-/// How a chart is rendered, beside its inputs.
+impl From<go::Error> for Diagnostic {
+    fn from(e: go::Error) -> Self {
+        let at = e.trace.last().map(ToString::to_string);
+        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        Self { message: e.message, at, rendering: true, explanation: Box::new(explanation) }
+    }
+}
+
+impl From<jinja::JinjaError> for Diagnostic {
+    fn from(e: jinja::JinjaError) -> Self {
+        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        Self { message: e.message, at: e.at, rendering: true, explanation: Box::new(explanation) }
+    }
+}
+
+/// How a chart is rendered, beside its inputs. The default has [`Fixed`] surroundings.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Do not check values against the charts' schemas.
     pub skip_schema: bool,
@@ -126,6 +150,23 @@ pub struct Options {
     pub host: Arc<dyn Host + Send + Sync>,
     /// What a rendering may cost.
     pub limits: Limits,
+    /// Remember which template each rendered line comes from, for [`RenderedExcerpt::origin`]; costs some memory.
+    pub explain: bool,
+    /// Render as `helm lint` does: neither an install nor an upgrade, and `required` and `fail` stop nothing.
+    pub lint: bool,
+}
+
+impl Options {
+    /// Options with these surroundings, and all else as in the default.
+    pub fn new(host: impl Host + Send + Sync + 'static) -> Self {
+        Self { skip_schema: false, host: Arc::new(host), limits: Limits::default(), explain: false, lint: false }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new(Fixed::default())
+    }
 }
 
 /// A host behind a pointer that threads may share.
@@ -167,7 +208,7 @@ pub fn render(
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
     {
-        return Err(Diagnostic::values(text));
+        return Err(invalid(text, root.name()));
     }
     let wanted = &root.metadata.kube_version;
     if !wanted.is_empty() && !version::is_compatible_range(wanted, &kube.normalized) {
@@ -177,18 +218,7 @@ pub fn render(
         )));
     }
 
-    let objects = Objects {
-        release,
-        release_map: release_map(release),
-        capabilities: objects::capabilities(capabilities, &kube),
-        kube,
-    };
-    let mut templates = BTreeMap::new();
-    let mut files = BTreeMap::new();
-    let values = Value::Map(values.with_type(MapType::Values));
-    objects.gather(&root, root.name(), Some(values), &mut templates, &mut files)?;
-    execute(chart, &templates, options, &mut files)?;
-
+    let (files, origins) = render_files(&root, values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
     let mut rendered = Rendered::default();
     let mut manifests = Vec::new();
@@ -201,9 +231,78 @@ pub fn render(
             manifests.push((name, text));
         }
     }
-    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(Diagnostic::rendering)?;
+    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(|problem| {
+        let rendered = explain::rendered(&problem, &manifests, &origins);
+        let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
+        Diagnostic { explanation, ..Diagnostic::rendering(problem) }
+    })?;
     gather_crds(&root, root.name(), &mut rendered.crds);
     Ok(rendered)
+}
+
+/// Renders all files of a chart as `helm lint` does; they are neither read as YAML nor put in order. `None` where the
+/// linter says nothing, because another of its checks does.
+///
+/// Values are coalesced twice there, which brings defaults back that the user's nulls took away.
+#[cfg(feature = "cli")]
+pub(crate) fn lint_files(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
+    let user = dependencies::to_map(values);
+    let kube = KubeVersion::parse(&capabilities.kube_version).map_err(Diagnostic::values)?;
+    let Ok(root) = Node::resolve(chart, &user) else { return Ok(None) };
+    let Ok(values) = coalesce::coalesce_values(&root, &user) else { return Ok(None) };
+    let Ok(values) = coalesce::coalesce_values(&root, &values) else { return Ok(None) };
+    if !options.skip_schema
+        && let Some(text) = schema::violations(&root, &values)
+    {
+        return Err(invalid(text, root.name()));
+    }
+    render_files(&root, values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
+}
+
+/// What a schema says of a user's values over those of `values.yaml`, as `helm lint` joins them.
+#[cfg(feature = "cli")]
+pub(crate) fn lint_values(user: &Values, chart: &Values, schema: &[u8]) -> Result<(), String> {
+    let (user, chart) = (dependencies::to_map(user), dependencies::to_map(chart));
+    coalesce::coalesce_tables(&user, &chart, false);
+    schema::check(&Chart::default(), schema, &user)
+}
+
+fn invalid(text: String, chart: &str) -> Diagnostic {
+    let violations = explain::violations(&text, chart);
+    let explanation = Box::new(Explanation { violations, ..Explanation::default() });
+    Diagnostic { explanation, ..Diagnostic::values(text) }
+}
+
+/// The text of every file that is rendered, by name, and where it comes from.
+fn render_files(
+    root: &Node<'_>,
+    values: Map,
+    release: &Release,
+    (capabilities, kube): (&Capabilities, KubeVersion),
+    options: &Options,
+) -> Result<(BTreeMap<String, String>, FileOrigins), Diagnostic> {
+    let release_map = release_map(release);
+    if let Value::Map(map) = &release_map
+        && options.lint
+    {
+        map.insert("IsInstall", false);
+        map.insert("Revision", Value::int(0));
+    }
+    let capabilities = objects::capabilities(capabilities, &kube);
+    let objects = Objects { release, release_map, capabilities, kube };
+    let mut templates = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    let mut origins = FileOrigins::new();
+    let values = Value::Map(values.with_type(MapType::Values));
+    objects.gather(root, root.name(), Some(values), &mut templates, &mut files)?;
+    execute(root.chart, &templates, options, &mut files, &mut origins)?;
+    Ok((files, origins))
 }
 
 /// Whether Helm takes a text for the name of a release: at most 53 characters of a DNS name. The error is Helm's.
@@ -327,8 +426,7 @@ impl Objects<'_> {
         values: &Value,
         files: &mut BTreeMap<String, String>,
     ) -> Result<(), Diagnostic> {
-        let failed = |e: jinja::JinjaError| Diagnostic { message: e.message, at: e.at, rendering: true };
-        let templates = node.chart.jinja(path).map_err(failed)?;
+        let templates = node.chart.jinja(path)?;
         let mut chart = serde_json::to_value(&node.metadata).unwrap_or_default();
         // Absent fields of Chart.yaml are empty, so that a template may print them.
         for field in ["appVersion", "description", "home", "icon"] {
@@ -356,7 +454,7 @@ impl Objects<'_> {
                 "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
             },
         });
-        files.extend(templates.render(&context).map_err(failed)?);
+        files.extend(templates.render(&context)?);
         Ok(())
     }
 }
@@ -385,17 +483,15 @@ fn execute(
     templates: &BTreeMap<String, Template<'_>>,
     options: &Options,
     files: &mut BTreeMap<String, String>,
+    origins: &mut FileOrigins,
 ) -> Result<(), Diagnostic> {
     // Deeper paths first, then the later names: a parent's `define` is parsed last and wins.
     let mut names: Vec<&String> = templates.keys().collect();
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
-    let failed = |e: go::Error| {
-        let at = e.trace.last().map(ToString::to_string);
-        Diagnostic { message: e.message, at, rendering: true }
-    };
-    let set = compile(chart, &names, templates).map_err(failed)?;
+    let set = compile(chart, &names, templates)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let mut renderer = Renderer::new(&set, context, options.limits);
+    renderer.is_lenient(options.lint);
     for name in names {
         if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
             continue;
@@ -405,7 +501,14 @@ fn execute(
         about.insert("Name", name.as_str());
         about.insert("BasePath", template.base_path.as_str());
         template.root.insert("Template", about);
-        let text = renderer.render(name, Value::Map(template.root.clone())).map_err(failed)?;
+        let root = Value::Map(template.root.clone());
+        let text = if options.explain {
+            let (text, from) = renderer.render_traced(name, root)?;
+            origins.insert(name.clone(), from);
+            text
+        } else {
+            renderer.render(name, root)?
+        };
         let text = String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
         files.insert(name.clone(), text);
     }

@@ -73,7 +73,8 @@ fn compile(document: Value) -> Result<(Vec<Schema>, Id), String> {
     Ok((compiler.schemas, id))
 }
 
-fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
+/// What a chart's schema finds wrong, in lines.
+pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
     let mut is_new = false;
     let make = || {
         is_new = true;

@@ -342,6 +342,11 @@ impl<'t> Frame<'t, '_, '_> {
     ) -> Result<Value, Failure> {
         let warn = |message: String| Failure::plain(format!("{WARN_START}{message}{WARN_END}"));
         match (engine, &self.state.args[base..]) {
+            (Engine::Fail, [Value::Str(_)]) if self.state.lenient => Ok(Value::str("")),
+            (Engine::Required, [Value::Str(_), value]) if self.state.lenient => Ok(match value {
+                Value::Nil => Value::str(""),
+                value => value.clone(),
+            }),
             (Engine::Include, [Value::Str(name), data]) => {
                 let (name, data) = (name.clone(), data.clone());
                 self.state.include(&name, data).map(Value::Str)

@@ -188,6 +188,9 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         for node in nodes {
             self.at(At::Node(node));
             self.step()?;
+            if let Some(origins) = &mut self.state.origins {
+                origins.note(self.state.out.len(), node, &self.template.source);
+            }
             match node {
                 Node::Text(span) => {
                     self.state.out.extend_from_slice(self.template.source.bytes(*span));

@@ -67,9 +67,14 @@ fn of_expr(expr: &Expr, source: &Source) -> Option<Span> {
     }
 }
 
+/// Whether a text belongs to the chart, and is no value.
+pub fn is_of_chart(source: &Source) -> bool {
+    *source.name != *VALUE_TEXT
+}
+
 /// The line in which a span starts; `None` for a text that is a value.
 pub fn excerpt(source: &Source, span: Span) -> Option<Excerpt> {
-    if *source.name == *VALUE_TEXT {
+    if !is_of_chart(source) {
         return None;
     }
     let (line, column) = source.line_column(span.start);

@@ -40,6 +40,7 @@ pub mod fmt;
 mod lex;
 mod missing;
 pub mod number;
+mod origin;
 mod parse;
 mod printer;
 pub mod quote;
@@ -50,4 +51,5 @@ mod values;
 
 pub use builtins::{Functions, truth};
 pub use error::Error;
+pub use origin::Origins;
 pub use render::{Limits, Renderer, TemplateSet};

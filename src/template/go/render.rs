@@ -4,6 +4,7 @@ use super::ast::{Source, Template};
 use super::builtins::{FuncRef, Functions};
 use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
+use super::origin::Origins;
 use super::{extent, parse, quote};
 use crate::template::function::{Context, FnResult};
 use crate::template::stack;
@@ -133,8 +134,26 @@ impl<'s> Renderer<'s> {
                 scope: None,
                 depth: 0,
                 tpl_cache: HashMap::default(),
+                origins: None,
+                lenient: false,
             },
         }
+    }
+
+    /// Whether `required` and `fail` stop nothing and answer with an empty text, as in `helm lint`.
+    pub fn is_lenient(&mut self, lenient: bool) {
+        self.state.lenient = lenient;
+    }
+
+    /// As [`Renderer::render`], and where the text comes from.
+    ///
+    /// # Errors
+    /// Those of [`Renderer::render`].
+    pub fn render_traced(&mut self, name: &str, root: Value) -> Result<(Vec<u8>, Origins), Error> {
+        self.state.origins = Some(Origins::default());
+        let result = self.render(name, root);
+        let origins = self.state.origins.take().unwrap_or_default();
+        result.map(|text| (text, origins))
     }
 
     /// The text of a template, with dot and `$` being `root`. Like Helm, it leaves out `<no value>`.
@@ -155,7 +174,11 @@ impl<'s> Renderer<'s> {
         }
         Ok(match without_no_value(&out) {
             Cow::Borrowed(_) => out,
-            Cow::Owned(cleaned) => cleaned,
+            Cow::Owned(cleaned) => {
+                // Nothing stands where it was written any more.
+                state.origins = None;
+                cleaned
+            }
         })
     }
 }
@@ -209,6 +232,10 @@ pub(super) struct State<'s> {
     /// How deep `{{ template }}` is nested in the innermost execution.
     pub depth: u32,
     tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>, RandomState>,
+    /// Where the output comes from, if somebody wants to know.
+    pub origins: Option<Origins>,
+    /// Whether `required` and `fail` stop nothing.
+    pub lenient: bool,
 }
 
 impl State<'_> {
@@ -269,7 +296,9 @@ impl State<'_> {
     ) -> Result<Str, Failure> {
         let start = self.out.len();
         let depth = std::mem::take(&mut self.depth);
+        let origins = self.origins.take();
         let result = run(self);
+        self.origins = origins;
         self.depth = depth;
         result?;
         let text = take(&self.out[start..]);

@@ -5,12 +5,13 @@
 //! printed as it is; the filters and tags that would let a value through unescaped do not exist here.
 
 mod context;
+mod place;
 
+use crate::template::trace::{Excerpt, Location, Missing};
 pub use context::{Misplaced, check};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
-use serde::Serialize;
 
 /// How many instructions one template may take.
 const FUEL: u64 = 20_000_000;
@@ -18,11 +19,16 @@ const FUEL: u64 = 20_000_000;
 /// Why a template cannot be used or failed. The text never holds a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct JinjaError {
     /// What is wrong, with file and line in front.
     pub message: String,
     /// `FILE:LINE:COLUMN`, as far as known.
     pub at: Option<String>,
+    /// The places that were being executed, from the rendered file inwards.
+    pub trace: Vec<Location>,
+    /// What the innermost place looked for and did not find, if that is what was wrong.
+    pub missing: Option<Missing>,
 }
 
 /// The compiled templates of one chart.
@@ -64,24 +70,38 @@ impl Templates {
         let mut names = Vec::new();
         for (name, text) in files {
             if !is_notes(&name) {
-                check(text).map_err(|e| misplaced(&name, &e))?;
+                check(text).map_err(|e| misplaced(&name, text, &e))?;
             }
-            environment.add_template_owned(name.clone(), text.to_owned()).map_err(|e| error(&name, &e))?;
+            environment.add_template_owned(name.clone(), text.to_owned()).map_err(|e| {
+                let mut error = error(&name, &e);
+                let line = e.line().and_then(|line| Some((line, text.split('\n').nth(line - 1)?)));
+                if let Some((line, text)) = line {
+                    let mut place = Location::line(&name, line);
+                    place.excerpt = Some(Excerpt::whole(line, text));
+                    error.trace.push(place);
+                }
+                error
+            })?;
             names.push(name);
         }
         Ok(Self { environment, names })
     }
 
     /// Renders all templates that are no partials, in the order they were given: name and text.
-    pub fn render(&self, context: &impl Serialize) -> Result<Vec<(String, String)>, JinjaError> {
-        let context = Value::from(Serde(context));
+    pub fn render(&self, json: &serde_json::Value) -> Result<Vec<(String, String)>, JinjaError> {
+        let context = Value::from(Serde(json));
+        let failed = |name: &str, e: &Error| JinjaError {
+            trace: place::trace(&self.environment, name, e),
+            missing: place::missing(&self.environment, Some(json), e),
+            ..error(name, e)
+        };
         let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
         self.names
             .iter()
             .filter(whole)
             .map(|name| {
-                let template = self.environment.get_template(name).map_err(|e| error(name, &e))?;
-                let text = template.render(context.clone()).map_err(|e| error(name, &e))?;
+                let template = self.environment.get_template(name).map_err(|e| failed(name, &e))?;
+                let text = template.render(context.clone()).map_err(|e| failed(name, &e))?;
                 Ok((name.clone(), text))
             })
             .collect()
@@ -114,9 +134,15 @@ fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error
     out.write_str(&json[from..]).map_err(failed)
 }
 
-fn misplaced(name: &str, e: &Misplaced) -> JinjaError {
+fn misplaced(name: &str, text: &str, e: &Misplaced) -> JinjaError {
     let at = format!("{name}:{}:{}", e.line, e.column);
-    JinjaError { message: format!("{at}: {e}"), at: Some(at) }
+    let mut place = Location::line(name, e.line);
+    place.excerpt = text.split('\n').nth(e.line - 1).map(|line| {
+        let start = line.char_indices().nth(e.column - 1).map_or(line.len(), |(at, _)| at);
+        let length = line[start..].find("}}").map_or(line.len() - start, |end| end + 2);
+        Excerpt::new(e.line, line, start..start + length)
+    });
+    JinjaError { message: format!("{at}: {e}"), at: Some(at), trace: vec![place], missing: None }
 }
 
 /// minijinja's details may quote values, so they are told only where they come from the template's text.
@@ -148,7 +174,7 @@ fn error(name: &str, e: &Error) -> JinjaError {
     };
     let excerpt = line.and_then(|line| e.template_source()?.lines().nth(line - 1).map(|l| l.trim().to_owned()));
     let excerpt = excerpt.map_or_else(String::new, |l| format!(" in `{l}`"));
-    JinjaError { message: format!("{at}: {message}{excerpt}"), at: Some(at) }
+    JinjaError { message: format!("{at}: {message}{excerpt}"), at: Some(at), trace: Vec::new(), missing: None }
 }
 
 #[cfg(test)]
