@@ -3,12 +3,17 @@
 use super::CliError;
 use crate::chart::strvals::{Mode, apply, floats};
 use crate::chart::{Values, go_io, values};
+use crate::source::http::{Client, Tls};
+use crate::source::link;
 use std::io::Read;
+
+/// The most bytes that values from a link may have.
+const LIMIT: u64 = 64 << 20;
 
 /// Where values come from.
 #[derive(Debug, Default, clap::Args)]
 pub struct ValueArgs {
-    /// Values in a YAML file, `-` for standard input; several are laid over each other.
+    /// Values in a YAML file or behind a link, `-` for standard input; several are laid over each other.
     #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
     files: Vec<String>,
     /// Values as `key1=val1,key2=val2`.
@@ -109,6 +114,11 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
     if path.trim() == "-" {
         let mut data = Vec::new();
         return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(|e| e.to_string());
+    }
+    // Helm takes no other scheme for a link, but for a file.
+    if matches!(link::scheme(path).as_str(), "http" | "https") {
+        let fetched = Client::new(&Tls::default()).and_then(|client| client.get(path, None, None, LIMIT));
+        return fetched.map_err(|e| e.0);
     }
     std::fs::read(path).map_err(|e| format!("open {path}: {}", go_io(&e)))
 }

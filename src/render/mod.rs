@@ -120,7 +120,8 @@ impl Diagnostic {
         Self { message: message.into(), at: None, rendering: false, explanation: Box::default() }
     }
 
-    fn rendering(message: impl Into<String>) -> Self {
+    /// One of rendering.
+    pub fn rendering(message: impl Into<String>) -> Self {
         Self { rendering: true, ..Self::values(message) }
     }
 }
@@ -187,6 +188,48 @@ impl Host for Shared {
     }
 }
 
+/// What the templates of a chart render to, before its documents are looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Each template's text by its path, in the order of the paths.
+    pub texts: Vec<(String, String)>,
+    /// NOTES.txt.
+    pub notes: String,
+    /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
+    pub crds: Vec<File>,
+    /// Which lines of templates the texts come from, if an explanation was asked for.
+    origins: FileOrigins,
+}
+
+impl Files {
+    /// The manifests and hooks of the texts, in Helm's order. The error says which file is no YAML.
+    pub fn sort(self) -> Result<Rendered, Diagnostic> {
+        let (manifests, hooks) = order::sort(&self.texts).map_err(|problem| {
+            let rendered = explain::rendered(&problem, &self.texts, &self.origins);
+            let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
+            Diagnostic { explanation, ..Diagnostic::rendering(problem) }
+        })?;
+        Ok(Rendered { manifests, hooks, notes: self.notes, crds: self.crds })
+    }
+}
+
+/// The files of `crds/` of a chart and the dependencies that these values enable.
+pub fn crds(chart: &Chart, values: &Values) -> Result<Vec<File>, Diagnostic> {
+    let root = resolve(chart, &dependencies::to_map(values))?;
+    let mut crds = Vec::new();
+    gather_crds(&root, root.name(), &mut crds);
+    Ok(crds)
+}
+
+fn resolve<'a>(chart: &'a Chart, values: &Map) -> Result<Node<'a>, Diagnostic> {
+    Node::resolve(chart, values)
+        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(&e))))
+}
+
+fn mismatch(e: &coalesce::TypeMismatch) -> String {
+    format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value))
+}
+
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
@@ -198,13 +241,22 @@ pub fn render(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Rendered, Diagnostic> {
+    files(chart, values, release, capabilities, options)?.sort()
+}
+
+/// [`render`] without its last step.
+pub fn files(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Files, Diagnostic> {
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version)
         .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
-    let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
-    let root = Node::resolve(chart, &user)
-        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(e))))?;
-    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    let root = resolve(chart, &user)?;
+    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(&e)))?;
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
     {
@@ -220,22 +272,16 @@ pub fn render(
 
     let (files, origins) = render_files(&root, values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
-    let mut rendered = Rendered::default();
-    let mut manifests = Vec::new();
+    let mut rendered = Files { origins, ..Files::default() };
     for (name, text) in files {
         if name.ends_with("NOTES.txt") {
             if name == notes_path {
                 rendered.notes = text;
             }
         } else {
-            manifests.push((name, text));
+            rendered.texts.push((name, text));
         }
     }
-    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(|problem| {
-        let rendered = explain::rendered(&problem, &manifests, &origins);
-        let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
-        Diagnostic { explanation, ..Diagnostic::rendering(problem) }
-    })?;
     gather_crds(&root, root.name(), &mut rendered.crds);
     Ok(rendered)
 }

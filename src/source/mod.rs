@@ -117,7 +117,7 @@ fn sha256(data: &[u8]) -> String {
 }
 
 /// A text as a value of Go's `slog` text format: quoted when it has spaces, quotes or `=`.
-fn logged(text: &str) -> String {
+pub fn logged(text: &str) -> String {
     let plain = !text.is_empty() && !text.chars().any(|c| c == ' ' || c == '"' || c == '=' || c.is_control());
     if plain { text.to_owned() } else { crate::template::go::quote::quoted(text.as_bytes()) }
 }
