@@ -8,6 +8,7 @@ pub mod order;
 mod schema;
 
 use crate::chart::{Chart, File, Values, version};
+use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::go::{self, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value};
@@ -16,6 +17,7 @@ pub use capabilities::KubeVersion;
 use dependencies::Node;
 pub use go::Limits;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -105,15 +107,24 @@ pub struct Diagnostic {
     pub at: Option<String>,
     /// Whether rendering had begun: Helm then adds its advice about `--debug`.
     pub rendering: bool,
+    /// Whether the chart is not to blame: Tillerman itself failed on it.
+    pub is_fault: bool,
 }
 
 impl Diagnostic {
     fn values(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: false }
+        Self { message: message.into(), at: None, rendering: false, is_fault: false }
     }
 
     fn rendering(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: true }
+        Self { message: message.into(), at: None, rendering: true, is_fault: false }
+    }
+
+    /// A panic. What it says may hold values, so it is not told.
+    fn fault(chart: &str) -> Self {
+        let message =
+            format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");
+        Self { message, at: None, rendering: true, is_fault: true }
     }
 }
 
@@ -149,7 +160,7 @@ impl Host for Shared {
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates.
+/// against its schemas, and given to the templates. All of it together stays within the limits.
 pub fn render(
     chart: &Chart,
     values: &Values,
@@ -157,16 +168,32 @@ pub fn render(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Rendered, Diagnostic> {
+    let mut budget = Budget::new(options.limits);
+    let run = || budget.run(|| within_budget(chart, values, release, capabilities, options));
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
+}
+
+fn within_budget(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Rendered, Diagnostic> {
+    let spent = |spent: Spent| Diagnostic::rendering(spent.to_string());
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version)
         .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
     let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
     let root = Node::resolve(chart, &user)
         .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(e))))?;
+    budget::work(1).map_err(spent)?;
     let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    budget::work(1).map_err(spent)?;
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
     {
+        budget::work(1).map_err(spent)?;
         return Err(Diagnostic::values(text));
     }
     let wanted = &root.metadata.kube_version;
@@ -327,7 +354,7 @@ impl Objects<'_> {
         values: &Value,
         files: &mut BTreeMap<String, String>,
     ) -> Result<(), Diagnostic> {
-        let failed = |e: jinja::JinjaError| Diagnostic { message: e.message, at: e.at, rendering: true };
+        let failed = |e: jinja::JinjaError| Diagnostic { at: e.at, ..Diagnostic::rendering(e.message) };
         let templates = node.chart.jinja(path).map_err(failed)?;
         let mut chart = serde_json::to_value(&node.metadata).unwrap_or_default();
         // Absent fields of Chart.yaml are empty, so that a template may print them.
@@ -391,7 +418,7 @@ fn execute(
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
     let failed = |e: go::Error| {
         let at = e.trace.last().map(ToString::to_string);
-        Diagnostic { message: e.message, at, rendering: true }
+        Diagnostic { at, ..Diagnostic::rendering(e.message) }
     };
     let set = compile(chart, &names, templates).map_err(failed)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };

@@ -46,6 +46,7 @@ mod render;
 mod tests;
 mod values;
 
+pub use super::budget::Limits;
 pub use builtins::{Functions, truth};
 pub use error::{Error, Location};
-pub use render::{Limits, Renderer, TemplateSet};
+pub use render::{Renderer, TemplateSet};
