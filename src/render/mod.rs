@@ -10,6 +10,7 @@ pub mod order;
 mod schema;
 
 use crate::chart::{Chart, File, Values, version};
+use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::go::{self, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value};
@@ -21,6 +22,7 @@ pub use explain::{Explanation, RenderedExcerpt};
 pub use fixed::Fixed;
 pub use go::Limits;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -113,16 +115,25 @@ pub struct Diagnostic {
     pub rendering: bool,
     /// Where in the chart, how it came there, and what may be meant.
     pub explanation: Box<Explanation>,
+    /// Whether the chart is not to blame: Tillerman itself failed on it.
+    pub is_fault: bool,
 }
 
 impl Diagnostic {
     fn values(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: false, explanation: Box::default() }
+        Self { message: message.into(), at: None, rendering: false, is_fault: false, explanation: Box::default() }
     }
 
     /// One of rendering.
     pub fn rendering(message: impl Into<String>) -> Self {
         Self { rendering: true, ..Self::values(message) }
+    }
+
+    /// A panic. What it says may hold values, so it is not told.
+    fn fault(chart: &str) -> Self {
+        let message =
+            format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");
+        Self { is_fault: true, ..Self::rendering(message) }
     }
 }
 
@@ -130,14 +141,14 @@ impl From<go::Error> for Diagnostic {
     fn from(e: go::Error) -> Self {
         let at = e.trace.last().map(ToString::to_string);
         let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
-        Self { message: e.message, at, rendering: true, explanation: Box::new(explanation) }
+        Self { at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
 impl From<jinja::JinjaError> for Diagnostic {
     fn from(e: jinja::JinjaError) -> Self {
         let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
-        Self { message: e.message, at: e.at, rendering: true, explanation: Box::new(explanation) }
+        Self { at: e.at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
@@ -233,7 +244,7 @@ fn mismatch(e: &coalesce::TypeMismatch) -> String {
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates.
+/// against its schemas, and given to the templates. All of it together stays within the limits.
 pub fn render(
     chart: &Chart,
     values: &Values,
@@ -241,7 +252,7 @@ pub fn render(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Rendered, Diagnostic> {
-    files(chart, values, release, capabilities, options)?.sort()
+    guarded(chart, options, || within_budget(chart, values, release, capabilities, options)?.sort())
 }
 
 /// [`render`] without its last step.
@@ -252,14 +263,35 @@ pub fn files(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Files, Diagnostic> {
+    guarded(chart, options, || within_budget(chart, values, release, capabilities, options))
+}
+
+/// Runs something within the limits; a panic is an error of this rendering.
+fn guarded<T>(chart: &Chart, options: &Options, run: impl FnOnce() -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+    let mut budget = Budget::new(options.limits);
+    let run = || budget.run(run);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
+}
+
+fn within_budget(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Files, Diagnostic> {
+    let spent = |spent: Spent| Diagnostic::rendering(spent.to_string());
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version)
         .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
     let root = resolve(chart, &user)?;
+    budget::work(1).map_err(spent)?;
     let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(&e)))?;
+    budget::work(1).map_err(spent)?;
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
     {
+        budget::work(1).map_err(spent)?;
         return Err(invalid(text, root.name()));
     }
     let wanted = &root.metadata.kube_version;

@@ -134,8 +134,8 @@ impl ClusterArgs {
         };
         // What could not be used to reach a cluster does not name a namespace either.
         let cluster = named(|c| &c.clusters, &context.cluster)?.cluster.as_ref()?;
-        let is_usable = !cluster.server.is_empty()
-            && (context.user.is_empty() || named(|c| &c.users, &context.user).is_some());
+        let is_usable =
+            !cluster.server.is_empty() && (context.user.is_empty() || named(|c| &c.users, &context.user).is_some());
         Some(context.namespace.clone()).filter(|n| is_usable && !n.is_empty())
     }
 }

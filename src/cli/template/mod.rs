@@ -285,7 +285,8 @@ impl Job<'_> {
     fn render(&self, capabilities: &Capabilities, host: Arc<dyn Host + Send + Sync>) -> Result<Rendered, CliError> {
         flags::check_labels(&self.args.ignored.labels)?;
         let explain = self.args.explain.wanted();
-        let options = render::Options { skip_schema: self.args.skip_schema_validation, explain, host, ..host::options() };
+        let options =
+            render::Options { skip_schema: self.args.skip_schema_validation, explain, host, ..host::options() };
         let files = render::files(self.chart, self.values, self.release, capabilities, &options);
         let mut files = files.map_err(|e| self.failed(&e, &[]))?;
         if let Some(post) = self.post {
@@ -389,4 +390,3 @@ fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {
         many => fail(&format!("expected at most two arguments, unexpected arguments: {}", many[2..].join(", "))),
     }
 }
-

@@ -9,8 +9,12 @@ pub struct PostRenderArgs {
 }
 pub struct PostRenderer;
 impl PostRenderArgs {
-    pub fn find(&self) -> Result<Option<PostRenderer>, CliError> { Ok(None) }
+    pub fn find(&self) -> Result<Option<PostRenderer>, CliError> {
+        Ok(None)
+    }
 }
 impl PostRenderer {
-    pub fn run(&self, texts: &[(String,String)]) -> Result<Vec<(String,String)>, String> { Ok(texts.to_vec()) }
+    pub fn run(&self, texts: &[(String, String)]) -> Result<Vec<(String, String)>, String> {
+        Ok(texts.to_vec())
+    }
 }

@@ -68,7 +68,9 @@ impl Server {
     pub fn capabilities(&self) -> Result<Capabilities, CliError> {
         self.runtime.block_on(self.discovery.refresh()).map_err(|e| {
             let why = words(&e);
-            CliError(format!("could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"))
+            CliError(format!(
+                "could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"
+            ))
         })?;
         let info = self.discovery.info();
         Ok(Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() })
@@ -263,7 +265,8 @@ async fn config(args: &ClusterArgs) -> Result<Config, String> {
     let mut all = Kubeconfig::default();
     for path in args.kubeconfigs().iter().filter(|path| path.exists()) {
         let read = Kubeconfig::read_from(path).and_then(|next| all.merge(next));
-        all = read.map_err(|e| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes())))?;
+        all =
+            read.map_err(|e| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes())))?;
     }
     let context = given(&args.kube_context);
     let nothing = all.clusters.is_empty() && all.contexts.is_empty();

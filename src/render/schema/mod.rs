@@ -18,6 +18,7 @@ mod values;
 
 use super::dependencies::Node;
 use crate::chart::Chart;
+use crate::template::stack::deeper;
 use crate::template::value::{Map, Value};
 use compile::{Compiler, Id, Schema};
 use plain::{Answer, Plain};
@@ -103,9 +104,9 @@ pub fn to_json(value: &Value) -> Json {
         Value::Int(_, i) => Json::from(*i),
         Value::Float(f) => integral(*f).map_or_else(|| Json::from(*f), Json::from),
         Value::Str(s) => Json::String(s.text().into_owned()),
-        Value::List(list) => Json::Array(list.items.iter().map(to_json).collect()),
+        Value::List(list) => Json::Array(list.items.iter().map(|item| deeper(|| to_json(item))).collect()),
         Value::Map(map) => {
-            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), to_json(v))).collect())
+            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), deeper(|| to_json(v)))).collect())
         }
         Value::Nil | Value::Object(_) => Json::Null,
     }

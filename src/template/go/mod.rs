@@ -49,7 +49,8 @@ mod render;
 mod tests;
 mod values;
 
+pub use super::budget::Limits;
 pub use builtins::{Functions, truth};
 pub use error::Error;
 pub use origin::Origins;
-pub use render::{Limits, Renderer, TemplateSet};
+pub use render::{Renderer, TemplateSet};

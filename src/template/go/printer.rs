@@ -3,6 +3,7 @@
 use super::fmt::{stringer, type_name};
 use super::lex::decode;
 use super::{number, quote};
+use crate::template::budget;
 use crate::template::function::FnError;
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Object, Value};
 use std::fmt::Write as _;
@@ -64,7 +65,7 @@ pub struct Printer<'o> {
     depth: usize,
     /// While a wrong verb is reported, `String` methods are not used.
     erroring: bool,
-    problem: Option<&'static str>,
+    problem: Option<std::borrow::Cow<'static, str>>,
 }
 
 impl<'o> Printer<'o> {
@@ -76,7 +77,7 @@ impl<'o> Printer<'o> {
     /// Prints, and tells whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
-        self.problem.map_or(Ok(()), |problem| Err(problem.into()))
+        self.problem.map_or(Ok(()), |problem| Err(problem.into_owned().into()))
     }
 
     fn text(&mut self, text: &str) {
@@ -91,7 +92,11 @@ impl<'o> Printer<'o> {
 
     fn padding(&mut self, count: usize) {
         if self.out.len() > MAX_TEXT {
-            self.problem = Some("value takes more than 64 MiB to be printed");
+            self.problem = Some("value takes more than 64 MiB to be printed".into());
+            return;
+        }
+        if let Err(spent) = budget::room(self.out.len()) {
+            self.problem = Some(String::from(spent).into());
             return;
         }
         let with = if self.flags.zero && !self.flags.minus { b'0' } else { b' ' };
@@ -157,10 +162,13 @@ impl<'o> Printer<'o> {
     /// A value inside another one.
     fn element(&mut self, value: &Value, verb: char, of_interface: bool) {
         if self.depth >= MAX_DEPTH || crate::template::stack::is_exhausted() {
-            self.problem = Some("value is nested too deeply to be printed");
+            self.problem = Some("value is nested too deeply to be printed".into());
         }
         if self.out.len() > MAX_TEXT {
-            self.problem = Some("value takes more than 64 MiB to be printed");
+            self.problem = Some("value takes more than 64 MiB to be printed".into());
+        }
+        if let Err(spent) = budget::write(self.out.len()) {
+            self.problem = Some(String::from(spent).into());
         }
         if self.problem.is_some() {
             return;

@@ -6,6 +6,7 @@ use super::parser::Tag;
 use super::reader::Source;
 use super::resolve::{Scalar, resolve};
 use super::{Fallible, MAX_LEVELS, YamlError};
+use crate::template::budget;
 use crate::template::functions::text;
 use crate::template::value::{Map, MapType, Str, Value};
 use base64::Engine as _;
@@ -285,6 +286,10 @@ impl<'a, B: Build> Decoder<'a, B> {
     /// go-yaml's guard against documents that grow by their aliases.
     fn count(&mut self) -> Fallible<()> {
         self.decoded += 1;
+        // What is written once is counted by its length.
+        if !self.aliases.is_empty() {
+            budget::elements(2).map_err(|spent| String::from(spent).into_boxed_str())?;
+        }
         if self.aliases.is_empty() {
             return Ok(());
         }

@@ -4,7 +4,9 @@
 //! with its own rule here: numbers, broken UTF-8, U+0085, and characters and keys that the reader refuses.
 
 use super::resolve::{Scalar, is_base60, resolve};
+use crate::template::budget;
 use crate::template::functions::{json, text};
+use crate::template::stack::deeper;
 use crate::template::value::{Kind, Str, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -121,6 +123,7 @@ impl Emitter {
         if depth > MAX_DEPTH {
             return Err(json::cycle(value));
         }
+        budget::write(self.out.len())?;
         match value {
             Value::Nil => self.plain(b"null"),
             Value::Bool(b) => self.plain(if *b { b"true" } else { b"false" }),
@@ -143,14 +146,15 @@ impl Emitter {
                 } else if list.is_nil() {
                     self.plain(b"null");
                 } else {
-                    self.sequence(&list.items, place, depth)?;
+                    deeper(|| self.sequence(&list.items, place, depth))?;
                 }
             }
             Value::Map(map) if map.is_nil() && self.style != Style::Pretty => self.plain(b"null"),
             Value::Map(map) => {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
-                self.mapping(sorted(keys)?, place, depth)?;
+                let keys = sorted(keys)?;
+                deeper(|| self.mapping(keys, place, depth))?;
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => {
                 return Err("json: unsupported type: complex128".into());
