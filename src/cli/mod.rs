@@ -11,7 +11,7 @@ mod run;
 mod template;
 mod values;
 
-use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -55,11 +55,13 @@ impl CliError {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let args = match plain_switches(std::env::args_os()) {
+    let command = Cli::command();
+    let args = match plain_switches(&command, std::env::args_os().collect()) {
         Ok(args) => args,
         Err(e) => return failure(&e),
     };
-    let cli = match Cli::try_parse_from(args) {
+    let parsed = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(e) => return usage_error(&e),
     };
@@ -94,10 +96,8 @@ fn parse_bool(text: &str) -> Option<bool> {
 
 /// Go's flags may say `--switch=true` and `--switch=false`, and the last counts; for switches that take no value here, that
 /// is with and without them. Of a switch with another value, the error is Go's.
-fn plain_switches(args: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, CliError> {
-    let args: Vec<OsString> = args.collect();
-    let cli = Cli::command();
-    let mut command = &cli;
+fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsString>, CliError> {
+    let mut command = cli;
     for name in args.iter().skip(1) {
         let Some(below) = command.find_subcommand(name) else { break };
         command = below;
