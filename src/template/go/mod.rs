@@ -47,5 +47,5 @@ mod tests;
 mod values;
 
 pub use builtins::{Functions, truth};
-pub use error::{Error, Location};
+pub use error::{Error, Location, unmarked};
 pub use render::{Limits, Renderer, TemplateSet};
