@@ -406,10 +406,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
 /// Renders a text without a chart, as `--name-template` does.
 pub fn text(template: &str, options: &Options) -> Result<String, String> {
     let mut set = TemplateSet::new(functions::table());
-    set.parse("name-template", template).map_err(|e| e.original)?;
+    set.parse("name-template", template).map_err(|e| go::unmarked(&e.original))?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
-    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.original)
+    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| go::unmarked(&e.original))
 }
 
 /// Go's `%t` of a value that is no boolean, which Helm prints here.

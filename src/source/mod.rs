@@ -70,6 +70,11 @@ impl Settings {
     }
 }
 
+/// Where Helm keeps plugins: `HELM_DATA_HOME`, or below the XDG data folder.
+pub fn data_home() -> PathBuf {
+    home("HELM_DATA_HOME", "XDG_DATA_HOME", ".local/share")
+}
+
 fn home(helm: &str, xdg: &str, default: &str) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set(helm).unwrap_or_else(|| set(xdg).unwrap_or_else(|| user_home().join(default)).join("helm"))

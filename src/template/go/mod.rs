@@ -51,6 +51,6 @@ mod values;
 
 pub use super::budget::Limits;
 pub use builtins::{Functions, truth};
-pub use error::Error;
+pub use error::{Error, unmarked};
 pub use origin::Origins;
 pub use render::{Renderer, TemplateSet};
