@@ -173,7 +173,7 @@ fn version(version: &str) -> Option<String> {
         return Some(format!("version '{version}' is not a valid SemVer"));
     }
     let release = version.split('+').next().unwrap_or_default().trim_start_matches('v');
-    (release == "0.0.0-0").then(|| format!("version {version} is less than or equal to >0.0.0-0"))
+    (release == "0.0.0-0").then(|| format!("version \"{version}\" is less than or equal to \"0.0.0-0\""))
 }
 
 /// Keys that are read as strings, but written as something else.

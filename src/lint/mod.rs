@@ -178,12 +178,24 @@ fn check_values(folder: &Path, values: &Values, settings: &Settings, report: &mu
     }
     let own = std::fs::read(&path)
         .map_err(|e| format!("read {}: {}", path.display(), chart::go_io(&e)))
-        .and_then(|text| chart::values::load(&text).map_err(|e| e.to_string()))
+        .and_then(|text| first_document(&text))
         .map_err(|e| format!("unable to parse YAML: {e}"));
     let Some(own) = report.check(FILE, own) else { return };
     let schema = std::fs::read(folder.join("values.schema.json")).unwrap_or_default();
     if !schema.is_empty() && !settings.skip_schema {
         report.check(FILE, crate::render::lint_values(values, &own, &schema));
+    }
+}
+
+/// The first document of a values file: the linter reads no other.
+fn first_document(text: &[u8]) -> Result<Values, String> {
+    match crate::template::yaml::parse(text).map_err(|e| e.to_string())? {
+        serde_json::Value::Null => Ok(Values::new()),
+        serde_json::Value::Object(values) => Ok(values),
+        other => Err(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type common.Values",
+            chart::values::json_type(&other)
+        )),
     }
 }
 

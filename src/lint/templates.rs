@@ -40,7 +40,8 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
     for template in &chart.templates {
         let name = &template.name;
         let extension = extension(name);
-        if ![".yaml", ".yml", ".tpl", ".txt"].contains(&extension) {
+        let is_jinja = chart.is_minijinja() && [".jinja", ".j2"].contains(&extension);
+        if !is_jinja && ![".yaml", ".yml", ".tpl", ".txt"].contains(&extension) {
             report.error(
                 name,
                 format!("file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"),

@@ -49,7 +49,10 @@ pub fn check(chart: &Chart, report: &mut Report) {
     for (path, place) in &usage.bare {
         let own = place.file.strip_prefix(&format!("{}/", chart.metadata.name));
         let Some(file) = own.filter(|file| file.starts_with("templates/")) else { continue };
-        if foreign.contains(&*path[0]) || path.iter().any(|key| **key == *crate::template::go::usage::ANY) {
+        if usage.is_written(path)
+            || foreign.contains(&*path[0])
+            || path.iter().any(|key| **key == *crate::template::go::usage::ANY)
+        {
             continue;
         }
         if let Some(nearest) = undefined(&chart.values, path).filter(|_| !is_in_schema(chart, path)) {

@@ -31,11 +31,19 @@ pub struct Usage {
     pub whole: BTreeSet<Path>,
     /// Values that are printed in any case and without a default, and where that is first.
     pub bare: BTreeMap<Path, Location>,
+    /// Values that templates change, so that what is in them is not only what the chart and the user gave.
+    pub written: BTreeSet<Path>,
     /// Whether texts are executed that are not part of the templates.
     pub has_tpl: bool,
 }
 
 impl Usage {
+    /// Whether templates may change a value.
+    pub fn is_written(&self, path: &[Box<str>]) -> bool {
+        let fits = |(a, b): (&Box<str>, &Box<str>)| **a == *ANY || a == b;
+        self.written.iter().any(|written| written.iter().zip(path).all(fits))
+    }
+
     /// Whether a value, or something in it, may be read.
     pub fn is_read(&self, path: &[Box<str>]) -> bool {
         let fits = |(a, b): (&Box<str>, &Box<str>)| **a == *ANY || **b == *ANY || a == b;
@@ -271,11 +279,17 @@ impl Walk<'_> {
             "hasKey" | "get" | "index" => self.at(args, name != "index"),
             "dig" => self.dig(args),
             "dict" => Self::dict(args),
-            "list" | "tuple" => Abstract::one_of(args),
+            "list" | "tuple" | "append" | "mustAppend" | "prepend" | "mustPrepend" | "concat" | "mustConcat" => {
+                Abstract::one_of(args)
+            }
             "first" | "last" | "mustFirst" | "mustLast" => args.pop().map_or(Abstract::Other, |list| self.item(&list)),
             "merge" | "mustMerge" | "mergeOverwrite" | "mustMergeOverwrite" => {
                 // The first is changed, and may be known by another name.
                 let is_new = |arg: &Expr| matches!(arg.kind, ExprKind::Pipe(_));
+                if let Some(first) = args.first().filter(|_| !exprs.first().is_some_and(is_new)) {
+                    let first = first.clone();
+                    self.write(&first);
+                }
                 if !exprs.first().is_some_and(is_new) {
                     for arg in args.iter().skip(1) {
                         self.read_quietly(arg, pos);
@@ -287,7 +301,9 @@ impl Walk<'_> {
                 if let Some(value) = args.get(2).cloned() {
                     self.read_quietly(&value, pos);
                 }
-                args.into_iter().next().unwrap_or(Abstract::Other)
+                let changed = args.into_iter().next().unwrap_or(Abstract::Other);
+                self.write(&changed);
+                changed
             }
             _ => {
                 for arg in &args {
@@ -444,6 +460,19 @@ impl Walk<'_> {
             }
             Abstract::Dict(entries) => entries.values().for_each(|value| self.read_quietly(value, pos)),
             Abstract::OneOf(all) => all.iter().for_each(|value| self.read(value, pos)),
+        }
+    }
+
+    /// Notes that a table is changed. Whose root is, of it nothing is known any more.
+    fn write(&mut self, table: &Abstract) {
+        match table {
+            Abstract::Other | Abstract::Text(_) | Abstract::Dict(_) => {}
+            Abstract::Root => {
+                self.usage.written.insert(Path::new());
+                self.usage.whole.insert(Path::new());
+            }
+            Abstract::Value(path, _) => drop(self.usage.written.insert(path.clone())),
+            Abstract::OneOf(all) => all.iter().for_each(|one| self.write(one)),
         }
     }
 
