@@ -24,6 +24,8 @@ pub mod cluster;
 #[cfg(feature = "cli")]
 pub mod host;
 pub mod kind;
+#[cfg(feature = "cli")]
+pub mod lint;
 pub mod plan;
 #[cfg(feature = "operator")]
 pub mod reconcile;

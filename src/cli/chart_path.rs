@@ -182,13 +182,8 @@ impl ChartPathArgs {
         Ok(work(&downloader)?)
     }
 
-    /// The path of the chart on this machine, downloaded if it is elsewhere.
-    pub fn locate(&self, chart: &str) -> Result<PathBuf, CliError> {
-        self.locate_with(&Settings::from_env(), chart)
-    }
-
     /// [`Self::locate`] with settings of one's own.
-    pub fn locate_with(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
+    pub fn locate(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
         let verify = if self.server.verify { Verify::Always } else { Verify::Never };
         self.with_downloader(settings, ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
     }

@@ -1,75 +1,123 @@
-//! `tillerman lint`: loads a chart, renders it with its own values, and says what is wrong.
+//! `tillerman lint`: says what is wrong with charts, in the words and with the flags of `helm lint`.
 
 use super::CliError;
-use super::chart_path::ChartPathArgs;
+use super::explain;
 use super::values::ValueArgs;
 use crate::host;
-use crate::kind::crd::{self, Names};
-use crate::render::{self, Capabilities, Release};
+use crate::lint::{self, Severity};
+use crate::render::{KubeVersion, Options};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
-/// A chart and values to try it with.
+/// Charts, and values to try them with.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct Args {
-    /// The chart: a directory, a .tgz archive, a link, oci://… or repository/chart.
-    chart: String,
-    #[command(flatten)]
-    chart_path: ChartPathArgs,
+    /// The charts: directories or .tgz archives.
+    #[arg(required = true, value_name = "PATH")]
+    charts: Vec<PathBuf>,
     #[command(flatten)]
     values: ValueArgs,
+    /// Fail on warnings too, and look for values that no template uses or that have no default.
+    #[arg(long)]
+    strict: bool,
+    /// Print warnings and errors only.
+    #[arg(long)]
+    quiet: bool,
+    /// Check the charts in charts/ too.
+    #[arg(long)]
+    with_subcharts: bool,
+    /// Do not check values against values.schema.json.
+    #[arg(long)]
+    skip_schema_validation: bool,
+    /// The Kubernetes version to render for, and in which to look for deprecated APIs.
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<String>,
+    /// Namespace to render for.
+    #[arg(short, long, default_value = "default", env = "HELM_NAMESPACE")]
+    namespace: String,
+    /// Do not show the lines of the chart behind an error.
+    #[arg(long)]
+    no_explain: bool,
+    /// Accepted as of `tillerman template`: errors are explained unless --no-explain says otherwise.
+    #[arg(long, hide = true)]
+    explain: bool,
 }
 
-/// Prints findings, one a line, as `[LEVEL] FILE: what`; fails when one is an error.
+/// Prints findings chart by chart; fails when one is an error, with --strict also when one is a warning.
 pub fn run(args: &Args) -> Result<(), CliError> {
-    println!("==> Linting {}", args.chart);
-    let mut failed = false;
-    let mut report = |level: &str, what: &str| {
-        println!("[{level}] {what}");
-        failed |= level == "ERROR";
-    };
+    let mut settings = lint::Settings::default();
+    settings.strict = args.strict;
+    settings.skip_schema = args.skip_schema_validation;
+    settings.namespace.clone_from(&args.namespace);
+    settings.options = Options { explain: !args.no_explain, ..host::options() };
+    if let Some(version) = args.kube_version.as_deref().filter(|v| !v.is_empty()) {
+        let parsed =
+            KubeVersion::parse(version).map_err(|e| CliError(format!("invalid kube version '{version}': {e}")))?;
+        settings.kube_version = Some(parsed.version);
+    }
+    let mut charts = args.charts.clone();
+    if args.with_subcharts {
+        for chart in &args.charts {
+            add_subcharts(&chart.join("charts"), &mut charts);
+        }
+    }
     let values = args.values.merge()?;
-    match crate::chart::load(&args.chart_path.locate(&args.chart)?) {
-        Err(e) => report("ERROR", &e.to_string()),
-        Ok(chart) => {
-            let metadata = &chart.metadata;
-            if metadata.icon.is_empty() {
-                report("INFO", "Chart.yaml: icon is recommended");
-            }
-            if metadata.deprecated {
-                report("WARNING", "Chart.yaml: this chart is deprecated");
-            }
-            if let Err(e) = crd::of_chart(&chart, &Names::of_chart(&chart)) {
-                report("ERROR", &e);
-            }
-            if chart.is_library() {
-                report("INFO", "a library chart renders nothing by itself");
-            } else if let Err(e) = super::template::installable(&chart) {
-                report("ERROR", &e.to_string());
-            } else {
-                let release = Release {
-                    name: "test-release".into(),
-                    namespace: "default".into(),
-                    revision: 1,
-                    is_upgrade: false,
-                };
-                let rendered = render::render(&chart, &values, &release, &Capabilities::default(), &host::options());
-                match rendered {
-                    Err(e) => report("ERROR", &e.message),
-                    Ok(rendered) => {
-                        for manifest in rendered.manifests.iter().chain(rendered.hooks.iter().map(|h| &h.manifest)) {
-                            let empty = manifest.kind.is_empty() && manifest.name.is_empty();
-                            if !empty && (manifest.api_version.is_empty() || manifest.kind.is_empty()) {
-                                let source = &manifest.source;
-                                report("ERROR", &format!("{source}: a document without apiVersion or kind"));
-                            }
-                        }
+    let tolerated = if args.strict { Severity::Warning } else { Severity::Error };
+    let (mut out, mut failed, mut noticed) = (String::new(), 0, 0);
+    for chart in &charts {
+        let result = lint::run(chart, &values, &settings);
+        let is_noticed = result.as_ref().map_or(true, |report| report.has(Severity::Warning));
+        noticed += usize::from(is_noticed);
+        if args.quiet && !is_noticed {
+            continue;
+        }
+        failed += usize::from(result.as_ref().map_or(true, |report| report.has(tolerated)));
+        let _ = writeln!(out, "==> Linting {}", chart.display());
+        match result {
+            Err(e) => drop(writeln!(out, "Error {e}")),
+            Ok(report) => {
+                let shown = |m: &&lint::Message| !args.quiet || m.severity > Severity::Info;
+                for message in report.messages.iter().filter(shown) {
+                    let _ = writeln!(out, "{message}");
+                    if let Some(diagnostic) = message.diagnostic.as_ref().filter(|_| !args.no_explain) {
+                        out.push_str(&explain::text(diagnostic, &args.values, paints()));
                     }
                 }
             }
         }
+        out.push('\n');
     }
-    if failed {
-        return Err(CliError("1 chart(s) linted, 1 chart(s) failed".into()));
+    print!("{out}");
+    let summary = format!("{} chart(s) linted, {failed} chart(s) failed", charts.len());
+    if failed > 0 {
+        return Err(CliError(summary));
     }
-    println!("\n1 chart(s) linted, 0 chart(s) failed");
+    if !args.quiet || noticed > 0 {
+        println!("{summary}");
+    }
     Ok(())
+}
+
+fn paints() -> bool {
+    std::io::stdout().is_terminal() && explain::colours()
+}
+
+/// The charts below a folder, in the order of a walk by name.
+fn add_subcharts(folder: &Path, charts: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == "Chart.yaml" {
+            charts.push(folder.to_owned());
+        } else if name.ends_with(".tgz") || name.ends_with(".tar.gz") {
+            charts.push(path.clone());
+        }
+        if path.is_dir() && !path.is_symlink() {
+            add_subcharts(&path, charts);
+        }
+    }
 }

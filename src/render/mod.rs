@@ -39,6 +39,13 @@ pub struct Release {
     pub is_upgrade: bool,
 }
 
+impl Release {
+    /// The first revision of a release, as an install makes it.
+    pub fn new(name: impl Into<String>, namespace: impl Into<String>) -> Self {
+        Self { name: name.into(), namespace: namespace.into(), revision: 1, is_upgrade: false }
+    }
+}
+
 /// What templates see as `.Capabilities`. The default is what Helm takes a cluster to be that it has not asked.
 #[derive(Clone, Debug)]
 pub struct Capabilities {

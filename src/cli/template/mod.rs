@@ -217,7 +217,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let dry_run = if args.validate { DryRun::Server } else { DryRun::parse(&args.dry_run)? };
     let (name, chart) = name_and_chart(args)?;
     let settings = args.settings.settings();
-    let path = args.chart_path.locate_with(&settings, &chart)?;
+    let path = args.chart_path.locate(&settings, &chart)?;
     let values = args.values.merge()?;
     let chart = load(args, &path, &settings)?;
     let release = Release { name, namespace: args.cluster.namespace(), revision: 1, is_upgrade: args.is_upgrade };

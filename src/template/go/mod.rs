@@ -47,6 +47,7 @@ pub mod quote;
 mod render;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 mod values;
 
 pub use super::budget::Limits;

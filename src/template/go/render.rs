@@ -58,6 +58,16 @@ impl TemplateSet {
         Ok(())
     }
 
+    /// A template by its name.
+    pub(super) fn template(&self, name: &str) -> Option<Arc<Template>> {
+        self.templates.get(name).cloned()
+    }
+
+    /// All templates, in no order.
+    pub(super) fn templates(&self) -> impl Iterator<Item = &Arc<Template>> {
+        self.templates.values()
+    }
+
     /// Whether there is a template with this name.
     pub fn contains(&self, name: &str) -> bool {
         self.templates.contains_key(name)

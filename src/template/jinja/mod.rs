@@ -87,6 +87,12 @@ impl Templates {
         Ok(Self { environment, names })
     }
 
+    /// The names that the templates take from the context, with the fields they ask of them: `values.image.tag`.
+    pub fn undeclared(&self) -> std::collections::BTreeSet<String> {
+        let templates = self.environment.templates();
+        templates.flat_map(|(_, template)| template.undeclared_variables(true)).collect()
+    }
+
     /// Renders all templates that are no partials, in the order they were given: name and text.
     pub fn render(&self, json: &serde_json::Value) -> Result<Vec<(String, String)>, JinjaError> {
         let context = Value::from(Serde(json));

@@ -67,7 +67,9 @@ impl PostRenderer {
             format!("error while running post render on files: failed to invoke post-renderer plugin {name:?}: {e}")
         })?;
         if output.trim().is_empty() {
-            return Err(format!("error while running post render on files: post-renderer {name:?} produced empty output"));
+            return Err(format!(
+                "error while running post render on files: post-renderer {name:?} produced empty output"
+            ));
         }
         split(&output).map_err(|e| format!("error while parsing post rendered output: error parsing YAML: {e}"))
     }

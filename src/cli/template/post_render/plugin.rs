@@ -119,7 +119,8 @@ impl Plugin {
         env.insert("HELM_PLUGIN_DIR".into(), folder.display().to_string());
         let chosen = choose(&self.commands).filter(|chosen| !chosen.command.split(' ').next().unwrap_or("").is_empty());
         let chosen = chosen.ok_or("failed to prepare plugin command: no plugin command is applicable")?;
-        let mut words = chosen.command.split(' ').chain(chosen.args.iter().map(String::as_str)).map(|w| expand(w, &env));
+        let mut words =
+            chosen.command.split(' ').chain(chosen.args.iter().map(String::as_str)).map(|w| expand(w, &env));
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).envs(&env);
         Ok(command)
@@ -129,7 +130,8 @@ impl Plugin {
 /// The plugin of a name in a folder of plugins. Plugins that cannot be read are told of and left out.
 fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.join("plugin.yaml").exists()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|p| p.join("plugin.yaml").exists()).collect();
     paths.sort();
     let mut seen: HashMap<String, PathBuf> = HashMap::new();
     let mut found = None;

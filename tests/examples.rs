@@ -1,0 +1,56 @@
+//! The examples of the library do what they say. Cargo builds them before it runs this.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Examples are built beside the folder that tests are built into.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let profile = test.parent().and_then(Path::parent).expect("tests are built into a folder of the profile");
+    profile.join("examples").join(name)
+}
+
+fn run(name: &str, args: &[&str]) -> (bool, String, String) {
+    let output = Command::new(example(name)).args(args).current_dir(top()).output().expect("the example was built");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn render_prints_manifests_and_notes() {
+    let (good, out, err) = run("render", &["tests/charts/web"]);
+    assert!(good, "{err}");
+    assert!(out.contains("# Source: web/templates/all.yaml\napiVersion: v1\nkind: ConfigMap\n"), "{out}");
+    assert!(err.contains("Thank you for example: hello."), "{err}");
+}
+
+#[test]
+fn render_explains_what_is_wrong() {
+    let folder = tempdir("render");
+    let values = folder.join("values.yaml");
+    std::fs::write(&values, "mode: key\n").unwrap();
+    let (good, _, err) = run("render", &["tests/charts/explained", values.to_str().unwrap()]);
+    assert!(!good && err.contains("did you mean `image`?"), "{err}");
+}
+
+#[test]
+fn diff_prints_the_objects_that_differ() {
+    let folder = tempdir("diff");
+    let (old, new) = (folder.join("old.yaml"), folder.join("new.yaml"));
+    std::fs::write(&old, "greeting: hello\n").unwrap();
+    std::fs::write(&new, "greeting: goodbye\nreplicas: 2\n").unwrap();
+    let (good, out, err) = run("diff", &["tests/charts/web", old.to_str().unwrap(), new.to_str().unwrap()]);
+    assert!(good, "{err}");
+    assert_eq!(out, "~ apps/v1 Deployment/example-web\n~ v1 ConfigMap/example-config\n");
+}
+
+/// A new folder for a test's files, below cargo's own.
+fn tempdir(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("cargo's folder can be written to");
+    folder
+}
