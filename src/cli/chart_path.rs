@@ -182,7 +182,7 @@ impl ChartPathArgs {
         Ok(work(&downloader)?)
     }
 
-    /// [`Self::locate`] with settings of one's own.
+    /// The path of the chart on this machine, downloaded if it is elsewhere.
     pub fn locate(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
         let verify = if self.server.verify { Verify::Always } else { Verify::Never };
         self.with_downloader(settings, ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
