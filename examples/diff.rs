@@ -12,7 +12,8 @@ fn objects(chart: &Chart, file: &str) -> Result<Objects, Box<dyn std::error::Err
     let values = chart::values::load(&std::fs::read(file)?)?;
     // The same seed for both, so that passwords which the chart makes up do not differ.
     let options = Options::new(Fixed::new(1, 0));
-    let rendered = render::render(chart, &values, &Release::new("example", "default"), &Capabilities::default(), &options)?;
+    let rendered =
+        render::render(chart, &values, &Release::new("example", "default"), &Capabilities::default(), &options)?;
     let all = rendered.manifests.into_iter().chain(rendered.hooks.into_iter().map(|hook| hook.manifest));
     Ok(all.map(|m| (format!("{} {}/{}", m.api_version, m.kind, m.name), m.text)).collect())
 }

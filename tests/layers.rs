@@ -77,14 +77,16 @@ fn the_cluster_knows_nothing_of_charts() {
 
 #[test]
 fn nothing_needs_the_command_line() {
-    for folder in ["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "template"] {
+    for folder in ["chart", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "template"] {
         assert_without(&[folder], &["crate::cli", "clap::"]);
     }
 }
 
 #[test]
 fn no_file_imports_everything_of_a_module() {
-    for folder in ["chart", "cli", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "template"] {
+    for folder in
+        ["chart", "cli", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "template"]
+    {
         for (path, text) in sources(folder) {
             let glob = code(&text).lines().any(|line| line.trim_start().starts_with("use ") && line.contains("::*"));
             assert!(!glob, "{} imports with a star", path.display());

@@ -3,7 +3,7 @@
 use super::CliError;
 use super::chart_path::{ChartPathArgs, ON_ERROR};
 use super::dependency;
-use super::explain::ExplainArgs;
+use super::explain::{self, ExplainArgs};
 use super::values::ValueArgs;
 use crate::chart::{Chart, pattern};
 use crate::host;
@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             }
             let mut text = message(&e, args.debug);
             if explain {
-                text = format!("{}{}", text.trim_end(), args.explain.text(&e, &args.values));
+                text = format!("{}{}", text.trim_end(), explain::after(&e, &args.values));
             }
             Err(CliError(text))
         }

@@ -54,7 +54,8 @@ pub struct Capabilities {
 }
 
 /// A rendered object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Manifest {
     /// The template it comes from, such as `web/templates/service.yaml`.
     pub source: String,
@@ -69,7 +70,8 @@ pub struct Manifest {
 }
 
 /// A rendered hook.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Hook {
     /// The object.
     pub manifest: Manifest,
@@ -85,6 +87,7 @@ pub struct Hook {
 
 /// What a chart renders to.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Rendered {
     /// Objects in Helm's order of installation.
     pub manifests: Vec<Manifest>,
@@ -135,14 +138,16 @@ impl Diagnostic {
 impl From<go::Error> for Diagnostic {
     fn from(e: go::Error) -> Self {
         let at = e.trace.last().map(ToString::to_string);
-        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        let explanation =
+            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
         Self { message: e.message, at, rendering: true, explanation: Box::new(explanation) }
     }
 }
 
 impl From<jinja::JinjaError> for Diagnostic {
     fn from(e: jinja::JinjaError) -> Self {
-        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        let explanation =
+            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
         Self { message: e.message, at: e.at, rendering: true, explanation: Box::new(explanation) }
     }
 }
@@ -225,7 +230,7 @@ pub fn render(
         )));
     }
 
-    let (files, origins) = render_files(&root, values, release, (capabilities, kube), options)?;
+    let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
     let mut rendered = Rendered::default();
     let mut manifests = Vec::new();
@@ -269,7 +274,7 @@ pub(crate) fn lint_files(
     {
         return Err(invalid(text, root.name()));
     }
-    render_files(&root, values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
+    render_files(&root, &values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
 }
 
 /// What a schema says of a user's values over those of `values.yaml`, as `helm lint` joins them.
@@ -289,7 +294,7 @@ fn invalid(text: String, chart: &str) -> Diagnostic {
 /// The text of every file that is rendered, by name, and where it comes from.
 fn render_files(
     root: &Node<'_>,
-    values: Map,
+    values: &Map,
     release: &Release,
     (capabilities, kube): (&Capabilities, KubeVersion),
     options: &Options,
@@ -498,7 +503,7 @@ fn execute(
     let set = compile(chart, &names, templates)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let mut renderer = Renderer::new(&set, context, options.limits);
-    renderer.is_lenient(options.lint);
+    renderer.set_lenient(options.lint);
     for name in names {
         if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
             continue;
