@@ -1,20 +1,46 @@
 //! Tillerman turns charts into operators, and renders charts as Helm does.
 //!
+//! # Rendering charts
+//! Without default features the crate is a renderer: [`chart`], [`template`] and [`render`], with no Kubernetes client,
+//! no network, and no clock or randomness but what the caller's [`template::function::Host`] gives. The text is that of
+//! Helm 4.3.1, byte for byte.
+//!
+//! ```
+//! use std::path::Path;
+//! use tillerman::chart;
+//! use tillerman::render::{self, Capabilities, Options, Release};
+//!
+//! let chart = chart::load(Path::new("examples/helm-chart/chart"))?;
+//! let values = chart::values::load(b"replicaCount: 3")?;
+//! let release = Release::new("shop", "default");
+//! let rendered = render::render(&chart, &values, &release, &Capabilities::default(), &Options::default())?;
+//!
+//! let deployment = rendered.manifests.iter().find(|m| m.kind == "Deployment").unwrap();
+//! assert_eq!(deployment.name, "shop-web");
+//! assert!(deployment.text.contains("replicas: 3"));
+//! assert!(rendered.hooks.is_empty());
+//! println!("{}\n{}", rendered.manifest(), rendered.notes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A chart can be kept and shared between threads; it remembers its parsed templates and compiled schema. A
+//! [`render::Diagnostic`] says where a rendering failed, and its [`render::Explanation`] what may be meant. `examples/`
+//! of the repository holds programs that render a chart, and that compare two renderings.
+//!
 //! # The tour
-//! In reading order, from what knows nothing of Kubernetes to what talks to it:
+//! In reading order, from what knows nothing of Kubernetes to what talks to it. What is in code letters only needs the
+//! features `cli` or `operator`, which are for the program and follow its needs:
 //!
 //! 1. [`chart`]: a chart at rest, loaded from a folder or an archive; values, `--set`, versions.
 //! 2. [`template`]: the text engines. Go templates with Helm's functions, minijinja, YAML in and out.
 //! 3. [`render`]: chart + values → manifests, hooks and notes, in Helm's order.
-//! 4. [`kind`]: which custom resources there are, with which chart; the CRD of a chart.
-//! 5. [`release`]: the record of a release in Helm's format, and digests of what was applied.
-//! 6. [`plan`]: decisions. What situation a release is in, and which writes follow from it; pure functions.
+//! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart.
+//! 5. `release`: the record of a release in Helm's format, and digests of what was applied.
+//! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `cluster`: everything that talks to the API server.
 //! 8. `reconcile`: observe, render, plan, apply, report, and the loop around them.
-//! 9. `server`: health and metrics. `source`: where charts come from. [`host`] and [`cli`]: the command line.
-//!
-//! Without default features the crate is a renderer: [`chart`], [`template`] and [`render`], with no Kubernetes client,
-//! no network, and no clock or randomness but what the caller's [`template::function::Host`] gives.
+//! 9. `server`: health and metrics. `source`: where charts come from. `lint`: what is wrong with a chart. `host` and
+//!    `cli`: the command line.
 
 pub mod chart;
 #[cfg(feature = "cli")]
@@ -23,12 +49,15 @@ pub mod cli;
 pub mod cluster;
 #[cfg(feature = "cli")]
 pub mod host;
+#[cfg(feature = "cli")]
 pub mod kind;
 #[cfg(feature = "cli")]
 pub mod lint;
+#[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "operator")]
 pub mod reconcile;
+#[cfg(feature = "cli")]
 pub mod release;
 pub mod render;
 #[cfg(feature = "operator")]

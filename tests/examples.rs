@@ -54,3 +54,16 @@ fn tempdir(name: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("cargo's folder can be written to");
     folder
 }
+
+#[test]
+fn errors_can_be_sent_and_boxed() {
+    fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
+    is_error::<tillerman::chart::LoadError>();
+    is_error::<tillerman::chart::values::ValuesError>();
+    is_error::<tillerman::render::Diagnostic>();
+    is_error::<tillerman::template::function::FnError>();
+    is_error::<tillerman::template::go::Error>();
+    is_error::<tillerman::template::jinja::JinjaError>();
+    is_error::<tillerman::template::jinja::Misplaced>();
+    is_error::<tillerman::template::yaml::YamlError>();
+}

@@ -86,7 +86,8 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
 
 #[test]
 fn nothing_needs_the_command_line() {
-    for folder in ["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "source", "template"]
+    for folder in
+        ["chart", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "source", "template"]
     {
         assert_without(&[folder], &["crate::cli", "clap::"]);
     }
@@ -94,9 +95,20 @@ fn nothing_needs_the_command_line() {
 
 #[test]
 fn no_file_imports_everything_of_a_module() {
-    for folder in
-        ["chart", "cli", "cluster", "kind", "plan", "reconcile", "release", "render", "server", "source", "template"]
-    {
+    for folder in [
+        "chart",
+        "cli",
+        "cluster",
+        "kind",
+        "lint",
+        "plan",
+        "reconcile",
+        "release",
+        "render",
+        "server",
+        "source",
+        "template",
+    ] {
         for (path, text) in sources(folder) {
             let glob = code(&text).lines().any(|line| line.trim_start().starts_with("use ") && line.contains("::*"));
             assert!(!glob, "{} imports with a star", path.display());

@@ -51,7 +51,11 @@ for part in "$@"; do
 		one "lint code" $cargo clippy --all-targets --features cluster-tests -- -D warnings
 		RUSTDOCFLAGS="-D warnings" one "lint documentation" $cargo doc --no-deps --quiet
 		;;
-	library) one library $cargo clippy --no-default-features -- -D warnings ;;
+	library)
+		one library $cargo clippy --no-default-features --lib --examples -- -D warnings
+		RUSTDOCFLAGS="-D warnings" one "library documentation" $cargo doc --no-deps --no-default-features --quiet
+		cargo_tests "library tests" $cargo test --no-default-features --doc --test examples
+		;;
 	unit) cargo_tests unit $cargo test --no-fail-fast ;;
 	conformance)
 		$cargo build --release || { count conformance 0 1; continue; }

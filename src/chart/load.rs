@@ -61,6 +61,7 @@ pub fn load_archive(data: &[u8], limits: &Limits) -> Result<Chart, LoadError> {
     assemble(read_archive(data, limits)?, limits, 0)
 }
 
+#[cfg(feature = "fetch")]
 /// The files of a chart directory that `.helmignore` does not leave out.
 pub fn directory_files(path: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> {
     read_directory(path, limits)
@@ -71,6 +72,7 @@ pub fn load_files(files: Vec<File>, limits: &Limits) -> Result<Chart, LoadError>
     assemble(files, limits, 0)
 }
 
+#[cfg(feature = "fetch")]
 /// The files of a gzipped tar archive, with names below the chart's folder.
 pub fn archive_files(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
     read_archive(data, limits)

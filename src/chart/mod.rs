@@ -9,7 +9,13 @@ pub mod values;
 pub mod version;
 
 use crate::template::jinja;
-pub use load::{Limits, LoadError, archive_files, directory_files, go_io, load, load_archive, load_files};
+#[cfg(feature = "fetch")]
+#[cfg(feature = "fetch")]
+pub(crate) use load::go_io;
+pub use load::{Limits, LoadError, load, load_archive, load_files};
+#[cfg(feature = "fetch")]
+pub(crate) use load::{archive_files, directory_files};
+#[cfg(feature = "fetch")]
 pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
 use std::any::Any;

@@ -22,12 +22,12 @@ impl ExplainArgs {
     pub fn wanted(self) -> bool {
         self.explain || !self.no_explain && std::io::stderr().is_terminal()
     }
+}
 
-    /// The explanation, with blank lines before it; empty when there is nothing to tell.
-    pub fn text(self, error: &Diagnostic, values: &ValueArgs) -> String {
-        let text = text(error, values, std::io::stderr().is_terminal() && colours());
-        if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }
-    }
+/// The explanation as standard error shows it, with a blank line before it; empty when there is nothing to tell.
+pub fn after(error: &Diagnostic, values: &ValueArgs) -> String {
+    let text = text(error, values, std::io::stderr().is_terminal() && colours());
+    if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }
 }
 
 /// The explanation of an error, and where the values come from that a schema does not allow.

@@ -47,11 +47,13 @@ pub struct Args {
 
 /// Prints findings chart by chart; fails when one is an error, with --strict also when one is a warning.
 pub fn run(args: &Args) -> Result<(), CliError> {
-    let mut settings = lint::Settings::default();
-    settings.strict = args.strict;
-    settings.skip_schema = args.skip_schema_validation;
-    settings.namespace.clone_from(&args.namespace);
-    settings.options = Options { explain: !args.no_explain, ..host::options() };
+    let mut settings = lint::Settings {
+        strict: args.strict,
+        skip_schema: args.skip_schema_validation,
+        namespace: args.namespace.clone(),
+        kube_version: None,
+        options: Options { explain: !args.no_explain, ..host::options() },
+    };
     if let Some(version) = args.kube_version.as_deref().filter(|v| !v.is_empty()) {
         let parsed =
             KubeVersion::parse(version).map_err(|e| CliError(format!("invalid kube version '{version}': {e}")))?;
@@ -113,7 +115,7 @@ fn add_subcharts(folder: &Path, charts: &mut Vec<PathBuf>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == "Chart.yaml" {
             charts.push(folder.to_owned());
-        } else if name.ends_with(".tgz") || name.ends_with(".tar.gz") {
+        } else if lint::is_archive(&name) {
             charts.push(path.clone());
         }
         if path.is_dir() && !path.is_symlink() {

@@ -36,16 +36,15 @@ pub fn is_url(text: &str) -> bool {
     let whole = if text.contains(':') && !text.contains("://") { format!("http://{text}") } else { text.to_owned() };
     let Ok(url) = Url::parse(&whole) else { return false };
     let host = url.host();
-    !host.starts_with('.')
-        && !(host.is_empty() && !url.path().is_empty() && !url.path().contains('.'))
-        && URL.is_match(text)
+    let is_word = host.is_empty() && !url.path().is_empty() && !url.path().contains('.');
+    !(host.starts_with('.') || is_word) && URL.is_match(text)
 }
 
 /// Whether a request may name it: an absolute URI.
 pub fn is_request_url(text: &str) -> bool {
-    !text.contains('#') && Url::parse(text).is_ok_and(|url| !url.scheme().is_empty())
-        || text.contains('#')
-            && Url::parse(text.split('#').next().unwrap_or_default()).is_ok_and(|url| !url.scheme().is_empty())
+    // A request has no fragment, and what follows `#` would be checked as one.
+    let text = text.split('#').next().unwrap_or_default();
+    Url::parse(text).is_ok_and(|url| !url.scheme().is_empty())
 }
 
 #[cfg(test)]

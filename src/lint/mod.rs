@@ -107,11 +107,16 @@ impl Report {
 /// When there is no chart to check, in Helm's words.
 pub fn run(path: &Path, values: &Values, settings: &Settings) -> Result<Report, String> {
     let name = path.to_string_lossy();
-    if name.ends_with(".tgz") || name.ends_with(".tar.gz") {
+    if is_archive(&name) {
         let unpacked = Unpacked::new(path)?;
         return check(&unpacked.chart, values, settings);
     }
     check(path, values, settings)
+}
+
+/// Whether a file's name is that of an archive, as Helm sees it.
+pub fn is_archive(name: &str) -> bool {
+    [".tgz", ".tar.gz"].iter().any(|end| name.ends_with(end))
 }
 
 fn check(folder: &Path, values: &Values, settings: &Settings) -> Result<Report, String> {

@@ -55,7 +55,9 @@ pub fn check(chart: &Chart, report: &mut Report) {
         {
             continue;
         }
-        if let Some(nearest) = undefined(&chart.values, path).filter(|_| !is_in_schema(chart, path)) {
+        if let Some(table) = undefined(&chart.values, path).filter(|_| !is_in_schema(chart, path)) {
+            let names = path.iter().find(|key| !table.contains_key(&***key));
+            let nearest = names.and_then(|key| trace::nearest(key, table.keys().map(String::as_str)));
             let meant = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
             let path = path.join(".");
             report.warning(file, format!("line {}: values.yaml does not define `{path}`{meant}", place.line));
@@ -136,11 +138,11 @@ fn add_unused(value: &Value, path: &mut Path, usage: &Usage, unused: &mut Vec<Pa
     }
 }
 
-/// Whether a path ends nowhere, and then the key that may be meant.
-fn undefined(values: &Values, path: &[Box<str>]) -> Option<Option<String>> {
+/// The table that lacks the next key of a path that ends nowhere.
+fn undefined<'v>(values: &'v Values, path: &[Box<str>]) -> Option<&'v Values> {
     let (first, rest) = path.split_first()?;
     match values.get(&**first) {
-        None => Some(trace::nearest(first, values.keys().map(String::as_str))),
+        None => Some(values),
         Some(Value::Object(below)) => undefined(below, rest),
         Some(_) => None,
     }

@@ -56,7 +56,8 @@ pub struct Capabilities {
 }
 
 /// A rendered object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Manifest {
     /// The template it comes from, such as `web/templates/service.yaml`.
     pub source: String,
@@ -71,7 +72,8 @@ pub struct Manifest {
 }
 
 /// A rendered hook.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Hook {
     /// The object.
     pub manifest: Manifest,
@@ -87,6 +89,7 @@ pub struct Hook {
 
 /// What a chart renders to.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Rendered {
     /// Objects in Helm's order of installation.
     pub manifests: Vec<Manifest>,
@@ -147,14 +150,16 @@ impl Diagnostic {
 impl From<go::Error> for Diagnostic {
     fn from(e: go::Error) -> Self {
         let at = e.trace.last().map(ToString::to_string);
-        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        let explanation =
+            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
         Self { at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
 impl From<jinja::JinjaError> for Diagnostic {
     fn from(e: jinja::JinjaError) -> Self {
-        let explanation = Explanation { trace: e.trace, missing: e.missing, ..Explanation::default() };
+        let explanation =
+            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
         Self { at: e.at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
@@ -309,7 +314,7 @@ fn within_budget(
         )));
     }
 
-    let (files, origins) = render_files(&root, values, release, (capabilities, kube), options)?;
+    let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
     let mut rendered = Files { origins, ..Files::default() };
     for (name, text) in files {
@@ -347,7 +352,7 @@ pub(crate) fn lint_files(
     {
         return Err(invalid(text, root.name()));
     }
-    render_files(&root, values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
+    render_files(&root, &values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
 }
 
 /// What a schema says of a user's values over those of `values.yaml`, as `helm lint` joins them.
@@ -367,7 +372,7 @@ fn invalid(text: String, chart: &str) -> Diagnostic {
 /// The text of every file that is rendered, by name, and where it comes from.
 fn render_files(
     root: &Node<'_>,
-    values: Map,
+    values: &Map,
     release: &Release,
     (capabilities, kube): (&Capabilities, KubeVersion),
     options: &Options,
@@ -576,7 +581,7 @@ fn execute(
     let set = compile(chart, &names, templates)?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let mut renderer = Renderer::new(&set, context, options.limits);
-    renderer.is_lenient(options.lint);
+    renderer.set_lenient(options.lint);
     for name in names {
         if name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
             continue;

@@ -40,11 +40,13 @@ pub enum Param {
 }
 
 /// Why a function failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FnError {
     /// An error the function returned (or a Go panic it would have raised): `error calling NAME: MESSAGE`.
+    #[error("{0}")]
     Message(String),
     /// An error of a nested execution (`include`, `tpl`), whose text is already complete.
+    #[error("{0}")]
     Nested(String),
 }
 impl From<&str> for FnError {

@@ -49,7 +49,7 @@ impl Excerpt {
     /// A part of a line: what of the range lies outside of the line is left out.
     pub fn new(line: usize, text: &str, range: std::ops::Range<usize>) -> Self {
         let text = text.trim_end();
-        let floor = |at: usize| text.floor_char_boundary(at.min(text.len()));
+        let floor = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let range = floor(range.start)..floor(range.end);
         Self { line, text: text.into(), range }
     }

@@ -10,7 +10,7 @@ mod server;
 use super::CliError;
 use super::chart_path::{ChartPathArgs, ON_ERROR};
 use super::dependency;
-use super::explain::ExplainArgs;
+use super::explain::{self, ExplainArgs};
 use super::values::ValueArgs;
 use crate::chart::{Chart, Values};
 use crate::host::{self, System};
@@ -313,7 +313,7 @@ impl Job<'_> {
             if !self.args.explain.wanted() {
                 return CliError(message);
             }
-            CliError(format!("{}{}", message.trim_end(), self.args.explain.text(error, &self.args.values)))
+            CliError(format!("{}{}", message.trim_end(), explain::after(error, &self.args.values)))
         };
         if !error.rendering {
             return explained(message.clone());

@@ -17,7 +17,7 @@ pub struct Error {
     /// The places that were being executed, from the rendered file inwards. Empty when none is known.
     pub trace: Vec<Location>,
     /// What the innermost place looked for and did not find, if that is what was wrong.
-    pub missing: Option<Missing>,
+    pub missing: Option<Box<Missing>>,
 }
 
 impl fmt::Display for Error {
@@ -45,7 +45,7 @@ impl Error {
 
     /// Helm's form of an error of execution (`reformatExecErrorMsg`).
     pub(super) fn from_failure(file: &str, failure: &Failure) -> Self {
-        let missing = failure.chain().filter_map(|link| link.missing.clone()).last();
+        let missing = failure.chain().filter_map(|link| link.missing.clone()).last().map(Box::new);
         Self { message: helm_message(file, failure), original: failure.text(), trace: failure.trace(), missing }
     }
 }

@@ -86,7 +86,7 @@ impl TemplateSet {
     /// The error of a text that could not be parsed, with its place in the text.
     fn unparsed(&self, name: &str, text: &[u8], message: &str) -> Error {
         let mut error = Error::from_parse(name, message);
-        error.missing = self.missing_function(message);
+        error.missing = self.missing_function(message).map(Box::new);
         if let Some(place) = error.trace.last_mut() {
             place.excerpt = extent::quoted(text, place.line, message);
         }
@@ -137,7 +137,7 @@ impl<'s> Renderer<'s> {
     }
 
     /// Whether `required` and `fail` stop nothing and answer with an empty text, as in `helm lint`.
-    pub fn is_lenient(&mut self, lenient: bool) {
+    pub fn set_lenient(&mut self, lenient: bool) {
         self.state.lenient = lenient;
     }
 

@@ -40,14 +40,12 @@ pub struct Usage {
 impl Usage {
     /// Whether templates may change a value.
     pub fn is_written(&self, path: &[Box<str>]) -> bool {
-        let fits = |(a, b): (&Box<str>, &Box<str>)| **a == *ANY || a == b;
-        self.written.iter().any(|written| written.iter().zip(path).all(fits))
+        self.written.iter().any(|written| written.iter().zip(path).all(|(a, b)| **a == *ANY || a == b))
     }
 
     /// Whether a value, or something in it, may be read.
     pub fn is_read(&self, path: &[Box<str>]) -> bool {
-        let fits = |(a, b): (&Box<str>, &Box<str>)| **a == *ANY || **b == *ANY || a == b;
-        let along = |read: &Path| read.iter().zip(path).all(fits);
+        let along = |read: &Path| read.iter().zip(path).all(|(a, b)| **a == *ANY || **b == *ANY || a == b);
         self.whole.iter().any(along) || self.touched.iter().any(|read| read.len() >= path.len() && along(read))
     }
 }
@@ -369,13 +367,11 @@ impl Walk<'_> {
         match &expr.kind {
             ExprKind::Dot => dot.clone(),
             ExprKind::Nil | ExprKind::Bool(_) | ExprKind::Number(_) => Abstract::Other,
-            ExprKind::Str { text, quoted, .. } => match text {
-                Some(text) => Abstract::Text(String::from_utf8_lossy(text).into()),
-                None => {
-                    let quoted = self.word(*quoted);
-                    Abstract::Text(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().into())
-                }
-            },
+            ExprKind::Str { text: Some(text), .. } => Abstract::Text(String::from_utf8_lossy(text).into()),
+            ExprKind::Str { text: None, quoted, .. } => {
+                let quoted = self.word(*quoted);
+                Abstract::Text(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().into())
+            }
             ExprKind::Field(fields) => self.fields(dot.clone(), fields),
             ExprKind::Variable(variable, fields) => {
                 let name = self.word(variable.name);

@@ -32,6 +32,8 @@ pub enum Place {
     BesideText,
 }
 
+impl std::error::Error for Misplaced {}
+
 impl fmt::Display for Misplaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let x = &self.expression;

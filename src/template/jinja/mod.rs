@@ -28,7 +28,7 @@ pub struct JinjaError {
     /// The places that were being executed, from the rendered file inwards.
     pub trace: Vec<Location>,
     /// What the innermost place looked for and did not find, if that is what was wrong.
-    pub missing: Option<Missing>,
+    pub missing: Option<Box<Missing>>,
 }
 
 /// The compiled templates of one chart.
@@ -98,7 +98,7 @@ impl Templates {
         let context = Value::from(Serde(json));
         let failed = |name: &str, e: &Error| JinjaError {
             trace: place::trace(&self.environment, name, e),
-            missing: place::missing(&self.environment, Some(json), e),
+            missing: place::missing(&self.environment, Some(json), e).map(Box::new),
             ..error(name, e)
         };
         let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));

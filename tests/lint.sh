@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Compares `tillerman lint` with `helm lint`: lint.sh BINARY [CHART...]
+# Exit code, findings and their order must be equal. Without charts, those of the corpus are taken (as run.sh of
+# tests/conformance unpacks them); schemas of other places, which helm would fetch, are told apart and not compared.
+# Prints `lint: N passed, N failed`.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/cluster/env.sh"
+bin=$(realpath "$1")
+shift
+helm=${HELM:-$TOOLS/helm}
+[ -x "$helm" ] || { echo "lint: skipped, because there is no helm (make tools)"; exit 0; }
+charts=("$@")
+if [ $# = 0 ]; then
+	root=$(find "${XDG_CACHE_HOME:-$HOME/.cache}/chart-conformance" -mindepth 2 -maxdepth 2 -name charts 2>/dev/null | head -1)
+	[ -n "$root" ] || { echo "lint: skipped, because the corpus is not unpacked (make conformance)"; exit 0; }
+	mapfile -t charts < <(find "$root" -name Chart.yaml -not -path '*/charts/*/charts/*' -exec dirname {} + | sort)
+fi
+# lint PROGRAM CHART [FLAG...]
+lint() {
+	local code=0 out
+	out=$("$1" lint "${@:2}" 2>&1) || code=$?
+	grep -v '^level=' <<<"$out" || true
+	echo "exit $code"
+}
+passed=0 failed=0
+for chart in "${charts[@]}"; do
+	want=$(lint "$helm" "$chart")
+	if [ "$want" = "$(lint "$bin" "$chart" --no-explain)" ]; then
+		passed=$((passed + 1))
+	elif grep -q 'HTTP request failed' <<<"$want"; then
+		echo "  $chart: has a schema of another place, which is not fetched"
+	else
+		echo "  $chart differs"
+		failed=$((failed + 1))
+	fi
+done
+echo "lint: $passed passed, $failed failed"
+[ "$failed" = 0 ]
