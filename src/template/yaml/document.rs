@@ -181,6 +181,10 @@ fn build<'a>(
                 ScalarStyle::Folded => Style::Folded,
                 ScalarStyle::Plain => Style::Plain,
             };
+            if matches!(style, Style::Literal | Style::Folded) {
+                start = block_start(start, lines);
+                end = block_end(start.0, lines);
+            }
             (Content::Scalar(written_null(&value, style, start, end, lines), style), anchor, tag)
         }
         Event::Alias(id) => (Content::Alias(names.get(&id).cloned().unwrap_or_default()), 0, None),
@@ -188,6 +192,27 @@ fn build<'a>(
     };
     let tag = tag.map(|tag: std::borrow::Cow<'_, Tag>| tag.original());
     Node { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
+}
+
+/// Where the header of a block scalar is; its place may be that of its text.
+fn block_start((line, column): At, lines: &[&str]) -> At {
+    let is_header = |line: usize| lines[line - 1].trim_end().contains(['|', '>']);
+    let text = lines.get(line.wrapping_sub(1)).and_then(|text| text.chars().nth(column));
+    match (1..line).rev().find(|line| !lines[line - 1].trim().is_empty()) {
+        Some(above) if !matches!(text, Some('|' | '>')) && is_header(above) => (above, 0),
+        _ => (line, column),
+    }
+}
+
+/// Where the text of a block scalar ends, whose header is on a line.
+fn block_end(header: usize, lines: &[&str]) -> At {
+    let blank = |line: &str| line.trim().is_empty();
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let text = || lines.iter().enumerate().skip(header);
+    let least = text().find(|(_, line)| !blank(line)).map_or(0, |(_, line)| indent(line));
+    let inside = text().take_while(|(_, line)| blank(line) || indent(line) >= least && !line.starts_with('#'));
+    let end = inside.filter(|(_, line)| !blank(line)).last().map_or(header, |(at, _)| at + 1);
+    (end, usize::MAX)
 }
 
 /// Where the `-` of an item is, whose content begins at a place.
@@ -285,11 +310,6 @@ fn last(node: &Node) -> At {
     match &node.content {
         Content::Mapping(pairs, false) => pairs.last().map_or(node.end, |(key, value)| last(value).max(key.end)),
         Content::Sequence(items, false) => items.last().map_or(node.end, last),
-        // What follows the text of a block scalar is counted with it.
-        Content::Scalar(text, Style::Literal | Style::Folded) if node.end.1 == 0 => {
-            let kept = text.chars().rev().take_while(|c| *c == '\n').count();
-            (node.end.0 - kept.clamp(1, node.end.0 - node.start.0), usize::MAX)
-        }
         _ => node.end,
     }
 }
@@ -419,12 +439,14 @@ fn owner(sites: &[Site], line: usize, next: Option<&Site>, what: Below) -> Optio
         }
         is_open
     });
-    let keys: Vec<&Site> = open.filter(|site| site.kind == Kind::Key).collect();
+    let (keys, items): (Vec<&Site>, Vec<&Site>) = open.partition(|site| site.kind == Kind::Key);
     let key = |column: usize| keys.iter().find(|site| site.column == column).map(|site| site.number);
-    if next.is_none_or(|next| next.column < column)
-        && let Some(closed) = key(column)
-    {
-        return Some(closed);
+    if next.is_none_or(|next| next.column < column) {
+        let list = || items.iter().any(|site| site.column == column);
+        let around = || keys.iter().find(|site| site.column < column && list()).map(|site| site.number);
+        if let Some(closed) = key(column).or_else(around) {
+            return Some(closed);
+        }
     }
     let next = next?;
     match next.kind {
