@@ -181,6 +181,10 @@ fn build<'a>(
                 ScalarStyle::Folded => Style::Folded,
                 ScalarStyle::Plain => Style::Plain,
             };
+            if matches!(style, Style::Literal | Style::Folded) {
+                start = block_start(start, lines);
+                end = block_end(start.0, lines);
+            }
             (Content::Scalar(written_null(&value, style, start, end, lines), style), anchor, tag)
         }
         Event::Alias(id) => (Content::Alias(names.get(&id).cloned().unwrap_or_default()), 0, None),
@@ -188,6 +192,27 @@ fn build<'a>(
     };
     let tag = tag.map(|tag: std::borrow::Cow<'_, Tag>| tag.original());
     Node { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
+}
+
+/// Where the header of a block scalar is; its place may be that of its text.
+fn block_start((line, column): At, lines: &[&str]) -> At {
+    let is_header = |line: usize| lines[line - 1].trim_end().contains(['|', '>']);
+    let text = lines.get(line.wrapping_sub(1)).and_then(|text| text.chars().nth(column));
+    match (1..line).rev().find(|line| !lines[line - 1].trim().is_empty()) {
+        Some(above) if !matches!(text, Some('|' | '>')) && is_header(above) => (above, 0),
+        _ => (line, column),
+    }
+}
+
+/// Where the text of a block scalar ends, whose header is on a line.
+fn block_end(header: usize, lines: &[&str]) -> At {
+    let blank = |line: &str| line.trim().is_empty();
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let text = || lines.iter().enumerate().skip(header);
+    let least = text().find(|(_, line)| !blank(line)).map_or(0, |(_, line)| indent(line));
+    let inside = text().take_while(|(_, line)| blank(line) || indent(line) >= least && !line.starts_with('#'));
+    let end = inside.filter(|(_, line)| !blank(line)).last().map_or(header, |(at, _)| at + 1);
+    (end, usize::MAX)
 }
 
 /// Where the `-` of an item is, whose content begins at a place.
@@ -228,6 +253,27 @@ struct Site {
     number: usize,
     /// The last line of what belongs to it.
     end: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Key,
+    /// An item; whether its content begins with another site.
+    Item {
+        nested: bool,
+        /// Whether its list stands in the column of the key above.
+        indentless: bool,
+    },
+}
+
+/// What a comment is below of.
+#[derive(Clone, Copy)]
+enum Below {
+    /// The last content above it.
+    Content,
+    /// Something around that content, which begins further left: in this column.
+    Around(usize),
 }
 
 #[derive(Default)]
@@ -235,21 +281,24 @@ struct Reader {
     comments: Vec<Comment>,
 }
 
-/// Calls for each key and each item of block collections with their column, in the order of the text.
-fn visit(node: &mut Node, seen: &mut impl FnMut(&mut Node, At, At)) {
+/// Calls for each key and each item of block collections with where it begins and ends, in the order of the text. The
+/// column is that of the key above.
+fn visit(node: &mut Node, column: Option<usize>, seen: &mut impl FnMut(&mut Node, Kind, At, At)) {
     match &mut node.content {
-        Content::Mapping(pairs, _) => {
+        Content::Mapping(pairs, false) => {
             for (key, value) in pairs {
                 let (start, end) = (key.start, last(value).max(key.end));
-                seen(key, start, end);
-                visit(value, seen);
+                seen(key, Kind::Key, start, end);
+                visit(value, Some(start.1), seen);
             }
         }
-        Content::Sequence(items, _) => {
+        Content::Sequence(items, false) => {
             for item in items {
+                let nested = matches!(item.content, Content::Mapping(_, false) | Content::Sequence(_, false));
+                let kind = Kind::Item { nested, indentless: column == Some(node.start.1) };
                 let (start, end) = ((item.start.0, node.start.1), last(item));
-                seen(item, start, end);
-                visit(item, seen);
+                seen(item, kind, start, end);
+                visit(item, None, seen);
             }
         }
         _ => {}
@@ -261,11 +310,6 @@ fn last(node: &Node) -> At {
     match &node.content {
         Content::Mapping(pairs, false) => pairs.last().map_or(node.end, |(key, value)| last(value).max(key.end)),
         Content::Sequence(items, false) => items.last().map_or(node.end, last),
-        // What follows the text of a block scalar is counted with it.
-        Content::Scalar(text, Style::Literal | Style::Folded) if node.end.1 == 0 => {
-            let kept = text.chars().rev().take_while(|c| *c == '\n').count();
-            (node.end.0 - kept.clamp(1, node.end.0 - node.start.0), usize::MAX)
-        }
         _ => node.end,
     }
 }
@@ -282,7 +326,9 @@ impl Reader {
     /// Gives each comment to a node; answers with those of the document.
     fn attach(&mut self, root: &mut Node, lines: &[&str]) -> (String, String) {
         let mut sites = Vec::new();
-        visit(root, &mut |_, (line, column), end| sites.push(Site { line, column, number: sites.len(), end: end.0 }));
+        visit(root, None, &mut |_, kind, (line, column), (end, _)| {
+            sites.push(Site { line, column, number: sites.len(), end, kind });
+        });
         let (mut heads, mut feet) = (HashMap::<usize, String>::new(), HashMap::<usize, String>::new());
         let own = |comment: &Comment| {
             lines.get(comment.line - 1).is_some_and(|line| line.trim_start_matches([' ', '\t']).starts_with('#'))
@@ -304,9 +350,9 @@ impl Reader {
             let gap = &whole[at..at + count];
             at += count;
             let (below, above) = split(gap, &sites, next, lines);
-            for (column, text) in below {
-                match owner(&sites, gap[0].line, column) {
-                    Some(site) => join(feet.entry(site.number).or_default(), &text),
+            for (what, text) in below {
+                match owner(&sites, gap[0].line, next, what) {
+                    Some(number) => join(feet.entry(number).or_default(), &text),
                     None => join(&mut foot, &text),
                 }
             }
@@ -319,7 +365,7 @@ impl Reader {
         }
         let head = heads.get_mut(&0).map(document_head).unwrap_or_default();
         let mut number = 0;
-        visit(root, &mut |node, _, _| {
+        visit(root, None, &mut |node, _, _, _| {
             node.head = heads.remove(&number).unwrap_or_default();
             node.foot = feet.remove(&number).unwrap_or_default();
             number += 1;
@@ -328,8 +374,8 @@ impl Reader {
     }
 }
 
-/// The comments of a gap: those that belong to what is above, each with its column, and those of what is below.
-fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -> (Vec<(usize, String)>, String) {
+/// The comments of a gap: those that belong to what is above, and those of what is below.
+fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -> (Vec<(Below, String)>, String) {
     let before = sites.iter().filter(|site| site.line < gap[0].line);
     let prior = before.clone().map(|site| site.end).filter(|end| *end < gap[0].line).max();
     let indent = before.clone().next_back().map_or(0, |site| site.column);
@@ -347,7 +393,7 @@ fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -
             && comment.column < indent
             && comment.column != begin.column
         {
-            below.push((begin.column, std::mem::take(&mut text)));
+            below.push((Below::Content, std::mem::take(&mut text)));
             start = None;
         }
         join(&mut text, &comment.text);
@@ -358,7 +404,8 @@ fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -
         }
         let is_foot = prior.is_some_and(|line| begin.line == line + 1) && !opens || begin.column < indent;
         if first_empty && is_foot {
-            below.push((begin.column, std::mem::take(&mut text)));
+            let what = if begin.column < indent { Below::Around(begin.column) } else { Below::Content };
+            below.push((what, std::mem::take(&mut text)));
             start = None;
         } else if comment.line != last_line || next.is_some() {
             text.push('\n');
@@ -370,7 +417,7 @@ fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -
         && next.column != begin.column
         && !text.is_empty()
     {
-        below.push((begin.column, std::mem::take(&mut text)));
+        below.push((Below::Content, std::mem::take(&mut text)));
     }
     (below, text)
 }
@@ -380,17 +427,37 @@ fn ends_with_key(line: &str) -> bool {
     text.trim_end().ends_with(':')
 }
 
-/// Whose foot a comment is: of the last pair or item above it that begins in its column, or left of it.
-fn owner(sites: &[Site], line: usize, column: usize) -> Option<&Site> {
+/// Whose foot a comment is, by its number; nobody's is the document's. go-yaml finds out while collections end, so that
+/// what is below a list that goes on comes behind the list's next item.
+fn owner(sites: &[Site], line: usize, next: Option<&Site>, what: Below) -> Option<usize> {
     let above = || sites.iter().rev().filter(move |site| site.line < line);
+    let Below::Around(column) = what else { return above().next().map(|site| site.number) };
     let mut least = usize::MAX;
-    let chain = above().filter(|site| {
-        let is_open = site.column < least;
-        least = least.min(site.column);
+    let open = above().filter(|site| {
+        let is_open = site.column < least && !matches!(site.kind, Kind::Item { indentless: true, .. });
+        if is_open {
+            least = site.column;
+        }
         is_open
     });
-    let chain: Vec<&Site> = chain.collect();
-    chain.iter().find(|site| site.column <= column).or(chain.last()).copied()
+    let (keys, items): (Vec<&Site>, Vec<&Site>) = open.partition(|site| site.kind == Kind::Key);
+    let key = |column: usize| keys.iter().find(|site| site.column == column).map(|site| site.number);
+    if next.is_none_or(|next| next.column < column) {
+        let list = || items.iter().any(|site| site.column == column);
+        let around = || keys.iter().find(|site| site.column < column && list()).map(|site| site.number);
+        if let Some(closed) = key(column).or_else(around) {
+            return Some(closed);
+        }
+    }
+    let next = next?;
+    match next.kind {
+        Kind::Key => key(next.column).or(Some(next.number)),
+        Kind::Item { nested: false, .. } => Some(next.number),
+        Kind::Item { .. } => {
+            let mut rest = sites[next.number + 1..].iter();
+            rest.find(|site| !matches!(site.kind, Kind::Item { nested: true, .. })).map(|site| site.number)
+        }
+    }
 }
 
 /// Takes the comments off a head that a blank line parts from the rest.
