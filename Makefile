@@ -32,15 +32,15 @@ node-down: ## stop it
 	tests/cluster/node-down.sh
 
 .PHONY: test
-test: ## everything that must hold: format, lints, unit, case, conformance and API-server tests
-	tests/run.sh format lint library unit conformance cluster
+test: ## everything that must hold: format, lints, unit, case, conformance, chart-source and API-server tests
+	tests/run.sh format lint library unit conformance instructions sources cluster
 
 .PHONY: ci
 ci: ## what continuous integration runs: the tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance cluster demo
+	tests/run.sh format lint library unit conformance instructions sources cluster demo
 
-.PHONY: format lint library unit conformance cluster
-format lint library unit conformance cluster: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit conformance instructions sources cluster
+format lint library unit conformance instructions sources cluster: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 .PHONY: bench

@@ -76,17 +76,39 @@ fn the_cluster_knows_nothing_of_charts() {
 }
 
 #[test]
+fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
+    assert_without(
+        &["chart", "cluster", "kind", "plan", "release", "render", "server", "template"],
+        &["crate::source", "ureq::", "pgp::"],
+    );
+    assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
+}
+
+#[test]
 fn nothing_needs_the_command_line() {
-    for folder in ["chart", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "template"] {
+    for folder in
+        ["chart", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "source", "template"]
+    {
         assert_without(&[folder], &["crate::cli", "clap::"]);
     }
 }
 
 #[test]
 fn no_file_imports_everything_of_a_module() {
-    for folder in
-        ["chart", "cli", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "template"]
-    {
+    for folder in [
+        "chart",
+        "cli",
+        "cluster",
+        "kind",
+        "lint",
+        "plan",
+        "reconcile",
+        "release",
+        "render",
+        "server",
+        "source",
+        "template",
+    ] {
         for (path, text) in sources(folder) {
             let glob = code(&text).lines().any(|line| line.trim_start().starts_with("use ") && line.contains("::*"));
             assert!(!glob, "{} imports with a star", path.display());

@@ -5,6 +5,8 @@
 #   library      the crate without its default features: a renderer without Kubernetes
 #   unit         unit, case and documentation tests
 #   conformance  charts and function vectors against the recorded output of Helm 4.3.1
+#   instructions how many instructions three charts take, against the recorded counts
+#   sources      charts from repositories, registries and directories, side by side with helm
 #   cluster      tests on a real API server
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
@@ -63,6 +65,24 @@ for part in "$@"; do
 		f=$(awk '/^charts|^vectors/ {n += $4} END {print n + 0}' "$log")
 		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
 		count conformance "$p" "$f"
+		;;
+	sources)
+		$cargo build || { count sources 0 1; continue; }
+		tests/sources/run.sh target/debug/tillerman 2>&1 | tee "$log"
+		code=${PIPESTATUS[0]}
+		p=$(awk '/^sources:/ {n += $2} END {print n + 0}' "$log")
+		f=$(awk '/^sources:/ {n += $4} END {print n + 0}' "$log")
+		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+		count sources "$p" "$f"
+		;;
+	instructions)
+		$cargo build --release || { count instructions 0 1; continue; }
+		tests/instructions/run.sh target/release/tillerman 2>&1 | tee "$log"
+		code=${PIPESTATUS[0]}
+		p=$(awk '/^instructions: [0-9]/ {n += $2} END {print n + 0}' "$log")
+		f=$(awk '/^instructions: [0-9]/ {n += $4} END {print n + 0}' "$log")
+		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+		count instructions "$p" "$f"
 		;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.

@@ -7,8 +7,38 @@ use super::pattern::{self, BadPattern};
 pub struct Rules(Vec<Rule>);
 
 #[derive(Debug)]
+enum Pattern {
+    /// A text without special characters.
+    Literal(String),
+    /// `*` and a text: what most rules look like.
+    Suffix(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl Pattern {
+    fn new(text: &str, whole_path: bool) -> Self {
+        let is_plain = |text: &str| !text.contains(['*', '?', '[', '\\']);
+        match text.strip_prefix('*') {
+            _ if is_plain(text) => Self::Literal(text.into()),
+            // In a whole path `*` stops at a `/`.
+            Some(suffix) if is_plain(suffix) && !whole_path => Self::Suffix(suffix.into()),
+            _ => Self::Other(text.into()),
+        }
+    }
+
+    fn fits(&self, subject: &str) -> bool {
+        match self {
+            Self::Literal(text) => subject == text,
+            Self::Suffix(text) => subject.ends_with(text.as_str()),
+            Self::Other(pattern) => pattern::matches(pattern, subject).unwrap_or(false),
+        }
+    }
+}
+
+#[derive(Debug)]
 struct Rule {
-    pattern: String,
+    pattern: Pattern,
     negate: bool,
     only_directories: bool,
     /// Without a `/` inside, a pattern is compared with the last element of the path only.
@@ -48,16 +78,16 @@ impl Rules {
         let (negate, rest) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
         let (only_directories, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (whole_path, rest) = rest.strip_prefix('/').map_or((rest.contains('/'), rest), |rest| (true, rest));
-        self.0.push(Rule { pattern: rest.into(), negate, only_directories, whole_path });
+        self.0.push(Rule { pattern: Pattern::new(rest, whole_path), negate, only_directories, whole_path });
         Ok(())
     }
 
     /// Whether the path (relative to the chart, with `/`) is left out. The first rule that decides wins; a negated
     /// rule leaves out everything that it does *not* match, as in Helm.
     pub fn ignores(&self, path: &str, is_directory: bool) -> bool {
+        let base = path.rsplit('/').next().unwrap_or(path);
         for rule in &self.0 {
-            let subject = if rule.whole_path { path } else { path.rsplit('/').next().unwrap_or(path) };
-            let hit = pattern::matches(&rule.pattern, subject).unwrap_or(false);
+            let hit = rule.pattern.fits(if rule.whole_path { path } else { base });
             let applies = !rule.only_directories || is_directory;
             match (rule.negate, applies, hit) {
                 (true, false, _) | (true, true, false) | (false, true, true) => return true,

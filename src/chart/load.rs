@@ -111,7 +111,7 @@ fn read_directory(root: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> 
         Err(_) => Rules::parse(b""),
     }
     .map_err(|e| LoadError(e.to_string()))?;
-    let mut walk = Walk { ignore, limits, left: limits.total, files: Vec::new() };
+    let mut walk = Walk { ignore, limits, left: limits.total, files: Vec::new(), buffer: vec![0; BUFFER] };
     walk.directory(root, "", 0)?;
     Ok(walk.files)
 }
@@ -121,7 +121,11 @@ struct Walk<'a> {
     limits: &'a Limits,
     left: u64,
     files: Vec<File>,
+    buffer: Vec<u8>,
 }
+
+/// Nearly all files of charts are smaller.
+const BUFFER: usize = 64 << 10;
 
 impl Walk<'_> {
     fn directory(&mut self, path: &Path, name: &str, depth: usize) -> Result<(), LoadError> {
@@ -160,7 +164,7 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path, name: String) -> Result<(), LoadError> {
-        let data = read_at_most(path, self.left)
+        let data = read_at_most(path, self.left, &mut self.buffer)
             .map_err(|e| LoadError(format!("error reading {name}: {}", go_io(&e))))?
             .filter(|_| self.files.len() < self.limits.files)
             .ok_or_else(|| LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")))?;
@@ -170,16 +174,17 @@ impl Walk<'_> {
     }
 }
 
-/// The content of a file, or `None` if it is larger than the limit.
-fn read_at_most(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
-    let file = std::fs::File::open(path)?;
-    let size = file.metadata()?.len();
-    if size > limit {
-        return Ok(None);
+/// The content of a file, or `None` if it is larger than the limit. `buffer` is for reading into: most files fit, and
+/// need no more than one read then.
+fn read_at_most(path: &Path, limit: u64, buffer: &mut [u8]) -> std::io::Result<Option<Vec<u8>>> {
+    let mut file = std::fs::File::open(path)?;
+    let read = file.read(buffer)?;
+    let mut data = buffer[..read].to_vec();
+    // A file answers with less than was asked for only at its end.
+    if read == buffer.len() {
+        // One byte more than allowed shows that it is too large.
+        file.take((limit + 1).saturating_sub(read as u64)).read_to_end(&mut data)?;
     }
-    // The file may grow while it is read: one byte more than allowed shows that it did.
-    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-    file.take(limit + 1).read_to_end(&mut data)?;
     Ok((data.len() as u64 <= limit).then_some(data))
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 /// Helm's flags of a server: who we are to it, whom to trust.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct ServerArgs {
     /// Verify the chart's signature (of a file: FILE.prov beside it).
     #[arg(long)]
@@ -22,7 +23,7 @@ pub struct ServerArgs {
     pub username: String,
     /// Password for the repository or registry; --password-stdin shows it to nobody.
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub password: String,
+    pub password: Secret,
     /// Read the password from standard input.
     #[arg(long, conflicts_with = "password")]
     pub password_stdin: bool,
@@ -41,6 +42,22 @@ pub struct ServerArgs {
     /// Speak http to registries.
     #[arg(long)]
     pub plain_http: bool,
+}
+
+/// A text that is not shown, not even by `{:?}`.
+#[derive(Clone, Default)]
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
 }
 
 /// Helm's flags of a chart.
@@ -88,7 +105,7 @@ pub const ON_ERROR: Messages<'static> = Messages { out: &print, registry: &print
 impl ServerArgs {
     /// Reads the password from standard input if it is to be had there.
     pub fn login(&self) -> Result<Login, CliError> {
-        let mut password = self.password.clone();
+        let mut password = self.password.0.clone();
         if self.password_stdin {
             std::io::stdin()
                 .read_to_string(&mut password)
@@ -166,8 +183,8 @@ impl ChartPathArgs {
     }
 
     /// The path of the chart on this machine, downloaded if it is elsewhere.
-    pub fn locate(&self, chart: &str) -> Result<PathBuf, CliError> {
+    pub fn locate(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
         let verify = if self.server.verify { Verify::Always } else { Verify::Never };
-        self.with_downloader(&Settings::from_env(), ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
+        self.with_downloader(settings, ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
     }
 }

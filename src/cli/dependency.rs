@@ -53,26 +53,28 @@ pub fn run(command: &Command) -> Result<(), CliError> {
             print(&list::list(&clean(&args.chart), args.max_col_width)?);
             Ok(())
         }
-        Command::Build(args) => change(args, Verify::IfPossible, |manager| manager.build()),
-        Command::Update(args) => change(args, Verify::Always, |manager| manager.update()),
+        Command::Build(args) => change(args, false),
+        Command::Update(args) => change(args, true),
     }
 }
 
-fn change(
-    args: &ChangeArgs,
-    verify: Verify,
-    work: impl FnOnce(&Manager) -> Result<(), crate::source::SourceError>,
-) -> Result<(), CliError> {
+/// Fills charts/, with new versions or with those of Chart.lock.
+fn change(args: &ChangeArgs, update: bool) -> Result<(), CliError> {
     let settings = Settings::from_env();
     let login = args.server.login()?;
     let registry = args.server.registry(&settings, &login, ON_OUTPUT)?;
-    let verify = if args.server.verify { verify } else { Verify::Never };
+    let verify = match (args.server.verify, update) {
+        (false, _) => Verify::Never,
+        (true, false) => Verify::IfPossible,
+        (true, true) => Verify::Always,
+    };
     let manager = Manager {
         skip_refresh: args.skip_refresh,
         verify,
         ..manager(&args.chart, &settings, &registry, args.server.keyring(), ON_OUTPUT)?
     };
-    Ok(work(&manager)?)
+    let result = if update { manager.update() } else { manager.build() };
+    result.map_err(CliError::from)
 }
 
 /// A manager with the system's clock.

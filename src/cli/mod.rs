@@ -11,7 +11,7 @@ mod run;
 mod template;
 mod values;
 
-use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -55,7 +55,13 @@ impl CliError {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(plain_switches(std::env::args_os())) {
+    let command = Cli::command();
+    let args = match plain_switches(&command, std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(e) => return failure(&e),
+    };
+    let parsed = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(e) => return usage_error(&e),
     };
@@ -70,31 +76,58 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("Error: {e}");
-            ExitCode::FAILURE
-        }
+        Err(e) => failure(&e),
     }
 }
 
-/// Go's flags may say `--switch=true` and `--switch=false`; for switches that take no value here, that is with and
-/// without them.
-fn plain_switches(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let args: Vec<OsString> = args.collect();
-    let cli = Cli::command();
-    let Some(command) = args.get(1).and_then(|name| cli.find_subcommand(name)) else { return args };
+fn failure(error: &CliError) -> ExitCode {
+    eprintln!("Error: {error}");
+    ExitCode::FAILURE
+}
+
+/// A boolean in the spellings that Go takes.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Go's flags may say `--switch=true` and `--switch=false`, and the last counts; for switches that take no value here, that
+/// is with and without them. Of a switch with another value, the error is Go's.
+fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsString>, CliError> {
+    let mut command = cli;
+    for name in args.iter().skip(1) {
+        let Some(below) = command.find_subcommand(name) else { break };
+        command = below;
+    }
     let is_switch = |name: &str| {
         command.get_arguments().any(|a| a.get_long() == Some(name) && matches!(a.get_action(), ArgAction::SetTrue))
     };
-    let plain = |arg: OsString| {
-        let switch = arg.to_str().and_then(|text| text.strip_prefix("--")?.split_once('='));
-        match switch {
-            Some((name, "true")) if is_switch(name) => Some(format!("--{name}").into()),
-            Some((name, "false")) if is_switch(name) => None,
-            _ => Some(arg),
+    let mut plain: Vec<OsString> = Vec::new();
+    let mut options = true;
+    for arg in args {
+        options &= arg != "--";
+        let switch = arg.to_str().filter(|_| options).and_then(|text| text.strip_prefix("--"));
+        let (name, value) = switch.map_or(("", ""), |text| text.split_once('=').unwrap_or((text, "true")));
+        if name.is_empty() || !is_switch(name) {
+            plain.push(arg);
+            continue;
         }
-    };
-    args.into_iter().filter_map(plain).collect()
+        let value = parse_bool(value).ok_or_else(|| {
+            let value = format!("{value:?}");
+            CliError(format!(
+                "invalid argument {value} for \"--{name}\" flag: strconv.ParseBool: parsing {value}: invalid syntax"
+            ))
+        })?;
+        let switch: OsString = format!("--{name}").into();
+        plain.retain(|other| *other != switch);
+        if value {
+            plain.push(switch);
+        }
+    }
+    Ok(plain)
 }
 
 /// An unknown flag, and one without its argument, is told in the words that users of Helm know; help and version are
@@ -105,8 +138,18 @@ fn usage_error(error: &clap::Error) -> ExitCode {
         && let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
     {
         let flag = flag.split('=').next().unwrap_or(flag);
-        eprintln!("Error: unknown flag: {flag}");
-        return ExitCode::FAILURE;
+        return failure(&CliError(match flag.strip_prefix('-').and_then(|letters| letters.chars().next()) {
+            Some(letter) if letter != '-' => format!("unknown shorthand flag: '{letter}' in {flag}"),
+            _ => format!("unknown flag: {flag}"),
+        }));
+    }
+    if error.kind() == ErrorKind::ValueValidation
+        && let (Some(ContextValue::String(flag)), Some(ContextValue::String(value))) =
+            (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+        && let Some(why) = std::error::Error::source(error)
+    {
+        let flag = with_letter(flag.split([' ', '[', '=']).next().unwrap_or(flag));
+        return failure(&CliError(format!("invalid argument {value:?} for \"{flag}\" flag: {why}")));
     }
     if error.kind() == ErrorKind::InvalidValue
         && let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
@@ -126,4 +169,13 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     }
     print!("{error}");
     ExitCode::SUCCESS
+}
+
+/// A flag as Go names it in errors: with the letter that it has for short.
+fn with_letter(flag: &str) -> String {
+    let cli = Cli::command();
+    let command = std::env::args().nth(1).and_then(|name| cli.find_subcommand(name).cloned());
+    let argument = command.as_ref().into_iter().flat_map(clap::Command::get_arguments);
+    let letter = argument.filter(|a| a.get_long() == flag.strip_prefix("--")).find_map(clap::Arg::get_short);
+    letter.map_or_else(|| flag.to_owned(), |letter| format!("-{letter}, {flag}"))
 }

@@ -3,12 +3,17 @@
 use super::CliError;
 use crate::chart::strvals::{Mode, apply, floats};
 use crate::chart::{Values, go_io, values};
+use crate::source::http::{Client, Tls};
+use crate::source::link;
 use std::io::Read;
+
+/// The most bytes that values from a link may have.
+const LIMIT: u64 = 64 << 20;
 
 /// Where values come from.
 #[derive(Debug, Default, clap::Args)]
 pub struct ValueArgs {
-    /// Values in a YAML file, `-` for standard input; several are laid over each other.
+    /// Values in a YAML file or behind a link, `-` for standard input; several are laid over each other.
     #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
     files: Vec<String>,
     /// Values as `key1=val1,key2=val2`.
@@ -88,10 +93,13 @@ impl ValueArgs {
                 }
             }
         }
+        // Standard input and links are not read a second time.
+        let is_file = |file: &&String| file.trim() != "-" && !is_link(file);
         let holds = |file: &&String| {
-            file.trim() != "-" && read(file).ok().and_then(|data| values::load(&data).ok()).is_some_and(|v| gives(&v))
+            is_file(file) && read(file).ok().and_then(|data| values::load(&data).ok()).is_some_and(|v| gives(&v))
         };
-        self.files.iter().rev().find(holds).map(|file| format!("-f {file}"))
+        let other = || self.files.iter().find(|file| !is_file(file)).map(|_| "-f".to_owned());
+        self.files.iter().rev().find(holds).map(|file| format!("-f {file}")).or_else(other)
     }
 }
 
@@ -105,10 +113,19 @@ fn touches(values: &Values, path: &[String]) -> bool {
     }
 }
 
+fn is_link(path: &str) -> bool {
+    matches!(link::scheme(path).as_str(), "http" | "https")
+}
+
 fn read(path: &str) -> Result<Vec<u8>, String> {
     if path.trim() == "-" {
         let mut data = Vec::new();
         return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(|e| e.to_string());
+    }
+    // Helm takes no other scheme for a link, but for a file.
+    if is_link(path) {
+        let fetched = Client::new(&Tls::default()).and_then(|client| client.get(path, None, None, LIMIT));
+        return fetched.map_err(|e| e.0);
     }
     std::fs::read(path).map_err(|e| format!("open {path}: {}", go_io(&e)))
 }

@@ -140,6 +140,9 @@ impl Discovery {
                     let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
                     api_versions.insert(gvk.api_version());
                     api_versions.insert(format!("{}/{}", gvk.api_version(), gvk.kind));
+                    // As in Helm, kinds of subresources count as kinds of their resource's version.
+                    let below = capabilities.subresources.iter();
+                    api_versions.extend(below.map(|(sub, _)| format!("{}/{}", gvk.api_version(), sub.kind)));
                     let namespaced = capabilities.scope == Scope::Namespaced;
                     let plural = resource.plural.as_str().into();
                     resources.entry(gvk.clone()).or_insert_with(|| Arc::new(Resource { gvk, plural, namespaced }));

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::{Kind, duration};
+use super::{ChartRef, Kind, duration};
 use crate::release::object::Gvk;
 
 /// What the file says, and what in it deserves a word.
@@ -94,7 +94,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let selector = entry.get("selector").map(selector).transpose().map_err(wrong)?.flatten();
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
-        chart: chart_base.join(required("chart")?),
+        chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
         unsupported,
@@ -162,6 +162,7 @@ impl<'de> Deserialize<'de> for Entry {
 #[cfg(test)]
 mod tests {
     use super::{WatchesError, parse};
+    use crate::kind::ChartRef;
     use std::path::Path;
     use std::time::Duration;
 
@@ -182,10 +183,17 @@ mod tests {
         assert_eq!(watches.warnings, [""; 0]);
         let kind = &watches.kinds[0];
         assert_eq!(kind.gvk.to_string(), "demo.example.com/v1alpha1, Kind=Nginx");
-        assert_eq!(kind.chart, Path::new("/opt/helm/helm-charts/nginx"));
+        assert_eq!(kind.chart, ChartRef::Path("/opt/helm/helm-charts/nginx".into()));
         assert_eq!(kind.reconcile_period, Some(Duration::from_secs(90)));
         assert_eq!(kind.selector.as_deref(), Some("a=b,c in (d,e),f"));
         assert!(kind.unsupported.is_empty());
+    }
+
+    #[test]
+    fn a_chart_may_be_in_a_registry() {
+        let text = "- {group: a.b, version: v1, kind: A, chart: 'oci://c.d/web:1.0.0'}";
+        let watches = parse(text, Path::new(BASE)).unwrap();
+        assert_eq!(watches.kinds[0].chart, ChartRef::Link("oci://c.d/web:1.0.0".into()));
     }
 
     #[test]

@@ -4,12 +4,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::value::RawValue;
 
-use crate::chart::{self, Chart};
-use crate::kind::Kind;
+use crate::chart::{self, Chart, Limits, LoadError};
+use crate::kind::{ChartRef, Kind};
 use crate::release::digest::{self, Hasher};
 use crate::release::object::Gvk;
 use crate::release::record::chart_json;
 use crate::render::Capabilities;
+use crate::source::download::{Access, Downloader, Verify, Wanted};
+use crate::source::link::shown;
+use crate::source::registry::{Options, Registry};
+use crate::source::{Messages, Settings, SourceError};
 
 /// A chart that can be rendered.
 pub struct Loaded {
@@ -81,11 +85,20 @@ pub struct Served {
 }
 
 impl Served {
-    /// Loads the kind's chart; one that cannot be loaded stops nobody else.
+    /// Loads the kind's chart; one that cannot be loaded stops nobody else. A chart that is not on this machine is left to
+    /// [`Served::retry`].
     pub fn new(kind: Kind) -> Self {
         let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
-        let chart = RwLock::new(load(&kind));
-        Self { kind, controller, chart }
+        let chart = match &kind.chart {
+            ChartRef::Path(_) => load(&kind),
+            ChartRef::Link(link) => Err(format!("the chart {} is being fetched", shown(link))),
+        };
+        Self { kind, controller, chart: RwLock::new(chart) }
+    }
+
+    /// Whether the chart comes from elsewhere.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.kind.chart, ChartRef::Link(_))
     }
 
     /// The chart, or why there is none.
@@ -93,15 +106,18 @@ impl Served {
         self.chart.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tries again to load a chart that could not be loaded. `true` when it can now.
+    /// Tries again to load a chart that could not be loaded. `true` when it can now, or cannot for another reason. May take
+    /// as long as a download.
     pub fn retry(&self) -> bool {
-        if self.chart().is_ok() {
-            return false;
-        }
+        let Err(before) = self.chart() else { return false };
         let loaded = load(&self.kind);
-        let ok = loaded.is_ok();
+        match &loaded {
+            Ok(_) => tracing::info!(kind = %self.gvk(), "the chart can be used now"),
+            Err(error) if *error == before => return false,
+            Err(error) => tracing::error!(kind = %self.gvk(), %error, "chart unusable"),
+        }
         *self.chart.write().unwrap_or_else(PoisonError::into_inner) = loaded;
-        ok
+        true
     }
 
     /// The kind's group, version and kind.
@@ -111,13 +127,38 @@ impl Served {
 }
 
 fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
-    let path = kind.chart.display();
-    match std::panic::catch_unwind(|| chart::load(&kind.chart)) {
+    let text = kind.chart.to_string();
+    let path = shown(&text);
+    let chart = || match &kind.chart {
+        ChartRef::Path(path) => chart::load(path),
+        ChartRef::Link(link) => {
+            fetch(link).map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
+        }
+    };
+    match std::panic::catch_unwind(chart) {
         Ok(Ok(chart)) if chart.is_library() => Err(format!("the chart {path} is a library and cannot be installed")),
         Ok(Ok(chart)) => Ok(Arc::new(Loaded::new(chart))),
         Ok(Err(error)) => Err(format!("the chart {path} cannot be loaded: {error}")),
         Err(_) => Err(format!("the chart {path} cannot be loaded: internal error")),
     }
+}
+
+/// The archive behind a link, with the credentials that Helm would use.
+fn fetch(link: &str) -> Result<Vec<u8>, SourceError> {
+    let settings = Settings::from_env();
+    let told = |text: &str| tracing::info!(chart = %shown(link), "{}", text.trim());
+    let warned = |text: &str| tracing::warn!(chart = %shown(link), "{}", text.trim());
+    let messages = Messages { out: &told, registry: &told, warn: &warned };
+    let options = Options { config: settings.registry_config.clone(), ..Options::default() };
+    let downloader = Downloader {
+        settings: &settings,
+        registry: &Registry::new(options, messages)?,
+        access: Access::default(),
+        verify: Verify::Never,
+        keyring: std::path::PathBuf::new(),
+        messages,
+    };
+    downloader.fetch(&Wanted { chart: link.to_owned(), ..Wanted::default() })
 }
 
 #[cfg(test)]

@@ -75,7 +75,9 @@ impl Controller {
         for served in &kinds {
             metrics.set_workers(&served.controller, settings.workers);
             metrics.set_chart_usable(served.gvk(), served.chart().is_ok());
-            if let Err(error) = served.chart() {
+            if let Err(error) = served.chart()
+                && !served.is_remote()
+            {
                 tracing::error!(kind = %served.gvk(), %error, "chart unusable");
             }
         }
@@ -254,20 +256,30 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
     }
 }
 
+/// Fetches the charts that come from elsewhere, and tries again those that cannot be used.
 async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
+    let mut pause = Duration::ZERO;
     while ctx.kinds.iter().any(|served| served.chart().is_err()) {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(RETRY_CHARTS) => {}
+            () = tokio::time::sleep(pause) => pause = RETRY_CHARTS,
         }
         for (kind, served) in ctx.kinds.iter().enumerate() {
-            if served.retry() {
-                tracing::info!(kind = %served.gvk(), "the chart can be used now");
-                ctx.metrics.set_chart_usable(served.gvk(), true);
+            let changed = tokio::select! {
+                () = stop.cancelled() => return,
+                changed = retry_chart(Arc::clone(&ctx), kind) => changed,
+            };
+            if changed {
+                ctx.metrics.set_chart_usable(served.gvk(), served.chart().is_ok());
                 ctx.queue.add_all(ctx.cache.keys_of(kind));
             }
         }
     }
+}
+
+/// Tries a chart again where it may block: it may be a download.
+async fn retry_chart(ctx: Arc<Context>, kind: usize) -> bool {
+    tokio::task::spawn_blocking(move || ctx.kinds[kind].retry()).await.unwrap_or(false)
 }
 
 /// A worker: takes a key, makes a pass, puts the key back.

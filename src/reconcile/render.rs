@@ -20,7 +20,7 @@ use crate::render::{self, Limits, Options, Release, Rendered};
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
-const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20 };
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(512 << 20) };
 /// Objects of one release; the inventory of so many still fits into an annotation.
 const MAX_OBJECTS: usize = 1500;
 

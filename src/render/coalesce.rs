@@ -4,6 +4,8 @@
 //! Tables are shared maps, and what is shared with what follows Helm, because templates may change values in place.
 
 use super::dependencies::Node;
+use crate::template::budget;
+use crate::template::stack::deeper;
 use crate::template::value::{Map, MapType, Value};
 
 /// The key under which values reach all charts.
@@ -119,7 +121,7 @@ pub fn coalesce_tables(dest: &Map, source: &Map, merge: bool) {
                 dest.remove(key.bytes());
             }
             (None, value) => dest.insert(key, value),
-            (Some(Value::Map(below)), Value::Map(value)) => coalesce_tables(&below, &value, merge),
+            (Some(Value::Map(below)), Value::Map(value)) => deeper(|| coalesce_tables(&below, &value, merge)),
             _ => {}
         }
     }
@@ -130,7 +132,7 @@ fn remove_nulls(table: &Map) {
     entries.retain(|_, v| !matches!(v, Value::Nil));
     for value in entries.values() {
         if let Value::Map(inner) = value {
-            remove_nulls(inner);
+            deeper(|| remove_nulls(inner));
         }
     }
 }
@@ -146,7 +148,7 @@ pub fn deep_copy(value: &Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(deep_copy_map(map)),
         Value::List(list) => {
-            let items = list.items.iter().map(deep_copy).collect();
+            let items = list.items.iter().map(|item| deeper(|| deep_copy(item))).collect();
             Value::List(crate::template::value::List { elem: list.elem, items })
         }
         other => other.clone(),
@@ -156,6 +158,10 @@ pub fn deep_copy(value: &Value) -> Value {
 /// A copy that shares nothing.
 pub fn deep_copy_map(map: &Map) -> Map {
     let copy = Map::new(map.kind);
-    copy.borrow_mut().extend(map.borrow().iter().map(|(k, v)| (k.clone(), deep_copy(v))));
+    // Whoever is refused is told so at the next step.
+    if budget::entries(map.len()).is_err() {
+        return copy;
+    }
+    copy.borrow_mut().extend(map.borrow().iter().map(|(k, v)| (k.clone(), deeper(|| deep_copy(v)))));
     copy
 }

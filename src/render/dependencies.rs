@@ -2,6 +2,7 @@
 
 use super::coalesce::{TypeMismatch, coalesce_tables, coalesce_values, deep_copy_map, merge_values};
 use crate::chart::{Chart, Dependency, Metadata, version};
+use crate::template::budget;
 use crate::template::value::{Map, MapType, Str, Value};
 
 /// A chart in a rendering: with its alias, its enabled dependencies and the values it imported.
@@ -27,7 +28,9 @@ impl<'a> Node<'a> {
     }
 
     fn all(chart: &'a Chart) -> Self {
-        let dependencies = chart.dependencies.iter().map(Self::all).collect();
+        // Aliases multiply at each level. Whoever is refused is told so at the next step.
+        let spent = budget::work(64).and_then(|()| budget::make(1 << 10)).is_err();
+        let dependencies = chart.dependencies.iter().filter(|_| !spent).map(Self::all).collect();
         Self { chart, metadata: chart.metadata.clone(), imported: None, dependencies }
     }
 
@@ -79,6 +82,9 @@ impl<'a> Node<'a> {
             .map(Self::all)
             .collect();
         for dependency in &mut self.metadata.dependencies {
+            if budget::work_of(charts.len()).is_err() {
+                break;
+            }
             if let Some(chart) = charts.iter().find(|chart| fits(dependency, chart)) {
                 let mut node = Self::all(chart);
                 if !dependency.alias.is_empty() {
@@ -118,7 +124,8 @@ impl<'a> Node<'a> {
             }
             dependency.import_values = kept;
         }
-        let values = deep_copy_map(&values);
+        // What was imported is part of both, and one of them is about to be changed.
+        let values = if imports.is_empty() { values } else { deep_copy_map(&values) };
         coalesce_tables(&values, &imports, true);
         self.imported = Some(values);
         Ok(())

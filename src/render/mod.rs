@@ -10,6 +10,7 @@ pub mod order;
 mod schema;
 
 use crate::chart::{Chart, File, Values, version};
+use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::go::{self, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value};
@@ -21,6 +22,7 @@ pub use explain::{Explanation, RenderedExcerpt};
 pub use fixed::Fixed;
 pub use go::Limits;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -123,32 +125,42 @@ pub struct Diagnostic {
     pub rendering: bool,
     /// Where in the chart, how it came there, and what may be meant.
     pub explanation: Box<Explanation>,
+    /// Whether the chart is not to blame: Tillerman itself failed on it.
+    pub is_fault: bool,
 }
 
 impl Diagnostic {
     fn values(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: false, explanation: Box::default() }
+        Self { message: message.into(), at: None, rendering: false, is_fault: false, explanation: Box::default() }
     }
 
-    fn rendering(message: impl Into<String>) -> Self {
+    /// One of rendering.
+    pub fn rendering(message: impl Into<String>) -> Self {
         Self { rendering: true, ..Self::values(message) }
+    }
+
+    /// A panic. What it says may hold values, so it is not told.
+    fn fault(chart: &str) -> Self {
+        let message =
+            format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");
+        Self { is_fault: true, ..Self::rendering(message) }
     }
 }
 
 impl From<go::Error> for Diagnostic {
     fn from(e: go::Error) -> Self {
         let at = e.trace.last().map(ToString::to_string);
-        let explanation =
-            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
-        Self { message: e.message, at, rendering: true, explanation: Box::new(explanation) }
+        let missing = e.missing.map(|missing| *missing);
+        let explanation = Explanation { trace: e.trace, missing, ..Explanation::default() };
+        Self { at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
 impl From<jinja::JinjaError> for Diagnostic {
     fn from(e: jinja::JinjaError) -> Self {
-        let explanation =
-            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
-        Self { message: e.message, at: e.at, rendering: true, explanation: Box::new(explanation) }
+        let missing = e.missing.map(|missing| *missing);
+        let explanation = Explanation { trace: e.trace, missing, ..Explanation::default() };
+        Self { at: e.at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
@@ -199,10 +211,52 @@ impl Host for Shared {
     }
 }
 
+/// What the templates of a chart render to, before its documents are looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Each template's text by its path, in the order of the paths.
+    pub texts: Vec<(String, String)>,
+    /// NOTES.txt.
+    pub notes: String,
+    /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
+    pub crds: Vec<File>,
+    /// Which lines of templates the texts come from, if an explanation was asked for.
+    origins: FileOrigins,
+}
+
+impl Files {
+    /// The manifests and hooks of the texts, in Helm's order. The error says which file is no YAML.
+    pub fn sort(self) -> Result<Rendered, Diagnostic> {
+        let (manifests, hooks) = order::sort(&self.texts).map_err(|problem| {
+            let rendered = explain::rendered(&problem, &self.texts, &self.origins);
+            let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
+            Diagnostic { explanation, ..Diagnostic::rendering(problem) }
+        })?;
+        Ok(Rendered { manifests, hooks, notes: self.notes, crds: self.crds })
+    }
+}
+
+/// The files of `crds/` of a chart and the dependencies that these values enable.
+pub fn crds(chart: &Chart, values: &Values) -> Result<Vec<File>, Diagnostic> {
+    let root = resolve(chart, &dependencies::to_map(values))?;
+    let mut crds = Vec::new();
+    gather_crds(&root, root.name(), &mut crds);
+    Ok(crds)
+}
+
+fn resolve<'a>(chart: &'a Chart, values: &Map) -> Result<Node<'a>, Diagnostic> {
+    Node::resolve(chart, values)
+        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(&e))))
+}
+
+fn mismatch(e: &coalesce::TypeMismatch) -> String {
+    format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value))
+}
+
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked
-/// against its schemas, and given to the templates.
+/// against its schemas, and given to the templates. All of it together stays within the limits.
 pub fn render(
     chart: &Chart,
     values: &Values,
@@ -210,16 +264,46 @@ pub fn render(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Rendered, Diagnostic> {
+    guarded(chart, options, || within_budget(chart, values, release, capabilities, options)?.sort())
+}
+
+/// [`render`] without its last step.
+pub fn files(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Files, Diagnostic> {
+    guarded(chart, options, || within_budget(chart, values, release, capabilities, options))
+}
+
+/// Runs something within the limits; a panic is an error of this rendering.
+fn guarded<T>(chart: &Chart, options: &Options, run: impl FnOnce() -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+    let mut budget = Budget::new(options.limits);
+    let run = || budget.run(run);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
+}
+
+fn within_budget(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Files, Diagnostic> {
+    let spent = |spent: Spent| Diagnostic::rendering(spent.to_string());
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version)
         .map_err(|e| Diagnostic::values(format!("invalid kube version '{}': {e}", capabilities.kube_version)))?;
-    let mismatch = |e: coalesce::TypeMismatch| format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value));
-    let root = Node::resolve(chart, &user)
-        .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(e))))?;
-    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(e)))?;
+    let root = resolve(chart, &user)?;
+    budget::work(1).map_err(spent)?;
+    let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(&e)))?;
+    budget::work(1).map_err(spent)?;
     if !options.skip_schema
         && let Some(text) = schema::violations(&root, &values)
     {
+        budget::work(1).map_err(spent)?;
         return Err(invalid(text, root.name()));
     }
     let wanted = &root.metadata.kube_version;
@@ -232,22 +316,16 @@ pub fn render(
 
     let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
-    let mut rendered = Rendered::default();
-    let mut manifests = Vec::new();
+    let mut rendered = Files { origins, ..Files::default() };
     for (name, text) in files {
         if name.ends_with("NOTES.txt") {
             if name == notes_path {
                 rendered.notes = text;
             }
         } else {
-            manifests.push((name, text));
+            rendered.texts.push((name, text));
         }
     }
-    (rendered.manifests, rendered.hooks) = order::sort(&manifests).map_err(|problem| {
-        let rendered = explain::rendered(&problem, &manifests, &origins);
-        let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
-        Diagnostic { explanation, ..Diagnostic::rendering(problem) }
-    })?;
     gather_crds(&root, root.name(), &mut rendered.crds);
     Ok(rendered)
 }
@@ -258,6 +336,17 @@ pub fn render(
 /// Values are coalesced twice there, which brings defaults back that the user's nulls took away.
 #[cfg(feature = "cli")]
 pub(crate) fn lint_files(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
+    guarded(chart, options, || lint_within_budget(chart, values, release, capabilities, options))
+}
+
+#[cfg(feature = "cli")]
+fn lint_within_budget(
     chart: &Chart,
     values: &Values,
     release: &Release,
@@ -340,10 +429,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
 /// Renders a text without a chart, as `--name-template` does.
 pub fn text(template: &str, options: &Options) -> Result<String, String> {
     let mut set = TemplateSet::new(functions::table());
-    set.parse("name-template", template).map_err(|e| e.original)?;
+    set.parse("name-template", template).map_err(|e| go::unmarked(&e.original))?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
-    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.original)
+    rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| go::unmarked(&e.original))
 }
 
 /// Go's `%t` of a value that is no boolean, which Helm prints here.

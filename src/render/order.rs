@@ -127,15 +127,14 @@ pub fn split(text: &str) -> Vec<&str> {
     let text = text.trim_start();
     let mut documents = Vec::new();
     let mut from = 0;
-    let mut line = 0;
-    while line <= text.len() {
-        if text[line..].starts_with("---") {
-            documents.push(&text[from..line]);
-            let rest = &text[line + 3..];
-            from = text.len() - rest.trim_start_matches([' ', '\t']).len();
+    let mut separator = text.starts_with("---").then_some(0);
+    loop {
+        if let Some(at) = separator {
+            documents.push(&text[from..at]);
+            from = text.len() - text[at + 3..].trim_start_matches([' ', '\t']).len();
         }
-        match text[line.max(from)..].find('\n') {
-            Some(next) => line = line.max(from) + next + 1,
+        match memchr::memmem::find(&text.as_bytes()[from..], b"\n---") {
+            Some(line_break) => separator = Some(from + line_break + 1),
             None => break,
         }
     }

@@ -44,10 +44,9 @@ fn write_below(base: &Path, relative: &Path, data: &[u8]) -> Result<(), SourceEr
 }
 
 fn chart_name(files: &[File]) -> Result<String, SourceError> {
-    let mut name = String::new();
-    for file in files.iter().filter(|f| f.name == "Chart.yaml") {
-        let document = yaml::parse(&file.data).map_err(|e| SourceError(format!("cannot load Chart.yaml: {e}")))?;
-        name = document.get("name").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    }
+    // Of two entries with this name, the last is what unpacking leaves.
+    let Some(file) = files.iter().rfind(|f| f.name == "Chart.yaml") else { return fail("chart name not specified") };
+    let document = yaml::parse(&file.data).map_err(|e| SourceError(format!("cannot load Chart.yaml: {e}")))?;
+    let name = document.get("name").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     if name.is_empty() { fail("chart name not specified") } else { Ok(name) }
 }

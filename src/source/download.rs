@@ -96,12 +96,17 @@ impl Downloader<'_> {
         if self.verify != Verify::Never {
             let file_name = file_name(&target.url)?;
             if let Some(provenance) = self.provenance(&target, name, &digest)? {
-                self.keep(&self.cached(&digest, "prov"), &provenance)?;
                 provenance::verify(&archive, &provenance, &file_name, &self.keyring)?;
+                self.keep(&self.cached(&digest, "prov"), &provenance)?;
             }
         }
         self.keep(&cached, &archive)?;
         Ok(cached)
+    }
+
+    /// The archive of a chart that is elsewhere. Nothing is written, not even into the cache.
+    pub fn fetch(&self, wanted: &Wanted) -> Result<Vec<u8>, SourceError> {
+        self.archive(&self.target(&wanted.chart, &wanted.version, &wanted.repo)?)
     }
 
     /// Downloads a chart into a folder. Returns the archive's path and, if it was verified, who signed it.
@@ -153,7 +158,7 @@ impl Downloader<'_> {
         let found = repositories::find(&repository, chart, version, &self.messages)?;
         let mut target = self.resolve(&found.url, version)?;
         if target.access.home.is_empty() {
-            target.access.home = repo.to_owned();
+            repo.clone_into(&mut target.access.home);
         }
         target.digest = target.digest.or(digest(&found.digest)?);
         Ok(target)
@@ -197,8 +202,8 @@ impl Downloader<'_> {
         let Some(url) = found.urls.first() else {
             return fail(format!("chart {reference:?} has no downloadable URLs"));
         };
-        let url =
-            resolve(&repository.url, url).map_err(|_| SourceError(format!("invalid chart URL format: {reference}")))?;
+        let url = resolve(&repository.url, url)
+            .map_err(|_| SourceError(format!("invalid chart URL format: {}", shown(reference))))?;
         if is_oci(&url) {
             return Ok(Target { url: self.registry.resolve(&url, "")?.url, digest: None, access });
         }

@@ -1,15 +1,16 @@
 //! Requests over http and https, within limits. Errors have the words of Go's `net/http`.
 
 use super::link::{same_origin, shown};
+use super::tls::TlsConnector;
 use super::{SourceError, fail, link};
 use crate::chart::go_io;
 use rustls::CertificateError;
 use std::net::ToSocketAddrs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::http::{HeaderMap, Method, Request, Uri};
-use ureq::tls::{ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, Proxy};
 
 /// Bytes of a chart archive or another blob: as many as a chart may unpack to.
@@ -21,7 +22,7 @@ pub const SMALL_LIMIT: u64 = 4 * 1024 * 1024;
 /// Go's limit of redirects.
 const REDIRECTS: usize = 10;
 /// Helm's limit of time for a whole request.
-const TIMEOUT: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Files that say whom to trust, and who we are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +92,8 @@ pub struct Client {
 impl Client {
     /// A client; fails when a file cannot be read or holds no certificate.
     pub fn new(tls: &Tls) -> Result<Self, SourceError> {
-        let tls = config(tls).map_err(|e| SourceError(format!("can't create TLS config for client: {}", e.0)))?;
+        let tls =
+            TlsConnector::new(tls).map_err(|e| SourceError(format!("can't create TLS config for client: {}", e.0)))?;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -99,9 +101,9 @@ impl Client {
             .timeout_global(Some(TIMEOUT))
             .user_agent(concat!("Tillerman/", env!("CARGO_PKG_VERSION")))
             .proxy(Proxy::try_from_env())
-            .tls_config(tls)
             .build();
-        Ok(Self { agent: config.into() })
+        let connector = ().chain(ConnectProxyConnector::default()).chain(TcpConnector::default()).chain(tls);
+        Ok(Self { agent: Agent::with_parts(config, connector, DefaultResolver::default()) })
     }
 
     /// Sends a request without a body. Redirects are followed; the `Authorization` header stays behind when one leads to
@@ -199,54 +201,6 @@ fn redirect(link: &str, location: &str) -> Result<String, SourceError> {
     Ok(next)
 }
 
-fn config(tls: &Tls) -> Result<TlsConfig, SourceError> {
-    let mut errors = Vec::new();
-    let mut read = |kind: &str, path: &Path| {
-        let name = path.display().to_string();
-        std::fs::read(path).inspect_err(|e| errors.push(format!("{kind}: {name:?}: open {name}: {}", go_io(e)))).ok()
-    };
-    let none = |path: &Path| path.as_os_str().is_empty();
-    let mut pair = None;
-    if !none(&tls.cert_file) || !none(&tls.key_file) {
-        pair = read("unable to read cert file", &tls.cert_file)
-            .and_then(|cert| read("unable to read key file", &tls.key_file).map(|key| (cert, key)));
-    }
-    let authorities = if none(&tls.ca_file) { None } else { read("can't read CA file", &tls.ca_file) };
-    if !errors.is_empty() {
-        return fail(errors.join("\n"));
-    }
-    let mut builder = TlsConfig::builder()
-        .disable_verification(tls.insecure)
-        .root_certs(RootCerts::PlatformVerifier)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    if let Some((cert, key)) = pair {
-        let wrong = |what: &str| SourceError(format!("unable to load cert from key pair: tls: {what}"));
-        let certs: Vec<_> = certificates(&cert);
-        if certs.is_empty() {
-            return Err(wrong("failed to find any PEM data in certificate input"));
-        }
-        let key = PrivateKey::from_pem(&key).map_err(|_| wrong("failed to find any PEM data in key input"))?;
-        builder = builder.client_cert(Some(ClientCert::new_with_certs(&certs, key)));
-    }
-    if let Some(authorities) = authorities {
-        let certs = certificates(&authorities);
-        if certs.is_empty() {
-            return fail("failed to append certificates from pem block");
-        }
-        builder = builder.root_certs(RootCerts::new_with_certs(&certs));
-    }
-    Ok(builder.build())
-}
-
-fn certificates(pem: &[u8]) -> Vec<ureq::tls::Certificate<'static>> {
-    parse_pem(pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect()
-}
-
 /// A failed request in the words of Go.
 fn go_words(error: &ureq::Error, link: &str) -> String {
     match error {
@@ -262,7 +216,6 @@ fn go_words(error: &ureq::Error, link: &str) -> String {
             }
             go_io(e)
         }
-        ureq::Error::Rustls(e) => tls_words(e),
         ureq::Error::HostNotFound => {
             format!("dial tcp: lookup {}: no such host", host(link))
         }
@@ -276,15 +229,34 @@ fn tls_words(error: &rustls::Error) -> String {
     let x509 = |what: &str| format!("tls: failed to verify certificate: x509: {what}");
     match error {
         rustls::Error::InvalidCertificate(e) => match e {
+            // A server that shows an authority's certificate as its own.
+            CertificateError::Other(e) if e.to_string().contains("CaUsedAsEndEntity") => {
+                x509("certificate signed by unknown authority")
+            }
             CertificateError::UnknownIssuer => x509("certificate signed by unknown authority"),
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 x509("certificate has expired or is not yet valid")
             }
+            CertificateError::NotValidForNameContext { expected, presented } => x509(&not_for(expected, presented)),
             CertificateError::NotValidForName => x509("certificate is not valid for the host"),
             other => x509(&other.to_string()),
         },
         rustls::Error::InvalidMessage(_) => "http: server gave HTTP response to HTTPS client".into(),
         other => format!("tls: {other}"),
+    }
+}
+
+/// Whom a certificate is for instead of the host that was asked. rustls names them as `DnsName("a.b")`.
+fn not_for(expected: &rustls::pki_types::ServerName, presented: &[String]) -> String {
+    let asked = expected.to_str();
+    let address = matches!(expected, rustls::pki_types::ServerName::IpAddress(_));
+    let kind = if address { "IpAddress(" } else { "DnsName(" };
+    let name = |text: &String| Some(text.strip_prefix(kind)?.trim_matches(['"', ')']).to_owned());
+    let names: Vec<String> = presented.iter().filter_map(name).collect();
+    match (names.as_slice(), address) {
+        ([], true) => format!("cannot validate certificate for {asked} because it doesn't contain any IP SANs"),
+        ([], false) => format!("certificate is not valid for any names, but wanted to match {asked}"),
+        (names, _) => format!("certificate is valid for {}, not {asked}", names.join(", ")),
     }
 }
 

@@ -19,6 +19,7 @@ pub mod link;
 pub mod provenance;
 pub mod registry;
 pub mod repositories;
+mod tls;
 
 use crate::chart::go_io;
 use sha2::{Digest, Sha256};
@@ -69,6 +70,11 @@ impl Settings {
     }
 }
 
+/// Where Helm keeps plugins: `HELM_DATA_HOME`, or below the XDG data folder.
+pub fn data_home() -> PathBuf {
+    home("HELM_DATA_HOME", "XDG_DATA_HOME", ".local/share")
+}
+
 fn home(helm: &str, xdg: &str, default: &str) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set(helm).unwrap_or_else(|| set(xdg).unwrap_or_else(|| user_home().join(default)).join("helm"))
@@ -116,7 +122,7 @@ fn sha256(data: &[u8]) -> String {
 }
 
 /// A text as a value of Go's `slog` text format: quoted when it has spaces, quotes or `=`.
-fn logged(text: &str) -> String {
+pub fn logged(text: &str) -> String {
     let plain = !text.is_empty() && !text.chars().any(|c| c == ' ' || c == '"' || c == '=' || c.is_control());
     if plain { text.to_owned() } else { crate::template::go::quote::quoted(text.as_bytes()) }
 }

@@ -1,5 +1,6 @@
 //! Text engines: Go templates as Helm runs them, and minijinja.
 
+pub(crate) mod budget;
 pub mod function;
 pub mod functions;
 pub mod go;

@@ -4,6 +4,8 @@
 //! shared. Lists are never changed in place by any function Helm offers, so they are shared and immutable.
 //! Numbers keep their Go type, because `eq`, `typeOf` and `printf` tell `int`, `int64` and `float64` apart.
 
+use super::budget;
+use super::stack::deeper;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -33,6 +35,10 @@ impl Str {
     /// Length in bytes, as Go's `len`.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+    /// Whether nobody else holds it.
+    pub(super) fn is_unshared(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
     }
 }
 impl From<&str> for Str {
@@ -152,6 +158,10 @@ impl Items {
     /// Whether two are the same in memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
+    }
+    /// Whether nobody else holds it.
+    pub(super) fn is_unshared(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
     }
     /// Adds an element, on a copy if others share the slice; for whoever is still building it.
     pub fn push(&mut self, value: Value) {
@@ -348,6 +358,10 @@ impl Map {
     pub fn is_same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.cell, &other.cell)
     }
+    /// Whether nobody else holds it.
+    pub(super) fn is_unshared(&self) -> bool {
+        Rc::strong_count(&self.cell) == 1
+    }
 }
 
 /// What Go's `reflect` calls the kind of a value; `kindOf` prints it.
@@ -541,9 +555,12 @@ impl From<&serde_json::Value> for Value {
                 _ => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
             },
             serde_json::Value::String(s) => Self::str(s.as_str()),
-            serde_json::Value::Array(items) => Self::list(items.iter().map(Self::from).collect()),
+            // Whoever is refused is told so at the next step.
+            serde_json::Value::Array(items) if budget::elements(items.len()).is_err() => Self::Nil,
+            serde_json::Value::Object(entries) if budget::entries(entries.len()).is_err() => Self::Nil,
+            serde_json::Value::Array(items) => deeper(|| Self::list(items.iter().map(Self::from).collect())),
             serde_json::Value::Object(entries) => {
-                Self::map(entries.iter().map(|(k, v)| (Str::from(k.as_str()), Self::from(v))))
+                deeper(|| Self::map(entries.iter().map(|(k, v)| (Str::from(k.as_str()), Self::from(v)))))
             }
         }
     }

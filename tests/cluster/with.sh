@@ -4,6 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
+"$here/build-tools.sh" sources # a registry for charts
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tillerman-cluster.XXXXXX")
 "$here/up.sh" "$dir"
 code=0

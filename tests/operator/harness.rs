@@ -66,6 +66,8 @@ pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T,
 pub struct Space {
     /// Its name, and that of the operator's user.
     pub name: String,
+    /// What else its operators see in their environment.
+    pub env: Vec<(&'static str, PathBuf)>,
     dir: PathBuf,
 }
 
@@ -89,7 +91,7 @@ impl Space {
         .unwrap();
         let dir = std::env::temp_dir().join(format!("tillerman-test-{name}"));
         std::fs::create_dir_all(&dir).unwrap();
-        Self { name, dir }
+        Self { name, env: Vec::new(), dir }
     }
 
     /// Takes the operator's rights, or gives only those of a role.
@@ -109,12 +111,13 @@ impl Space {
         path
     }
 
-    /// A `watches.yaml` with these kinds (of group test.tillerman.dev) and charts (folders of tests/charts, or absolute).
+    /// A `watches.yaml` with these kinds (of group test.tillerman.dev) and charts (folders of tests/charts, absolute, or links).
     pub fn watches(&self, kinds: &[(&str, &str)]) -> PathBuf {
         let charts = repository("tests/charts");
         let entry = |(kind, chart): &(&str, &str)| {
-            let chart = charts.join(chart);
-            format!("- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: {}\n", chart.display())
+            let path = charts.join(chart).display().to_string();
+            let chart = if chart.contains("://") { *chart } else { &path };
+            format!("- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: {chart}\n")
         };
         self.file("watches.yaml", &kinds.iter().map(entry).collect::<String>())
     }
@@ -247,6 +250,7 @@ impl Space {
             .args(more)
             .env("KUBECONFIG", kubeconfig)
             .env("WATCH_NAMESPACE", &self.name)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env_remove("RUST_LOG")
             .stdout(Stdio::null())
             .stderr(file)

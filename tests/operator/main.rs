@@ -10,3 +10,4 @@ mod history;
 mod lifecycle;
 mod outage;
 mod rest;
+mod sources;

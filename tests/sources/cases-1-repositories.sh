@@ -19,6 +19,10 @@ fails "no index" pull web --repo "$first/nothing" "${ca[@]}"
 fails "broken index" pull web --repo "$first/broken" "${ca[@]}"
 fails "unknown authority" pull web --repo "$first/open"
 fails "another authority" pull web --repo "$first/open" --ca-file "$work/pki/stranger.crt"
+fails "certificate for another name" pull web --repo "https://localhost:$port/open" "${ca[@]}"
+works "self-signed server that is named" pull web --repo "https://127.0.0.1:$((port + 7))/open" --ca-file "$work/pki/self.crt"
+fails "self-signed server under another name" pull web --repo "https://localhost:$((port + 7))/open" --ca-file "$work/pki/self.crt"
+fails "self-signed server that is not named" pull web --repo "https://127.0.0.1:$((port + 7))/open" "${ca[@]}"
 works "any authority" pull web --repo "$first/open" --insecure-skip-tls-verify
 fails "no file of authorities" pull web --repo "$first/open" --ca-file nothing.crt
 fails "file without authorities" pull web --repo "$first/open" --ca-file "$work/pki/ca.key"
@@ -42,6 +46,11 @@ fails "template of no repository" template x no/thing
 mkdir -p "$work/input/web"
 fails "unpacked over something" pull web --repo "$first/open" --untar "${ca[@]}"
 rm -rf "$work/input"
+
+# An archive on another server, of a repository that is not known otherwise: helm tells that server the password.
+: >"$work/nginx/second.log"
+own "archive of an unknown repository on another server" 0 "" pull web --repo "$first/far" --version 1.0.0 "${ca[@]}" "${login[@]}"
+holds "the other server is told no password" bash -c "grep -q web-1.0.0 '$work/nginx/second.log' && ! grep -q Basic '$work/nginx/second.log'"
 
 # Known repositories.
 for repo in open auth wrong far; do
@@ -73,3 +82,13 @@ begin "password from standard input" && {
 	[ -s "$case/ours/web-1.2.0+build.5.tgz" ]
 	verdict $?
 }
+
+# What Helm does not do: hide passwords, and end a download that is too large.
+works "login in a link" pull web --repo "https://user:secret@127.0.0.1:$port/auth" "${ca[@]}"
+own "password in a link is not told" 1 "https://user:xxxxx@127.0.0.1" pull web --repo "https://user:wrong@127.0.0.1:$port/auth" "${ca[@]}"
+mkdir -p "$work/www/large"
+truncate -s 101M "$work/www/large/index.yaml" "$work/www/large/web-1.0.0.tgz"
+own "index that is too large" 1 "is larger than the maximum size 104857600" pull web --repo "$http/large"
+own "archive that is too large" 1 "is larger than the maximum size 104857600" pull "$http/large/web-1.0.0.tgz"
+rm -r "$work/www/large"
+own "lint from a repository" 0 "0 chart(s) failed" lint web --repo "$http/open"

@@ -20,7 +20,7 @@ app "$(dependency_of web '>=1.0.0 <1.2' "$first/open" '')"
 works "list what is missing" dependency list app
 works "update" dependency update app
 works "up" dep up app
-works "update from what is kept" dependency update app --skip-refresh
+works "update from what is kept" dependency update app --skip-refresh=true
 works "template that fetches" template x app --dependency-update
 fails "template without dependencies" template x app
 locked

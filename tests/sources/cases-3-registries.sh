@@ -77,7 +77,7 @@ fails "no such repository for a dependency" dependency update app "${plain[@]}"
 rm -rf "$work/input"
 
 # What is stored is changed: nobody may get it.
-blob=$(curl -s -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$open/v2/charts/plain/manifests/0.1.0" | grep -o 'sha256:[0-9a-f]*' | sed -n 2p)
+blob=$(curl -s -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$open/v2/charts/swapped/manifests/0.1.0" | grep -o 'chart.content.v1.tar+gzip","digest":"sha256:[0-9a-f]*' | sed 's/.*"//')
 stored=$work/blobs/docker/registry/v2/blobs/sha256/${blob:7:2}/${blob#sha256:}/data
 printf 'x' | dd of="$stored" bs=1 seek=40 conv=notrunc status=none
-fails "changed blob" pull "oci://$open/charts/plain" --version 0.1.0 "${plain[@]}"
+fails "changed blob" pull "oci://$open/charts/swapped" --version 0.1.0 "${plain[@]}"

@@ -22,7 +22,7 @@ fails "template without signature" template x plain --repo "$http/open" "${key[@
 fails "template with a tampered signature" template x tampered --repo "$http/open" "${key[@]}"
 works "verified from a registry" pull "oci://$open/charts/web" --version 1.0.0 --plain-http "${key[@]}"
 fails "tampered in a registry" pull "oci://$open/charts/tampered" --version 0.1.0 --plain-http "${key[@]}"
-fails "no signature in a registry" pull "oci://$open/charts/subkey2" --version 0.1.0 --plain-http "${key[@]}"
+fails "no signature in a registry" pull "oci://$open/charts/plain" --version 0.1.0 --plain-http "${key[@]}"
 own "verified template from a locked server" 0 "name: web-1.0.0" template x web --repo "$first/auth" --version 1.0.0 "${ca[@]}" "${login[@]}" "${key[@]}"
 
 mkdir -p "$work/input" && cp "$work/www/open/"{web-1.0.0,tampered-0.1.0,swapped-0.1.0}.tgz* "$work/www/open/plain-0.1.0.tgz" "$work/input/"

@@ -34,11 +34,11 @@ run() {
 	tree "$case/$tool" >"$case/$tool.files"
 }
 
-# tree FOLDER: the files and what is in them; archives by their content
+# tree FOLDER: the files and what is in them; archives of `lib`, which both make themselves, by their content
 tree() {
 	(cd "$1" && find . -type f -o -type l | sort | while read -r file; do
 		case $file in
-		*.tgz) tar -tzf "$file" 2>/dev/null | sort | while read -r entry; do
+		*/charts/lib-*.tgz) tar -tzf "$file" 2>/dev/null | sort | while read -r entry; do
 			echo "$file!$entry $(tar -xzOf "$file" "$entry" | grep -v '^generated:' | sha256sum)"
 		done ;;
 		*.lock) echo "$file" && grep -v '^generated:' "$file" ;;

@@ -97,6 +97,12 @@ http {
     root $work/www;
   }
   server {
+    listen 127.0.0.1:$((port + 7)) ssl;
+    ssl_certificate $work/pki/self.crt;
+    ssl_certificate_key $work/pki/self.key;
+    root $work/www;
+  }
+  server {
     listen 127.0.0.1:$((port + 6)) ssl;
     ssl_client_certificate $work/pki/ca.crt;
     ssl_verify_client on;
@@ -104,7 +110,7 @@ http {
   }
 }
 EOF
-	/usr/sbin/nginx -c "$at/nginx.conf" -e "$at/error.log" >/dev/null 2>&1 &
+	PATH=$PATH:/usr/sbin nginx -c "$at/nginx.conf" -e "$at/error.log" >/dev/null 2>&1 &
 	servers+=($!)
 	until_ok 20 curl -fs --cacert "$work/pki/ca.crt" "https://127.0.0.1:$port/open/index.yaml"
 }
@@ -146,6 +152,8 @@ start_servers() {
 	cert "$work/pki" server /CN=127.0.0.1 IP:127.0.0.1
 	cert "$work/pki" client /CN=client
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout /dev/null -out "$work/pki/stranger.crt" -subj /CN=stranger -days 2 2>/dev/null
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/pki/self.key" -out "$work/pki/self.crt" -subj /CN=self -days 2 \
+		-addext subjectAltName=IP:127.0.0.1 2>/dev/null
 	make_keys
 	make_repository "$work/www/open"
 	cp -r "$work/www/open" "$work/www/auth"

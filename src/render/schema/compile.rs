@@ -7,7 +7,8 @@ use super::format::Format;
 use super::keywords::Keywords;
 use super::number::Decimal;
 use super::place::{self, Place, below};
-use super::{plain, validate};
+use super::plain::Plain;
+use super::validate;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
 use regex::bytes::Regex;
@@ -227,9 +228,7 @@ impl Compiler {
             return Ok(());
         }
         let drafts: BTreeSet<Draft> = root.resources.values().map(|r| r.draft).collect();
-        if let (1, Some(draft)) = (drafts.len(), drafts.first())
-            && plain::is_valid(value, *draft)
-        {
+        if drafts.len() == 1 && pointer.is_empty() && Plain::new(value).is_valid(value) {
             return Ok(());
         }
         let metas = Metas::of(&drafts)?;

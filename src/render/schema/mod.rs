@@ -18,10 +18,13 @@ mod values;
 
 use super::dependencies::Node;
 use crate::chart::Chart;
+use crate::template::stack::deeper;
 use crate::template::value::{Map, Value};
 use compile::{Compiler, Id, Schema};
+use plain::{Answer, Plain};
 use serde_json::Value as Json;
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 /// What the schemas of the chart and of its dependencies find wrong; `None` when nothing is.
 pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
@@ -59,29 +62,38 @@ fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
 /// The address that Helm gives to a chart's schema.
 const URL: &str = "file:///values.schema.json";
 
-/// A chart's schema, compiled.
-struct Compiled {
+/// A chart's schema. It is compiled when values are checked for a second time, or when a quick look is not enough.
+struct Known {
     text: Vec<u8>,
-    schemas: Result<(Vec<Schema>, Id), String>,
+    schemas: OnceLock<Result<(Vec<Schema>, Id), String>>,
 }
 
-impl Compiled {
-    fn new(text: &[u8]) -> Self {
-        let compile = || {
-            let mut compiler = Compiler::new(URL, draft::parse(text)?);
-            let id = compiler.compile(URL)?;
-            Ok((compiler.schemas, id))
-        };
-        Self { text: text.to_vec(), schemas: compile() }
-    }
+fn compile(document: Value) -> Result<(Vec<Schema>, Id), String> {
+    let mut compiler = Compiler::new(URL, document);
+    let id = compiler.compile(URL)?;
+    Ok((compiler.schemas, id))
 }
 
 /// What a chart's schema finds wrong, in lines.
 pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
-    let compiled = chart.memory.schema.get_or_make(|c: &Compiled| c.text == schema, || Ok(Compiled::new(schema)));
-    let compiled = compiled.unwrap_or_else(|never: std::convert::Infallible| match never {});
-    let (schemas, id) = compiled.schemas.as_ref().map_err(Clone::clone)?;
-    let found = validate::check(schemas, *id, &Value::Map(values.clone()));
+    let mut is_new = false;
+    let make = || {
+        is_new = true;
+        Ok(Known { text: schema.to_vec(), schemas: OnceLock::new() })
+    };
+    let known = chart.memory.schema.get_or_make(|known: &Known| known.text == schema, make);
+    let known = known.unwrap_or_else(|never: std::convert::Infallible| match never {});
+    let values = Value::Map(values.clone());
+    if is_new {
+        let document = draft::parse(schema)?;
+        let plain = Plain::new(&document);
+        if plain.is_valid(&document) && plain.check(&document, &values, 0) == Answer::Valid {
+            return Ok(());
+        }
+    }
+    let compiled = known.schemas.get_or_init(|| draft::parse(schema).and_then(compile));
+    let (schemas, id) = compiled.as_ref().map_err(Clone::clone)?;
+    let found = validate::check(schemas, *id, &values);
     found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))
 }
 
@@ -92,9 +104,9 @@ pub fn to_json(value: &Value) -> Json {
         Value::Int(_, i) => Json::from(*i),
         Value::Float(f) => integral(*f).map_or_else(|| Json::from(*f), Json::from),
         Value::Str(s) => Json::String(s.text().into_owned()),
-        Value::List(list) => Json::Array(list.items.iter().map(to_json).collect()),
+        Value::List(list) => Json::Array(list.items.iter().map(|item| deeper(|| to_json(item))).collect()),
         Value::Map(map) => {
-            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), to_json(v))).collect())
+            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), deeper(|| to_json(v)))).collect())
         }
         Value::Nil | Value::Object(_) => Json::Null,
     }

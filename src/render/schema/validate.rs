@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::error::{self, Kind, Violation, quoted};
 use super::number::count;
 use super::values::{Unevaluated, is_integer, type_name};
+use crate::template::budget;
 use crate::template::functions::text;
 use crate::template::value::Value;
 use std::collections::BTreeMap;
@@ -73,6 +74,10 @@ impl Checker<'_> {
     pub fn validate(&self, place: Place<'_, '_>, caller_asks: bool) -> Result<Unevaluated, Violation> {
         let Place { value, path, scope, meta } = place;
         let schema = &self.schemas[scope.schema];
+        // Schemas that refer to each other more than once are applied exponentially often.
+        if let Err(spent) = budget::work(2) {
+            return Err(Violation::text(path, spent.into()));
+        }
         let mut run = Run {
             checker: self,
             schema,

@@ -26,7 +26,7 @@ pub fn list(path: &Path, width: usize) -> Result<String, SourceError> {
                 let _ = writeln!(out, "Warning: stat {shown}: {}", go_io(&e));
                 continue;
             }
-            Ok(info) if !info.is_dir() && !shown.ends_with(".tgz") => continue,
+            Ok(info) if !info.is_dir() && entry.extension().is_none_or(|e| e != "tgz") => continue,
             Ok(_) => {}
         }
         match chart::load(&entry) {

@@ -141,7 +141,7 @@ impl Manager<'_> {
                 }
                 names.insert(dependency.name.clone(), repository.name.clone());
             } else if fluent_uri::Uri::parse(at.as_str()).is_err() && !at.starts_with('/') {
-                missing.push(at);
+                missing.push(shown(&at).into_owned());
             }
         }
         if missing.is_empty() { Ok(names) } else { Err(undefined(&missing)) }
@@ -180,9 +180,9 @@ impl Manager<'_> {
     fn ask_all(&self, repositories: &[Repository]) -> Result<(), SourceError> {
         let mut unique: Vec<&Repository> = Vec::new();
         for repository in repositories {
-            let same = |r: &&Repository| r.url.trim_end_matches('/') == repository.url.trim_end_matches('/');
+            let same = |r: &Repository| r.url.trim_end_matches('/') == repository.url.trim_end_matches('/');
             // Of two names for one link, the last is asked for, as in Helm.
-            match unique.iter().position(|r| same(&r)) {
+            match unique.iter().position(|r| same(r)) {
                 Some(at) => unique[at] = repository,
                 None => unique.push(repository),
             }
@@ -218,7 +218,7 @@ impl Manager<'_> {
             let url = at.trim_end_matches('/');
             at.is_empty() || at.starts_with("file://") || is_oci(at) || known.iter().any(|r| link::equal(&r.url, url))
         };
-        let missing: Vec<&str> = locked.iter().filter(|d| !is_known(d)).map(|d| d.repository.as_str()).collect();
+        let missing: Vec<_> = locked.iter().filter(|d| !is_known(d)).map(|d| shown(&d.repository)).collect();
         if missing.is_empty() {
             return Ok(());
         }

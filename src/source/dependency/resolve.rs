@@ -4,6 +4,7 @@ use super::{Manager, constraint};
 use crate::chart::version::Version;
 use crate::chart::{self, Dependency};
 use crate::source::index::Index;
+use crate::source::link::shown;
 use crate::source::registry::{Reference, is_oci};
 use crate::source::{SourceError, fail, repositories};
 use std::collections::HashMap;
@@ -27,7 +28,9 @@ impl Manager<'_> {
                 }),
                 None => missing.push(format!(
                     "{:?} (repository {:?}, version {:?})",
-                    dependency.name, dependency.repository, dependency.version
+                    dependency.name,
+                    shown(&dependency.repository),
+                    dependency.version
                 )),
             }
         }
@@ -60,9 +63,9 @@ impl Manager<'_> {
                 vec![version.clone()]
             } else {
                 let reference = Reference::parse(&format!("{at}/{name}"))?;
-                self.registry
-                    .tags(&reference)
-                    .map_err(|e| SourceError(format!("could not retrieve list of tags for repository {at}: {e}")))?
+                self.registry.tags(&reference).map_err(|e| {
+                    SourceError(format!("could not retrieve list of tags for repository {}: {e}", shown(at)))
+                })?
             };
             // Without a fitting tag the constraint stays, and the registry says what it thinks of it.
             return Ok(Some(tags.into_iter().find(|tag| fits(tag)).unwrap_or_else(|| version.clone())));
@@ -72,7 +75,7 @@ impl Manager<'_> {
             SourceError(format!("no cached repository for {repository} found. (try 'helm repo update'): {e}"))
         })?;
         let Some(versions) = index.entries.get(name) else {
-            return fail(format!("{name} chart not found in repo {at}"));
+            return fail(format!("{name} chart not found in repo {}", shown(at)));
         };
         Ok(versions.iter().find(|v| !v.urls.is_empty() && fits(&v.version)).map(|v| v.version.clone()))
     }

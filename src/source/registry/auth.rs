@@ -8,6 +8,7 @@ use crate::source::link::{origin, same_origin, shown};
 use crate::source::{SourceError, fail};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 /// What was last accepted, by host: the value of an `Authorization` header.
@@ -80,16 +81,16 @@ fn challenge(header: &str) -> Challenge {
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Challenge::Unknown;
     }
-    let (mut realm, mut service, mut scope) = Default::default();
+    let (mut realm, mut service, mut scope) = (String::new(), String::new(), String::new());
     while let Some((key, value)) = rest.split_once('=') {
         let (value, after) = match value.trim_start().strip_prefix('"') {
             Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
             None => value.split_once(',').unwrap_or((value, "")),
         };
         match key.trim_matches([' ', ',', '\t']) {
-            "realm" => realm = value.to_owned(),
-            "service" => service = value.to_owned(),
-            "scope" => scope = value.to_owned(),
+            "realm" => value.clone_into(&mut realm),
+            "service" => value.clone_into(&mut service),
+            "scope" => value.clone_into(&mut scope),
             _ => {}
         }
         rest = after;
@@ -103,11 +104,10 @@ fn check_realm(realm: &str, registry: &str) -> Result<(), SourceError> {
     let Some(at) = origin(realm) else { return fail(format!("failed to parse bearer realm {:?}", shown(realm))) };
     let registry = origin(registry);
     match at.scheme.as_str() {
-        "https" => {}
         "http" if registry.as_ref().is_some_and(|r| r.scheme == "https") => {
             return fail(format!("bearer realm {:?} uses http but registry was contacted over https", shown(realm)));
         }
-        "http" => {}
+        "http" | "https" => {}
         other => return fail(format!("bearer realm {:?} uses unsupported scheme {other:?}", shown(realm))),
     }
     let host = bare(&at.host);
@@ -186,7 +186,7 @@ fn form(fields: &[(&str, &str)]) -> String {
             if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) {
                 out.push(char::from(b));
             } else {
-                out.push_str(&format!("%{b:02X}"));
+                let _ = write!(out, "%{b:02X}");
             }
         }
         out

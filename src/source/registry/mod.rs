@@ -11,7 +11,7 @@ use crate::chart::version::{Constraints, Version};
 pub use reference::Reference;
 use serde::Deserialize;
 use serde_json::Value;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -61,7 +61,7 @@ pub enum Layer {
 
 /// Talks to registries.
 pub struct Registry<'a> {
-    client: Client,
+    client: OnceCell<Client>,
     options: Options,
     messages: Messages<'a>,
     tokens: RefCell<auth::Tokens>,
@@ -99,8 +99,20 @@ pub struct Resolved {
 impl<'a> Registry<'a> {
     /// Fails when a file of `options` cannot be read.
     pub fn new(options: Options, messages: Messages<'a>) -> Result<Self, SourceError> {
-        let client = Client::new(&options.tls)?;
-        Ok(Self { client, options, messages, tokens: RefCell::default() })
+        let registry = Self { client: OnceCell::new(), options, messages, tokens: RefCell::default() };
+        // The system's certificates are read when a registry is asked: most commands ask none.
+        if registry.options.tls != Tls::default() {
+            registry.client()?;
+        }
+        Ok(registry)
+    }
+
+    fn client(&self) -> Result<&Client, SourceError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = Client::new(&self.options.tls)?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     /// The reference of a version of a chart: a tag for a version, the newest fitting tag for a constraint or nothing.
@@ -219,7 +231,7 @@ impl<'a> Registry<'a> {
             return fail(format!("failed to perform \"Fetch\" on source: GET \"{link}\": mismatch Content-Length"));
         }
         if sha256(&data.body) != sum {
-            return fail(format!("failed to perform \"Push\" on destination: mismatched digest"));
+            return fail("failed to perform \"Push\" on destination: mismatched digest");
         }
         Ok(data.body)
     }
@@ -250,7 +262,7 @@ impl<'a> Registry<'a> {
     ) -> Result<Response, SourceError> {
         let mut tokens = self.tokens.borrow_mut();
         let credential = || self.credential(reference.host());
-        let answer = tokens.send(&self.client, reference.host(), (method, link), accept, limit, &credential)?;
+        let answer = tokens.send(self.client()?, reference.host(), (method, link), accept, limit, &credential)?;
         match answer.status {
             200 => Ok(answer),
             404 if !link.ends_with("tags/list") => {

@@ -1,6 +1,7 @@
 //! Access to arguments whose number and types the engine has checked.
 
 use super::text;
+use crate::template::budget;
 use crate::template::function::FnError;
 use crate::template::value::{Items, Kind, Map, Str, Value};
 use std::borrow::Cow;
@@ -102,11 +103,17 @@ pub fn string_map(entries: impl IntoIterator<Item = (Str, Value)>) -> Value {
 
 /// sprig's `strslice`: what `join` and `sortAlpha` make of their argument.
 pub fn strings(value: &Value) -> Result<Vec<Vec<u8>>, FnError> {
+    let shown = |item: &Value| {
+        budget::write(0)?;
+        let text = text::strval(item)?;
+        budget::make(text.len())?;
+        Ok(text)
+    };
     match value {
-        Value::List(list) => list.items.iter().filter(|item| !matches!(item, Value::Nil)).map(text::strval).collect(),
+        Value::List(list) => list.items.iter().filter(|item| !matches!(item, Value::Nil)).map(shown).collect(),
         Value::Nil => Ok(Vec::new()),
         Value::Object(object) if object.kind() == Kind::Slice => {
-            object.items().unwrap_or_default().iter().map(text::strval).collect()
+            object.items().unwrap_or_default().iter().map(shown).collect()
         }
         other => Ok(vec![text::strval(other)?]),
     }

@@ -3,6 +3,7 @@
 use super::args::{any, bytes};
 use super::json::{self, Style};
 use super::{fixed, toml, toml_read};
+use crate::template::budget;
 use crate::template::function::{Context, FnResult, Function, Param};
 use crate::template::value::{Elem, List, Map, MapType, Str, Value};
 use crate::template::yaml;
@@ -24,9 +25,12 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("mustToPrettyJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), PRETTY)?))),
     fixed("toRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
     fixed("mustToRawJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), Style::default())?))),
-    fixed("fromJson", &[S], |_, a| Ok(from_json_map(bytes(a, 0)))),
+    fixed("fromJson", &[S], |_, a| from_json_map(bytes(a, 0))),
     fixed("fromJsonArray", &[S], |_, a| Ok(from_json_array(bytes(a, 0)))),
-    fixed("mustFromJson", &[S], |_, a| Ok(json::parse(bytes(a, 0))?)),
+    fixed("mustFromJson", &[S], |_, a| {
+        budget::parse(bytes(a, 0))?;
+        Ok(json::parse(bytes(a, 0))?)
+    }),
     fixed("toToml", &[Any], to_toml),
     fixed("mustToToml", &[Any], |_, a| Ok(Value::str(toml::write(any(a, 0))?))),
     fixed("fromToml", &[S], from_toml),
@@ -61,6 +65,7 @@ fn to_toml(_: &Context, args: &[Value]) -> FnResult {
 
 /// `Ok(Nil)` stands for a null, which leaves Go's variable as it was.
 fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
+    budget::parse(text)?;
     let value = yaml::parse_value(text).map_err(|e| e.to_string())?;
     if matches!(value, Value::Nil) || fits(&value) {
         return Ok(value);
@@ -69,6 +74,7 @@ fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Valu
 }
 
 fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
+    budget::parse(text)?;
     match json::read(text) {
         (Value::Nil, error) => error.map_or(Ok(Value::Nil), Err),
         (value, _) if !fits(&value) => Err(json::mismatch(&value, wanted)),
@@ -85,7 +91,8 @@ fn from_json_array(text: &[u8]) -> Value {
 }
 
 /// What could be read stays beside the error.
-fn from_json_map(text: &[u8]) -> Value {
+fn from_json_map(text: &[u8]) -> FnResult {
+    budget::parse(text)?;
     let (value, mut error) = json::read(text);
     let map = match &value {
         Value::Map(map) => map.clone(),
@@ -98,7 +105,7 @@ fn from_json_map(text: &[u8]) -> Value {
     if let Some(error) = error {
         map.insert("Error", error);
     }
-    map.into()
+    Ok(map.into())
 }
 
 fn or_error_map(result: Result<Value, String>) -> Value {
@@ -118,5 +125,6 @@ fn or_error_list(result: Result<Value, String>) -> Value {
 }
 
 fn from_toml(_: &Context, args: &[Value]) -> FnResult {
+    budget::parse(bytes(args, 0))?;
     Ok(or_error_map(toml_read::parse(bytes(args, 0))))
 }

@@ -1,7 +1,9 @@
 //! JSON as Go's `encoding/json` writes and reads it.
 
 use super::text::{self, next_char};
+use crate::template::budget;
 use crate::template::go::number;
+use crate::template::stack::deeper;
 use crate::template::value::{IntType, Kind, List, Map, MapType, Object, Str, Value};
 use base64::Engine as _;
 use std::io::Write as _;
@@ -82,6 +84,7 @@ impl Writer<'_> {
         if depth > MAX_DEPTH {
             return Err(cycle(value));
         }
+        budget::write(self.out.len())?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::Bool(b) => self.out.extend_from_slice(if *b { b"true" } else { b"false" }),
@@ -94,11 +97,11 @@ impl Writer<'_> {
                 } else if list.is_nil() {
                     self.out.extend_from_slice(b"null");
                 } else {
-                    self.list(&list.items, depth)?;
+                    deeper(|| self.list(&list.items, depth))?;
                 }
             }
             Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
-            Value::Map(map) => self.map(map, depth)?,
+            Value::Map(map) => deeper(|| self.map(map, depth))?,
             Value::Object(object) if object.kind() == Kind::Complex128 => {
                 return Err("json: unsupported type: complex128".into());
             }

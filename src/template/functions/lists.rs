@@ -3,6 +3,7 @@
 use super::args::{any, int, items, rest};
 use super::reflect::deep_equal;
 use super::{defaults, fixed, number, variadic};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, Items, List, Value};
 
@@ -45,8 +46,15 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The items of an argument, or sprig's `Cannot … type`.
-fn list(value: &Value, what: &str) -> Result<Items, FnError> {
+fn ends(value: &Value, what: &str) -> Result<Items, FnError> {
     items(value, |kind| format!("Cannot {what} type {kind}"))
+}
+
+/// As [`ends`], of all of which something is done with each.
+fn list(value: &Value, what: &str) -> Result<Items, FnError> {
+    let all = ends(value, what)?;
+    budget::work_of(all.len() / 8)?;
+    Ok(all)
 }
 
 fn push(_: &Context, args: &[Value]) -> FnResult {
@@ -66,11 +74,11 @@ fn prepend(_: &Context, args: &[Value]) -> FnResult {
 }
 
 fn first(_: &Context, args: &[Value]) -> FnResult {
-    Ok(list(any(args, 0), "find first on")?.first().cloned().unwrap_or(Value::Nil))
+    Ok(ends(any(args, 0), "find first on")?.first().cloned().unwrap_or(Value::Nil))
 }
 
 fn last(_: &Context, args: &[Value]) -> FnResult {
-    Ok(list(any(args, 0), "find last on")?.last().cloned().unwrap_or(Value::Nil))
+    Ok(ends(any(args, 0), "find last on")?.last().cloned().unwrap_or(Value::Nil))
 }
 
 fn nil() -> Value {
@@ -94,6 +102,7 @@ fn reverse(_: &Context, args: &[Value]) -> FnResult {
 fn uniq(_: &Context, args: &[Value]) -> FnResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in list(any(args, 0), "find uniq on")?.iter() {
+        budget::work_of(kept.len())?;
         if !kept.iter().any(|k| deep_equal(k, item)) {
             kept.push(item.clone());
         }
@@ -109,6 +118,7 @@ fn compact(_: &Context, args: &[Value]) -> FnResult {
 fn without(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 0), "find without on")?;
     let omit = rest(args, 1);
+    budget::work_of(all.len().saturating_mul(omit.len()))?;
     Ok(Value::list(all.iter().filter(|item| !omit.iter().any(|o| deep_equal(o, item))).cloned().collect()))
 }
 
@@ -117,6 +127,7 @@ fn has(_: &Context, args: &[Value]) -> FnResult {
         return Ok(false.into());
     }
     let all = list(any(args, 1), "find has on")?;
+    budget::work_of(all.len())?;
     Ok(all.iter().any(|item| deep_equal(item, any(args, 0))).into())
 }
 
@@ -142,13 +153,16 @@ fn slice(_: &Context, args: &[Value]) -> FnResult {
 fn concat(_: &Context, args: &[Value]) -> FnResult {
     let mut all = Vec::new();
     for arg in args {
-        all.extend_from_slice(&items(arg, |kind| format!("Cannot concat type {kind} as list"))?);
+        let items = items(arg, |kind| format!("Cannot concat type {kind} as list"))?;
+        budget::elements(items.len())?;
+        all.extend_from_slice(&items);
     }
     Ok(if all.is_empty() { nil() } else { Value::list(all) })
 }
 
 fn chunk(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 1), "chunk")?;
+    budget::elements(all.len().saturating_mul(2))?;
     let chunks: Vec<Value> = match usize::try_from(int(args, 0)) {
         Ok(size) if size > 0 => all.chunks(size).map(|c| Value::list(c.to_vec())).collect(),
         // sprig divides by the size: for nothing by less than nothing there is one chunk of that size.

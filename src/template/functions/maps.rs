@@ -3,6 +3,7 @@
 use super::args::{any, bytes, map, rest};
 use super::merge::{deep_copy, merge};
 use super::{fixed, text, variadic};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::fmt;
 use crate::template::value::{Map, MapType, Str, Value};
@@ -76,6 +77,7 @@ fn keys(_: &Context, args: &[Value]) -> FnResult {
     let mut all = Vec::new();
     for arg in args {
         if let Value::Map(map) = arg {
+            budget::elements(map.len())?;
             all.extend(map.borrow().keys().cloned());
         }
     }
@@ -102,6 +104,7 @@ fn omit(_: &Context, args: &[Value]) -> FnResult {
         let omitted = rest(args, 1);
         let is_omitted = |key: &Str| omitted.iter().any(|o| matches!(o, Value::Str(o) if o == key));
         let from = map.borrow();
+        budget::work_of(from.len().saturating_mul(omitted.len() + 1))?;
         kept.borrow_mut().extend(from.iter().filter(|(k, _)| !is_omitted(k)).map(|(k, v)| (k.clone(), v.clone())));
     }
     Ok(Value::Map(kept))

@@ -9,6 +9,7 @@ use super::args::{any, bytes, int, rest};
 use super::decimal::Decimal;
 use super::number::{self, to_float64, to_int64};
 use super::{fixed, text, variadic};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, IntType, List, Value};
 
@@ -127,6 +128,7 @@ fn range(start: i64, end: i64, step: i64) -> Result<Vec<i64>, FnError> {
     if count > MAX_RANGE {
         return Err("runtime error: makeslice: len out of range".into());
     }
+    budget::elements(usize::try_from(count).unwrap_or(usize::MAX))?;
     Ok((0..count as i64).map(|i| start.wrapping_add(i.wrapping_mul(step))).collect())
 }
 

@@ -1,7 +1,9 @@
 //! Merging maps as dario.cat/mergo 1.0.1 does it, and copying as mitchellh's copystructure does.
 
 use super::defaults::empty;
+use crate::template::budget;
 use crate::template::function::{FnError, FnResult};
+use crate::template::stack::deeper;
 use crate::template::value::{List, Map, Value};
 
 /// Maps nested deeper than this hold themselves.
@@ -13,7 +15,9 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
     if depth > MAX_DEPTH {
         return Err("stack overflow".into());
     }
+    budget::work_of(source.len())?;
     for (key, new) in source.entries() {
+        budget::make(key.len())?;
         let old = target.get(key.bytes());
         if matches!(new, Value::Nil) {
             if overwrite {
@@ -22,7 +26,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             continue;
         }
         if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old) {
-            merge(old, new, overwrite, depth + 1)?;
+            deeper(|| merge(old, new, overwrite, depth + 1))?;
         }
         if let (Value::List(_), true) = (&new, overwrite) {
             // Even an empty list replaces another value.
@@ -55,14 +59,16 @@ fn copy(value: &Value, depth: usize) -> FnResult {
         Value::Map(map) if map.is_nil() => value.clone(),
         Value::Map(map) => {
             let new = Map::new(map.kind);
+            budget::entries(map.len() + 1)?;
             for (key, item) in map.borrow().iter() {
-                new.insert(key.clone(), copy(item, depth + 1)?);
+                new.insert(key.clone(), deeper(|| copy(item, depth + 1))?);
             }
             Value::Map(new)
         }
         // Lists are immutable, but the maps in them are not.
         Value::List(list) if list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) => {
-            let items = list.items.iter().map(|item| copy(item, depth + 1)).collect::<Result<_, _>>()?;
+            budget::elements(list.items.len() + 1)?;
+            let items = list.items.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;
             Value::List(List { elem: list.elem, items })
         }
         other => other.clone(),

@@ -2,6 +2,7 @@
 
 use super::args::{bytes, int};
 use super::fixed;
+use crate::template::budget;
 use crate::template::function::{Context, FnResult, Function, Param};
 use crate::template::value::Value;
 use base64::Engine as _;
@@ -30,6 +31,8 @@ fn random_string(context: &Context, args: &[Value], fits: fn(u8) -> bool) -> FnR
     if length > MAX_LENGTH {
         return Err("runtime error: makeslice: len out of range".into());
     }
+    budget::work_of(length / 4)?;
+    budget::room(length)?;
     let alphabet: Vec<char> = (b' '..=b'~').filter(|&b| fits(b)).map(char::from).collect();
     let size = u64::try_from(alphabet.len()).unwrap_or(1);
     let mut text = String::with_capacity(length);
@@ -53,6 +56,8 @@ fn scaled(bits: u64, limit: u64) -> u64 {
 fn random_bytes(context: &Context, args: &[Value]) -> FnResult {
     match usize::try_from(int(args, 0)) {
         Ok(length) if length <= MAX_LENGTH => {
+            budget::work_of(length / 32)?;
+            budget::room(length.saturating_mul(2))?;
             let mut buffer = vec![0; length];
             context.host.random(&mut buffer);
             Ok(base64::engine::general_purpose::STANDARD.encode(buffer).into())

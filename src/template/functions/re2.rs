@@ -1,5 +1,6 @@
 //! Go's regular expressions (RE2 syntax, as `regexp/syntax` reads it) for the `regex` crate.
 
+use crate::template::budget;
 use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -17,6 +18,8 @@ pub fn compile(pattern: &str) -> Result<Arc<Regex>, String> {
     if let Some(known) = KNOWN.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(known);
     }
+    // A repetition copies what it repeats.
+    budget::work_of(pattern.len().saturating_mul(if pattern.contains('{') { 1024 } else { 128 }))?;
     let translated = Translator::new(pattern).run()?;
     let regex = Regex::new(&translated).map_err(|_| "expression too large".to_string())?;
     let regex = Arc::new(regex);

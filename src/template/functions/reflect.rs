@@ -2,8 +2,10 @@
 
 use super::args::{any, kind_name, string};
 use super::fixed;
+use crate::template::budget;
 use crate::template::function::{Function, Param};
 use crate::template::go::fmt::type_name;
+use crate::template::stack::deeper;
 use crate::template::value::Value;
 use std::rc::Rc;
 
@@ -32,6 +34,10 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
     if depth > 1000 {
         return true;
     }
+    // Whoever is refused here is told so at the next step.
+    if budget::work(1).is_err() {
+        return false;
+    }
     match (a, b) {
         (Value::Nil, Value::Nil) => true,
         (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -44,7 +50,7 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
                 && a.is_nil() == b.is_nil()
                 && (a.items.is_same(&b.items)
                     || a.items.len() == b.items.len()
-                        && a.items.iter().zip(b.items.iter()).all(|(a, b)| equal(a, b, depth + 1)))
+                        && a.items.iter().zip(b.items.iter()).all(|(a, b)| deeper(|| equal(a, b, depth + 1))))
         }
         (Value::Map(a), Value::Map(b)) => {
             a.kind == b.kind
@@ -53,7 +59,7 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
                         && a.borrow()
                             .iter()
                             .zip(b.borrow().iter())
-                            .all(|((j, a), (k, b))| j == k && equal(a, b, depth + 1)))
+                            .all(|((j, a), (k, b))| j == k && deeper(|| equal(a, b, depth + 1))))
         }
         (Value::Object(a), Value::Object(b)) => {
             Rc::ptr_eq(a, b)

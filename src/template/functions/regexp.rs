@@ -2,6 +2,7 @@
 
 use super::args::{bytes, int, string};
 use super::{fixed, re2, text};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
 use crate::template::value::{Elem, List, Value};
@@ -51,11 +52,17 @@ fn limit(args: &[Value], i: usize) -> usize {
 
 fn find_all(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
-    let mut found = pattern.find_iter(bytes(args, 1)).take(limit(args, 2)).map(|m| m.as_bytes()).peekable();
-    if found.peek().is_none() {
+    let text = bytes(args, 1);
+    let mut all = Vec::new();
+    for found in pattern.find_iter(text).take(limit(args, 2)) {
+        searched(&text[found.start()..])?;
+        budget::make(64 + found.len())?;
+        all.push(found.as_bytes());
+    }
+    if all.is_empty() {
         return Ok(Value::List(List::nil(Elem::Str)));
     }
-    Ok(Value::strings(found))
+    Ok(Value::strings(all))
 }
 
 fn split(args: &[Value], must: bool) -> FnResult {
@@ -70,6 +77,8 @@ fn split(args: &[Value], must: bool) -> FnResult {
     let mut parts: Vec<&[u8]> = Vec::new();
     let (mut begin, mut end) = (0, 0);
     for found in pattern.find_iter(text).take(limit) {
+        searched(&text[found.start()..])?;
+        budget::make(64 + found.start() - begin)?;
         if parts.len() + 1 == limit {
             break;
         }
@@ -85,6 +94,11 @@ fn split(args: &[Value], must: bool) -> FnResult {
     Ok(Value::strings(parts))
 }
 
+/// A search may look at all that is left to find that the match is a short one.
+fn searched(left: &[u8]) -> Result<(), FnError> {
+    Ok(budget::work_of(1 + left.len() / 1024)?)
+}
+
 /// What a match is replaced with.
 type Replacement = fn(template: &[u8], pattern: &Regex, found: &Captures<'_>, out: &mut Vec<u8>);
 
@@ -97,6 +111,8 @@ fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
         && let Some(found) = pattern.captures_at(text, position)
         && let Some(all) = found.get(0)
     {
+        searched(&text[position..])?;
+        budget::room(out.len())?;
         out.extend_from_slice(&text[copied..all.start()]);
         // Nothing is replaced right behind another match.
         if all.end() > copied || all.start() == 0 {

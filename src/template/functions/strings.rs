@@ -2,6 +2,7 @@
 
 use super::args::{any, bytes, int, string, string_map, strings};
 use super::{fixed, text, variadic};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote;
 use crate::template::value::{Str, Value};
@@ -25,22 +26,22 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("abbrevboth", &[Int, Int, S], abbrev_both),
     fixed("repeat", &[Int, S], |_, a| Ok(Value::str(repeat(bytes(a, 1), int(a, 0))?))),
     fixed("nospace", &[S], nospace),
-    fixed("wrap", &[Int, S], |_, a| Ok(Value::str(wrap(bytes(a, 1), int(a, 0), b"", false)))),
-    fixed("wrapWith", &[Int, S, S], |_, a| Ok(Value::str(wrap(bytes(a, 2), int(a, 0), bytes(a, 1), true)))),
+    fixed("wrap", &[Int, S], |_, a| Ok(Value::str(wrap(bytes(a, 1), int(a, 0), b"", false)?))),
+    fixed("wrapWith", &[Int, S, S], |_, a| Ok(Value::str(wrap(bytes(a, 2), int(a, 0), bytes(a, 1), true)?))),
     variadic("quote", &[Any], quote_all),
     variadic("squote", &[Any], squote),
     variadic("cat", &[Any], cat),
     fixed("indent", &[Int, S], |_, a| Ok(Value::str(indent(int(a, 0), bytes(a, 1), false)?))),
     fixed("nindent", &[Int, S], |_, a| Ok(Value::str(indent(int(a, 0), bytes(a, 1), true)?))),
-    fixed("replace", &[S, S, S], |_, a| Ok(replace(a))),
+    fixed("replace", &[S, S, S], |_, a| replace(a)),
     fixed("plural", &[S, S, Int], |_, a| Ok(any(a, usize::from(int(a, 2) != 1)).clone())),
     fixed("toString", &[Any], |_, a| to_string(any(a, 0))),
     fixed("toStrings", &[Any], |_, a| Ok(Value::strings(strings(any(a, 0))?))),
-    fixed("join", &[S, Any], |_, a| Ok(Value::str(strings(any(a, 1))?.join(bytes(a, 0))))),
+    fixed("join", &[S, Any], join),
     fixed("sortAlpha", &[Any], sort_alpha),
-    fixed("split", &[S, S], |_, a| Ok(numbered(split(bytes(a, 1), bytes(a, 0), -1)))),
-    fixed("splitn", &[S, Int, S], |_, a| Ok(numbered(split(bytes(a, 2), bytes(a, 0), int(a, 1))))),
-    fixed("splitList", &[S, S], |_, a| Ok(Value::strings(split(bytes(a, 1), bytes(a, 0), -1)))),
+    fixed("split", &[S, S], |_, a| Ok(numbered(split(bytes(a, 1), bytes(a, 0), -1)?))),
+    fixed("splitn", &[S, Int, S], |_, a| Ok(numbered(split(bytes(a, 2), bytes(a, 0), int(a, 1))?))),
+    fixed("splitList", &[S, S], |_, a| Ok(Value::strings(split(bytes(a, 1), bytes(a, 0), -1)?))),
 ];
 
 /// No string may grow beyond what the renderer lets a template print.
@@ -68,6 +69,7 @@ fn cut(args: &[Value], cut: Option<&[u8]>) -> Value {
 
 fn trim_all(_: &Context, args: &[Value]) -> FnResult {
     let set = string(args, 0);
+    budget::work_of(set.len().saturating_mul(bytes(args, 1).len()) / 128)?;
     Ok(match std::str::from_utf8(bytes(args, 1)) {
         Ok(s) => s.trim_matches(|c| set.contains(c)).into(),
         Err(_) => string(args, 1).trim_matches(|c| set.contains(c)).into(),
@@ -78,11 +80,8 @@ fn trim_all(_: &Context, args: &[Value]) -> FnResult {
 pub fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     match part {
         [] => Some(0),
-        [byte] => text.iter().position(|b| b == byte),
-        _ => match (std::str::from_utf8(text), std::str::from_utf8(part)) {
-            (Ok(text), Ok(part)) => text.find(part),
-            _ => text.windows(part.len()).position(|w| w == part),
-        },
+        [byte] => memchr::memchr(*byte, text),
+        _ => memchr::memmem::find(text, part),
     }
 }
 
@@ -161,7 +160,10 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
 fn repeat(text: &[u8], count: i64) -> Result<Vec<u8>, FnError> {
     let Ok(count) = usize::try_from(count) else { return Err("strings: negative Repeat count".into()) };
     match text.len().checked_mul(count) {
-        Some(length) if length <= MAX_LENGTH => Ok(text.repeat(count)),
+        Some(length) if length <= MAX_LENGTH => {
+            budget::room(length)?;
+            Ok(text.repeat(count))
+        }
         _ => Err("strings: Repeat output length overflow".into()),
     }
 }
@@ -177,7 +179,7 @@ fn nospace(_: &Context, args: &[Value]) -> FnResult {
 }
 
 /// goutils' `WrapCustom`, in bytes.
-fn wrap(text: &[u8], width: i64, separator: &[u8], long_words: bool) -> Vec<u8> {
+fn wrap(text: &[u8], width: i64, separator: &[u8], long_words: bool) -> Result<Vec<u8>, FnError> {
     let separator = if separator.is_empty() { b"\n" } else { separator };
     let width = usize::try_from(width.max(1)).unwrap_or(1);
     let mut out = Vec::with_capacity(text.len() + 16);
@@ -195,12 +197,13 @@ fn wrap(text: &[u8], width: i64, separator: &[u8], long_words: bool) -> Vec<u8> 
                 None => break,
             },
         };
+        budget::write(out.len())?;
         out.extend_from_slice(line);
         out.extend_from_slice(separator);
         rest = after;
     }
     out.extend_from_slice(rest);
-    out
+    Ok(out)
 }
 
 fn quote_all(_: &Context, args: &[Value]) -> FnResult {
@@ -254,6 +257,7 @@ fn indent(spaces: i64, text: &[u8], new_line: bool) -> Result<Vec<u8>, FnError> 
     let lines = text.split(|&b| b == b'\n').count();
     let length = lines.checked_mul(spaces).and_then(|n| n.checked_add(text.len() + 1)).filter(|&n| n <= MAX_LENGTH);
     let Some(length) = length else { return Err("strings: Repeat output length overflow".into()) };
+    budget::room(length)?;
     let mut out = Vec::with_capacity(length);
     if new_line {
         out.push(b'\n');
@@ -269,29 +273,38 @@ fn indent(spaces: i64, text: &[u8], new_line: bool) -> Result<Vec<u8>, FnError> 
 }
 
 /// Go's `strings.ReplaceAll`; nothing is found before each character and at the end.
-fn replace(args: &[Value]) -> Value {
+fn replace(args: &[Value]) -> FnResult {
     let (old, new, text) = (bytes(args, 0), bytes(args, 1), bytes(args, 2));
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     if old.is_empty() {
         out.extend_from_slice(new);
         while let Some((_, width)) = text::next_char(rest) {
+            budget::room(out.len())?;
             out.extend_from_slice(&rest[..width]);
             out.extend_from_slice(new);
             rest = &rest[width..];
         }
-        return Value::str(out);
+        return Ok(Value::str(out));
     }
     while let Some(at) = find(rest, old) {
+        budget::room(out.len())?;
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(new);
         rest = &rest[at + old.len()..];
     }
     if rest.len() == text.len() {
-        return any(args, 2).clone();
+        return Ok(any(args, 2).clone());
     }
     out.extend_from_slice(rest);
-    Value::str(out)
+    Ok(Value::str(out))
+}
+
+fn join(_: &Context, args: &[Value]) -> FnResult {
+    let parts = strings(any(args, 1))?;
+    let separators = parts.len().saturating_mul(bytes(args, 0).len());
+    budget::room(separators.saturating_add(parts.iter().map(Vec::len).sum()))?;
+    Ok(Value::str(parts.join(bytes(args, 0))))
 }
 
 fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
@@ -299,19 +312,21 @@ fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
         value @ (Value::List(_) | Value::Object(_)) => strings(value)?,
         other => vec![text::strval(other)?],
     };
+    budget::work_of(list.len())?;
     list.sort();
     Ok(Value::strings(list))
 }
 
 /// Go's `strings.SplitN`; an empty separator splits into characters.
-fn split<'t>(text: &'t [u8], separator: &[u8], count: i64) -> Vec<&'t [u8]> {
+fn split<'t>(text: &'t [u8], separator: &[u8], count: i64) -> Result<Vec<&'t [u8]>, FnError> {
     let limit = if count < 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
     let mut parts = Vec::new();
     if limit == 0 {
-        return parts;
+        return Ok(parts);
     }
     let mut rest = text;
     while parts.len() + 1 < limit {
+        budget::make(64)?;
         let (at, width) = if separator.is_empty() {
             match text::next_char(rest) {
                 Some((_, width)) if width < rest.len() => (width, 0),
@@ -329,7 +344,7 @@ fn split<'t>(text: &'t [u8], separator: &[u8], count: i64) -> Vec<&'t [u8]> {
     if !(separator.is_empty() && text.is_empty()) {
         parts.push(rest);
     }
-    parts
+    Ok(parts)
 }
 
 /// `map[string]string` with keys `_0`, `_1`, …

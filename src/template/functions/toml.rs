@@ -3,7 +3,9 @@
 use super::time::Time;
 use super::toml_scalar::LocalTime;
 use super::{json, text};
+use crate::template::budget;
 use crate::template::go::fmt;
+use crate::template::stack::deeper;
 use crate::template::value::{IntType, Kind, List, Map, Str, Value};
 use std::fmt::Write as _;
 
@@ -62,6 +64,7 @@ impl Writer {
         }
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in map.entries() {
+            budget::write(self.out.len())?;
             let value = plain(&value);
             let is_table = match &value {
                 Value::Map(map) if map.is_nil() => continue,
@@ -90,7 +93,7 @@ impl Writer {
                 }
                 let _ = write!(self.out, "{indent}[{}]", self.keys.join("."));
                 self.new_line();
-                self.map(map)
+                deeper(|| self.map(map))
             }
             Value::List(list) if is_table_list(list)? => {
                 for item in list.items.iter() {
@@ -98,7 +101,7 @@ impl Writer {
                     self.new_line();
                     let _ = write!(self.out, "{indent}[[{}]]", self.keys.join("."));
                     self.new_line();
-                    self.map(&map)?;
+                    deeper(|| self.map(&map))?;
                 }
                 Ok(())
             }
@@ -123,6 +126,7 @@ impl Writer {
         if depth > MAX_DEPTH {
             return Err("toml: value is nested too deeply".into());
         }
+        budget::write(self.out.len())?;
         match plain(value) {
             Value::Nil => return Err(NIL_ITEM.into()),
             Value::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),

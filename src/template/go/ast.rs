@@ -4,6 +4,7 @@
 use super::builtins::FuncRef;
 use super::quote;
 use crate::template::stack;
+use smallvec::SmallVec;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -141,7 +142,7 @@ pub struct Pipe {
     /// Variables to set.
     pub variables: Vec<Variable>,
     /// The commands; never empty.
-    pub commands: Vec<Command>,
+    pub commands: SmallVec<[Command; 1]>,
 }
 
 impl Drop for Pipe {

@@ -6,6 +6,7 @@ use super::error::{Failure, WARN_END, WARN_START};
 use super::exec::{Exec, Frame, Rv};
 use super::fmt::type_name;
 use super::values::{self, Complex};
+use crate::template::budget;
 use crate::template::function::{FnError, FnResult, Param};
 use crate::template::stack;
 use crate::template::value::{Elem, IntType, Kind, Map, MapType, Object, Value};
@@ -291,6 +292,7 @@ impl<'t> Frame<'t, '_, '_> {
             nil_interface = value.interface;
             self.state.args.push(value.value);
         }
+        self.pay(budget::read(&self.state.args[base..]))?;
         let result = match callee {
             Callee::Function(FuncRef::Plain(function)) => {
                 plain((function.run)(&self.state.context, &self.state.args[base..]))
@@ -315,6 +317,7 @@ impl<'t> Frame<'t, '_, '_> {
 
     fn result(&mut self, value: Value) -> Exec<Rv> {
         let limit = self.state.limits.output;
+        self.pay(budget::made(&value))?;
         match &value {
             Value::Str(s) if s.len() > limit => self.error(format!("template made a text of more than {limit} bytes")),
             _ => Ok(Rv { interface: matches!(value, Value::Nil), value }),

@@ -52,6 +52,12 @@ impl Error {
 
 /// Marks around the messages of `fail` and `required`, by which Helm finds them in the text of nested errors.
 pub(super) const WARN_START: &str = "HELM_ERR_START";
+
+/// A text without the marks of [`WARN_START`] and [`WARN_END`].
+pub fn unmarked(text: &str) -> String {
+    text.replace(WARN_START, "").replace(WARN_END, "")
+}
+
 /// See [`WARN_START`].
 pub(super) const WARN_END: &str = "HELM_ERR_END";
 

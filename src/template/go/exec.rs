@@ -5,6 +5,7 @@ use super::builtins::{has_interfaces, truth};
 use super::error::Failure;
 use super::render::{Slot, State};
 use super::{extent, fmt, quote};
+use crate::template::budget;
 use crate::template::function::FnError;
 use crate::template::stack;
 use crate::template::trace::{Location, Missing};
@@ -134,12 +135,13 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     /// Counts a step, and looks whether there is stack for another level.
     pub fn step(&mut self) -> Exec<()> {
-        let Some(left) = self.state.steps.checked_sub(1) else {
-            let limit = self.state.limits.steps.unwrap_or(u64::MAX);
-            return self.error(format!("template took more than {limit} steps"));
-        };
-        self.state.steps = left;
+        self.pay(budget::work(1))?;
         if stack::is_exhausted() { self.error("template is nested too deeply") } else { Ok(()) }
+    }
+
+    /// Fails if a limit has been reached.
+    pub fn pay(&self, result: Result<(), budget::Spent>) -> Exec<()> {
+        result.or_else(|spent| self.error(spent.to_string()))
     }
 
     fn check_output(&self) -> Exec<()> {
@@ -309,6 +311,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             }
             Value::Map(map) => {
                 let interface = map.kind != MapType::Str;
+                self.pay(budget::work_of(map.len() / 8))?;
                 for (key, value) in map.entries() {
                     *ran = true;
                     self.iteration(branch, Rv::concrete(Value::Str(key)), &Rv { value, interface })?;

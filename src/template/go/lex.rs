@@ -72,11 +72,11 @@ pub struct Token {
     /// What it is.
     pub kind: Kind,
     /// First byte.
-    pub start: usize,
+    pub start: u32,
     /// One past the last byte.
-    pub end: usize,
+    pub end: u32,
     /// Line of its first byte, from 1.
-    pub line: usize,
+    pub line: u32,
 }
 
 impl Token {
@@ -159,7 +159,7 @@ impl<'s> Lexer<'s> {
 
     /// The bytes of a token.
     pub fn bytes(&self, token: Token) -> &'s [u8] {
-        &self.text[token.start..token.end]
+        &self.text[token.start as usize..token.end as usize]
     }
 
     /// A token as messages show it.
@@ -212,8 +212,13 @@ impl<'s> Lexer<'s> {
         Some(c)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "the parser refuses texts of 4 GiB")]
+    fn token(&self, kind: Kind, end: usize) -> Token {
+        Token { kind, start: self.start as u32, end: end as u32, line: self.start_line as u32 }
+    }
+
     fn emit(&mut self, kind: Kind) -> Token {
-        let token = Token { kind, start: self.start, end: self.pos, line: self.start_line };
+        let token = self.token(kind, self.pos);
         self.start = self.pos;
         self.start_line = self.line;
         token
@@ -229,7 +234,7 @@ impl<'s> Lexer<'s> {
 
     fn fail(&mut self, message: impl Into<String>) -> Token {
         self.error = message.into();
-        let token = Token { kind: Kind::Error, start: self.start, end: self.start, line: self.start_line };
+        let token = self.token(Kind::Error, self.start);
         self.end = self.pos;
         self.start = self.pos;
         token
@@ -337,9 +342,10 @@ impl<'s> Lexer<'s> {
         }
         let Some(c) = self.peek() else { return self.fail("unclosed action") };
         match c {
+            'a'..='z' | 'A'..='Z' | '_' => self.identifier(),
             ' ' | '\t' | '\r' | '\n' => self.space(),
-            '"' => self.quoted('"', Kind::Str, "unterminated quoted string"),
-            '\'' => self.quoted('\'', Kind::CharConstant, "unterminated character constant"),
+            '"' => self.quoted(b'"', Kind::Str, "unterminated quoted string"),
+            '\'' => self.quoted(b'\'', Kind::CharConstant, "unterminated character constant"),
             '`' => self.raw_string(),
             '+' | '-' | '0'..='9' => self.number(),
             '.' => match self.rest().get(1) {
@@ -385,11 +391,9 @@ impl<'s> Lexer<'s> {
     }
 
     fn space(&mut self) -> Token {
-        let mut count = 0;
-        while self.peek().is_some_and(|c| c.is_ascii() && is_space(c as u8)) {
-            self.bump();
-            count += 1;
-        }
+        let count = self.rest().iter().take_while(|&&b| is_space(b)).count();
+        self.line += count_lines(&self.text[self.pos..self.pos + count]);
+        self.pos += count;
         // The last blank may belong to a trim marker.
         let last = &self.text[self.pos - 1..self.end];
         if has_right_trim(last) && last[2..].starts_with(RIGHT_DELIM) {
@@ -443,15 +447,18 @@ impl<'s> Lexer<'s> {
     }
 
     fn at_terminator(&self) -> bool {
-        match self.peek() {
-            None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(') => true,
-            Some(_) => self.rest().starts_with(RIGHT_DELIM),
+        match self.rest() {
+            [] | [b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(', ..] => true,
+            rest => rest.starts_with(RIGHT_DELIM),
         }
     }
 
-    fn quoted(&mut self, quote: char, kind: Kind, unterminated: &str) -> Token {
-        self.bump();
+    fn quoted(&mut self, quote: u8, kind: Kind, unterminated: &str) -> Token {
+        self.pos += 1;
         loop {
+            // What is in between does not matter, nor how many bytes a character has.
+            let length = self.rest().iter().position(|&b| b == quote || matches!(b, b'\\' | b'\n'));
+            self.pos = length.map_or(self.end, |length| self.pos + length);
             match self.bump() {
                 Some('\\') => {
                     if matches!(self.bump(), None | Some('\n')) {
@@ -459,8 +466,7 @@ impl<'s> Lexer<'s> {
                     }
                 }
                 None | Some('\n') => return self.fail(unterminated),
-                Some(c) if c == quote => return self.emit(kind),
-                Some(_) => {}
+                Some(_) => return self.emit(kind),
             }
         }
     }

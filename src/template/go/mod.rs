@@ -50,7 +50,8 @@ mod tests;
 pub mod usage;
 mod values;
 
+pub use super::budget::Limits;
 pub use builtins::{Functions, truth};
-pub use error::Error;
+pub use error::{Error, unmarked};
 pub use origin::Origins;
-pub use render::{Limits, Renderer, TemplateSet};
+pub use render::{Renderer, TemplateSet};

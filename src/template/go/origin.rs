@@ -6,10 +6,10 @@ use crate::template::trace::{Excerpt, Location};
 use std::sync::Arc;
 
 /// Where the text of a rendering comes from. What an `include` or `tpl` made comes from the action that printed it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Origins(Vec<Origin>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Origin {
     /// Where its output starts.
     start: usize,

@@ -58,7 +58,7 @@ struct Tree {
     tokens: [Token; 3],
     peeked: usize,
     variables: Vec<u32>,
-    action_line: usize,
+    action_line: u32,
     range_depth: usize,
     paren_depth: usize,
 }
@@ -115,14 +115,12 @@ impl Control {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "parse() refuses texts of 4 GiB")]
 fn position(token: Token) -> u32 {
-    token.start as u32
+    token.start
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "parse() refuses texts of 4 GiB")]
 fn span(token: Token) -> Span {
-    Span { start: token.start as u32, end: token.end as u32 }
+    Span { start: token.start, end: token.end }
 }
 
 /// The name in the token of a field.
@@ -428,7 +426,7 @@ impl Parser<'_> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
         let first = self.peek_non_space();
-        let mut pipe = Pipe { pos: position(first), assign: false, variables: Vec::new(), commands: Vec::new() };
+        let mut pipe = Pipe { pos: position(first), assign: false, variables: Vec::new(), commands: SmallVec::new() };
         self.declarations(&mut pipe, context)?;
         loop {
             let token = self.next_non_space();

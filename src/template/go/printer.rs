@@ -3,6 +3,7 @@
 use super::fmt::{stringer, type_name};
 use super::lex::decode;
 use super::{number, quote};
+use crate::template::budget;
 use crate::template::function::FnError;
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Object, Value};
 use std::fmt::Write as _;
@@ -30,6 +31,33 @@ struct Flags {
     sharp_v: bool,
 }
 
+/// The bytes as decimal numbers with a blank behind, and how long that is.
+static DECIMALS: [([u8; 4], usize); 256] = {
+    let mut all = [([b' '; 4], 0); 256];
+    let mut b = 0_u8;
+    loop {
+        let digits = [b'0' + b / 100, b'0' + b / 10 % 10, b'0' + b % 10];
+        let skipped = if b >= 100 {
+            0
+        } else if b >= 10 {
+            1
+        } else {
+            2
+        };
+        let mut i = skipped;
+        while i < 3 {
+            all[b as usize].0[i - skipped] = digits[i];
+            i += 1;
+        }
+        all[b as usize].1 = 4 - skipped;
+        if b == u8::MAX {
+            break;
+        }
+        b += 1;
+    }
+    all
+};
+
 /// Appends values to a text, under the flags of one directive.
 pub struct Printer<'o> {
     out: &'o mut Vec<u8>,
@@ -37,7 +65,7 @@ pub struct Printer<'o> {
     depth: usize,
     /// While a wrong verb is reported, `String` methods are not used.
     erroring: bool,
-    problem: Option<&'static str>,
+    problem: Option<std::borrow::Cow<'static, str>>,
 }
 
 impl<'o> Printer<'o> {
@@ -49,7 +77,7 @@ impl<'o> Printer<'o> {
     /// Prints, and tells whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
-        self.problem.map_or(Ok(()), |problem| Err(problem.into()))
+        self.problem.map_or(Ok(()), |problem| Err(problem.into_owned().into()))
     }
 
     fn text(&mut self, text: &str) {
@@ -64,7 +92,11 @@ impl<'o> Printer<'o> {
 
     fn padding(&mut self, count: usize) {
         if self.out.len() > MAX_TEXT {
-            self.problem = Some("value takes more than 64 MiB to be printed");
+            self.problem = Some("value takes more than 64 MiB to be printed".into());
+            return;
+        }
+        if let Err(spent) = budget::room(self.out.len()) {
+            self.problem = Some(String::from(spent).into());
             return;
         }
         let with = if self.flags.zero && !self.flags.minus { b'0' } else { b' ' };
@@ -130,10 +162,13 @@ impl<'o> Printer<'o> {
     /// A value inside another one.
     fn element(&mut self, value: &Value, verb: char, of_interface: bool) {
         if self.depth >= MAX_DEPTH || crate::template::stack::is_exhausted() {
-            self.problem = Some("value is nested too deeply to be printed");
+            self.problem = Some("value is nested too deeply to be printed".into());
         }
         if self.out.len() > MAX_TEXT {
-            self.problem = Some("value takes more than 64 MiB to be printed");
+            self.problem = Some("value takes more than 64 MiB to be printed".into());
+        }
+        if let Err(spent) = budget::write(self.out.len()) {
+            self.problem = Some(String::from(spent).into());
         }
         if self.problem.is_some() {
             return;
@@ -255,18 +290,15 @@ impl<'o> Printer<'o> {
     /// Bytes as numbers, of which there may be many.
     fn decimals(&mut self, bytes: &[u8]) {
         self.text("[");
-        for (i, b) in bytes.iter().enumerate() {
-            if i > 0 {
-                self.out.push(b' ');
-            }
-            if *b >= 100 {
-                self.out.push(b'0' + b / 100);
-            }
-            if *b >= 10 {
-                self.out.push(b'0' + b / 10 % 10);
-            }
-            self.out.push(b'0' + b % 10);
+        let mut at = self.out.len();
+        self.out.resize(at + 4 * bytes.len(), 0);
+        for b in bytes {
+            // Four bytes at once are quicker than as many as are needed; what is too much is written over.
+            let (digits, length) = DECIMALS[usize::from(*b)];
+            self.out[at..at + 4].copy_from_slice(&digits);
+            at += length;
         }
+        self.out.truncate(if bytes.is_empty() { at } else { at - 1 });
         self.text("]");
     }
 

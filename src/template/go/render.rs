@@ -6,6 +6,7 @@ use super::error::{Error, Failure};
 use super::exec::{Frame, Rv};
 use super::origin::Origins;
 use super::{extent, parse, quote};
+use crate::template::budget::{self, Budget, Limits};
 use crate::template::function::{Context, FnResult};
 use crate::template::stack;
 use crate::template::trace::{self, Missing};
@@ -105,25 +106,10 @@ impl TemplateSet {
     }
 }
 
-/// What an execution may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Statements, commands and iterations, of all templates of the renderer together.
-    pub steps: Option<u64>,
-    /// Bytes of output that may be held at one time, counting nested includes.
-    pub output: usize,
-}
-
-impl Default for Limits {
-    /// No limit of steps, as Helm has none; 256 MiB of output, which no API server would take.
-    fn default() -> Self {
-        Self { steps: None, output: 256 << 20 }
-    }
-}
-
 /// Executes the templates of a set for one rendering.
 pub struct Renderer<'s> {
     state: State<'s>,
+    budget: Budget,
 }
 
 impl<'s> Renderer<'s> {
@@ -134,7 +120,6 @@ impl<'s> Renderer<'s> {
                 set,
                 context,
                 limits,
-                steps: limits.steps.unwrap_or(u64::MAX),
                 out: Vec::new(),
                 variables: Vec::new(),
                 args: Vec::new(),
@@ -147,6 +132,7 @@ impl<'s> Renderer<'s> {
                 origins: None,
                 lenient: false,
             },
+            budget: Budget::new(limits),
         }
     }
 
@@ -172,7 +158,7 @@ impl<'s> Renderer<'s> {
     /// Helm's message. The renderer may be used again afterwards.
     pub fn render(&mut self, name: &str, root: Value) -> Result<Vec<u8>, Error> {
         let state = &mut self.state;
-        let result = state.execute(name, &Rv::concrete(root));
+        let result = self.budget.run(|| state.execute(name, &Rv::concrete(root)));
         let out = std::mem::take(&mut state.out);
         state.variables.clear();
         state.args.clear();
@@ -229,7 +215,6 @@ pub(super) struct State<'s> {
     set: &'s TemplateSet,
     pub context: Context,
     pub limits: Limits,
-    pub steps: u64,
     /// The output of the innermost execution stands behind that of the ones around it.
     pub out: Vec<u8>,
     pub variables: Vec<Slot>,
@@ -361,6 +346,7 @@ impl State<'_> {
         if let Some(templates) = self.tpl_cache.get(text.bytes()) {
             return Ok(Rc::clone(templates));
         }
+        budget::parse(text.bytes()).map_err(|spent| Failure::plain(spent.to_string()))?;
         let parsed = self.set.parse_text(ROOT, text.bytes(), self.next_constant).map_err(|message| {
             let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
             let missing = self.set.missing_function(&message);

@@ -271,3 +271,13 @@ fn values_nested_without_end_are_made_and_dropped() {
     let nested = r#"{{ $x := dict }}{{ $y := list }}{{ range until 300000 }}{{ $x = dict "a" $x }}{{ $y = list $y }}{{ end }}done"#;
     assert_eq!(render_one(nested).unwrap(), "done");
 }
+
+#[test]
+fn bytes_are_printed_as_numbers() {
+    let all: Vec<u8> = (0..=255).collect();
+    let list = Value::List(crate::template::value::List::of_bytes(&all[..]));
+    let want: Vec<String> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(fmt::sprint(&[list]).unwrap(), format!("[{}]", want.join(" ")).into_bytes());
+    let none = Value::List(crate::template::value::List::of_bytes(&[][..]));
+    assert_eq!(fmt::sprint(&[none]).unwrap(), b"[]");
+}

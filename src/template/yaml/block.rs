@@ -1,6 +1,7 @@
 //! Literal and folded block scalars.
 
 use super::Fallible;
+use super::scalars::spaces;
 use super::scanner::{Scanner, break_at};
 use std::borrow::Cow;
 
@@ -106,6 +107,11 @@ impl<'a> Scanner<'a> {
         loop {
             self.ensure(1)?;
             let mut column = self.column();
+            if *indent > column && !self.is_careful() {
+                let count = spaces(self.bytes, self.at).min((*indent - column).cast_unsigned());
+                self.at += count;
+                column += count.cast_signed();
+            }
             while (*indent == 0 || column < *indent) && self.byte(0) == b' ' {
                 self.at += 1;
                 column += 1;

@@ -6,6 +6,7 @@ use super::parser::Tag;
 use super::reader::Source;
 use super::resolve::{Scalar, resolve};
 use super::{Fallible, MAX_LEVELS, YamlError};
+use crate::template::budget;
 use crate::template::functions::text;
 use crate::template::value::{Map, MapType, Str, Value};
 use base64::Engine as _;
@@ -136,7 +137,7 @@ impl Build for ToValue {
 }
 
 /// Nothing is built; only errors are looked for.
-pub(super) enum ToNothing {}
+enum ToNothing {}
 impl Build for ToNothing {
     type Node = ();
     type Map = ();
@@ -162,8 +163,8 @@ pub fn parse_value(text: &[u8]) -> Result<Value, YamlError> {
 }
 
 /// An error that Go finds before it has JSON.
-pub(super) fn in_conversion(problem: Box<str>) -> YamlError {
-    YamlError(format!("error converting YAML to JSON: {problem}"))
+pub(super) fn in_conversion(problem: impl AsRef<str>) -> YamlError {
+    YamlError(format!("error converting YAML to JSON: {}", problem.as_ref()))
 }
 
 fn document<B: Build>(text: &[u8]) -> Result<B::Node, YamlError> {
@@ -171,19 +172,15 @@ fn document<B: Build>(text: &[u8]) -> Result<B::Node, YamlError> {
     let Some(tree) = compose(&source).map_err(in_conversion)? else {
         return Ok(B::scalar(Scalar::Null, "".into()));
     };
-    build::<B>(&tree, MAX_DEPTH, Target::Any).map_err(in_conversion)
+    Decoder::<B>::new(&tree, MAX_DEPTH).document(Target::Any).map_err(in_conversion)
 }
 
-/// Builds a document. `target` is what Go decodes the JSON into; some types take what others refuse.
-pub(super) fn build<B: Build>(tree: &Tree, limit: usize, target: Target) -> Fallible<B::Node> {
-    let mut decoder = Decoder::<B>::new(tree, limit);
-    // The document counts as a node.
-    decoder.decoded = 1;
-    let node = decoder.run(0)?;
-    if decoder.is_odd {
-        Decoder::<ToGo>::new(tree, MAX_DEPTH).run(0)?.convert(target)?;
-    }
-    Ok(node)
+/// Looks for the errors that Go finds before it has JSON. `target` is what Go decodes the JSON into; some types take
+/// what others refuse. If the JSON is too deep for Go, the bracket is returned that opens one level too many.
+pub(super) fn check(tree: &Tree, target: Target) -> Fallible<Option<char>> {
+    let mut decoder = Decoder::<ToNothing>::new(tree, usize::MAX);
+    decoder.document(target)?;
+    Ok(decoder.too_deep)
 }
 
 /// A collection that is being read.
@@ -227,6 +224,7 @@ struct Decoder<'a, B: Build> {
     aliased: u64,
     /// Whether something was found that JSON may not have.
     is_odd: bool,
+    too_deep: Option<char>,
 }
 
 fn fail<T>(problem: &str) -> Fallible<T> {
@@ -245,7 +243,18 @@ impl<'a, B: Build> Decoder<'a, B> {
             decoded: 0,
             aliased: 0,
             is_odd: false,
+            too_deep: None,
         }
+    }
+
+    fn document(&mut self, target: Target) -> Fallible<B::Node> {
+        // The document counts as a node.
+        self.decoded = 1;
+        let node = self.run(0)?;
+        if self.is_odd {
+            Decoder::<ToGo>::new(self.tree, MAX_DEPTH).run(0)?.convert(target)?;
+        }
+        Ok(node)
     }
 
     fn run(&mut self, root: usize) -> Fallible<B::Node> {
@@ -277,6 +286,10 @@ impl<'a, B: Build> Decoder<'a, B> {
     /// go-yaml's guard against documents that grow by their aliases.
     fn count(&mut self) -> Fallible<()> {
         self.decoded += 1;
+        // What is written once is counted by its length.
+        if !self.aliases.is_empty() {
+            budget::elements(2).map_err(|spent| String::from(spent).into_boxed_str())?;
+        }
         if self.aliases.is_empty() {
             return Ok(());
         }
@@ -316,10 +329,12 @@ impl<'a, B: Build> Decoder<'a, B> {
             }
             Node::Sequence { length, .. } => {
                 self.open(node, Kind::Sequence, is_aliased, is_key)?;
+                self.deepen('[');
                 self.parts.push(Part::List(Vec::with_capacity(*length)));
             }
             Node::Mapping { length, .. } => {
                 self.open(node, Kind::Mapping, is_aliased, is_key)?;
+                self.deepen('{');
                 self.parts.push(Part::Map(B::new_map(*length), None));
             }
             // An alias has no anchor, so none leads to one.
@@ -337,14 +352,20 @@ impl<'a, B: Build> Decoder<'a, B> {
         Ok(())
     }
 
+    fn deepen(&mut self, bracket: char) {
+        if self.parts.len() >= MAX_LEVELS {
+            self.too_deep.get_or_insert(bracket);
+        }
+    }
+
     /// Enters an alias, and says what it stands for.
     fn enter(&mut self, alias: usize) -> Fallible<usize> {
-        let Node::Alias { target, name } = self.tree.nodes[alias] else { return Ok(alias) };
+        let Node::Alias { target, name } = &self.tree.nodes[alias] else { return Ok(alias) };
         if self.aliases.contains(&alias) {
             return fail(&format!("anchor '{name}' value contains itself"));
         }
         self.aliases.push(alias);
-        Ok(target)
+        Ok(*target)
     }
 
     fn leave(&mut self, is_aliased: bool) {

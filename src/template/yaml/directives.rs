@@ -1,7 +1,7 @@
 //! Directives, tags and anchors.
 
 use super::Fallible;
-use super::scanner::{Scanner, Token};
+use super::scanner::{Scanner, TagParts, Token};
 
 fn is_alpha(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
@@ -37,7 +37,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    pub(super) fn directive(&mut self) -> Fallible<Token<'a>> {
+    pub(super) fn directive(&mut self) -> Fallible<Token> {
         self.at += 1;
         self.ensure(1)?;
         let name = self.name()?;
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         Ok(token)
     }
 
-    fn version(&mut self) -> Fallible<Token<'a>> {
+    fn version(&mut self) -> Fallible<Token> {
         self.ensure(1)?;
         self.skip_blanks()?;
         let major = self.version_number()?;
@@ -96,7 +96,7 @@ impl<'a> Scanner<'a> {
         Ok(number)
     }
 
-    fn tag_directive(&mut self) -> Fallible<Token<'a>> {
+    fn tag_directive(&mut self) -> Fallible<Token> {
         self.ensure(1)?;
         self.skip_blanks()?;
         let handle = self.tag_handle(true)?;
@@ -110,11 +110,12 @@ impl<'a> Scanner<'a> {
         if !self.is_blankz(0) {
             return self.fail("did not find expected whitespace or line break");
         }
-        Ok(Token::TagDirective(Box::new((handle, prefix))))
+        self.push_tag((handle, prefix));
+        Ok(Token::TagDirective)
     }
 
     /// The handle and the suffix of the tag that stands here.
-    pub(super) fn tag(&mut self) -> Fallible<(Vec<u8>, Vec<u8>)> {
+    pub(super) fn tag(&mut self) -> Fallible<TagParts> {
         self.ensure(2)?;
         let (handle, suffix) = if self.byte(1) == b'<' {
             self.at += 2;
@@ -186,11 +187,11 @@ impl<'a> Scanner<'a> {
         let mut left = None;
         while left != Some(0) {
             self.ensure(3)?;
-            let digit = |ahead| char::from(self.byte(ahead)).to_digit(16);
+            let digit = |ahead| char::from(self.byte(ahead)).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
             let (b'%', Some(high), Some(low)) = (self.byte(0), digit(1), digit(2)) else {
                 return self.fail("did not find URI escaped octet");
             };
-            let octet = (high << 4 | low) as u8;
+            let octet = high << 4 | low;
             left = Some(match left {
                 Some(_) if octet & 0xC0 != 0x80 => return self.fail("found an incorrect trailing UTF-8 octet"),
                 Some(left) => left - 1,

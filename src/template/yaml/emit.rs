@@ -4,7 +4,9 @@
 //! with its own rule here: numbers, broken UTF-8, U+0085, and characters and keys that the reader refuses.
 
 use super::resolve::{Scalar, is_base60, resolve};
+use crate::template::budget;
 use crate::template::functions::{json, text};
+use crate::template::stack::deeper;
 use crate::template::value::{Kind, Str, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -26,7 +28,7 @@ pub fn emit_pretty(value: &Value) -> Result<Vec<u8>, String> {
 
 /// Which of Go's two libraries is followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+pub(super) enum Style {
     /// sigs.k8s.io/yaml over go-yaml v2: lines are folded, lists under keys are not indented.
     Helm,
     /// go-yaml v3 with an indent of two: long lines stay, lists are indented, numbers print as Go prints them.
@@ -44,29 +46,29 @@ fn run(value: &Value, style: Style) -> Result<Vec<u8>, String> {
 
 /// Where a node stands.
 #[derive(Clone, Copy, Default)]
-struct Place {
+pub(super) struct Place {
     /// The indent of the collection around it; `None` at the root.
-    indent: Option<usize>,
-    in_mapping: bool,
-    simple_key: bool,
+    pub indent: Option<usize>,
+    pub in_mapping: bool,
+    pub simple_key: bool,
 }
 
-struct Emitter {
+pub(super) struct Emitter {
     style: Style,
-    out: Vec<u8>,
-    column: usize,
+    pub out: Vec<u8>,
+    pub column: usize,
     /// The last character written is a blank or indicator that needs none behind it.
-    whitespace: bool,
+    pub whitespace: bool,
     /// Only blanks and indicators stand on this line so far.
-    indention: bool,
+    pub indention: bool,
 }
 
 impl Emitter {
-    fn new(style: Style) -> Self {
+    pub fn new(style: Style) -> Self {
         Self { style, out: Vec::with_capacity(256), column: 0, whitespace: true, indention: true }
     }
 
-    fn put(&mut self, byte: u8) {
+    pub fn put(&mut self, byte: u8) {
         self.out.push(byte);
         self.column += 1;
     }
@@ -76,13 +78,13 @@ impl Emitter {
         self.column += text.len();
     }
 
-    fn put_char(&mut self, c: char) {
+    pub fn put_char(&mut self, c: char) {
         let mut buffer = [0; 4];
         self.out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
         self.column += 1;
     }
 
-    fn line_break(&mut self) {
+    pub fn line_break(&mut self) {
         self.out.push(b'\n');
         self.column = 0;
     }
@@ -99,7 +101,7 @@ impl Emitter {
         self.indention = true;
     }
 
-    fn indicator(&mut self, text: &[u8], need_whitespace: bool, is_whitespace: bool, is_indention: bool) {
+    pub fn indicator(&mut self, text: &[u8], need_whitespace: bool, is_whitespace: bool, is_indention: bool) {
         if need_whitespace && !self.whitespace {
             self.put(b' ');
         }
@@ -121,6 +123,7 @@ impl Emitter {
         if depth > MAX_DEPTH {
             return Err(json::cycle(value));
         }
+        budget::write(self.out.len())?;
         match value {
             Value::Nil => self.plain(b"null"),
             Value::Bool(b) => self.plain(if *b { b"true" } else { b"false" }),
@@ -143,14 +146,15 @@ impl Emitter {
                 } else if list.is_nil() {
                     self.plain(b"null");
                 } else {
-                    self.sequence(&list.items, place, depth)?;
+                    deeper(|| self.sequence(&list.items, place, depth))?;
                 }
             }
             Value::Map(map) if map.is_nil() && self.style != Style::Pretty => self.plain(b"null"),
             Value::Map(map) => {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
-                self.mapping(sorted(keys)?, place, depth)?;
+                let keys = sorted(keys)?;
+                deeper(|| self.mapping(keys, place, depth))?;
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => {
                 return Err("json: unsupported type: complex128".into());
@@ -232,7 +236,7 @@ impl Emitter {
         }
     }
 
-    fn plain_text(&mut self, text: &str, indent: usize, folds: bool, simple: bool) {
+    pub fn plain_text(&mut self, text: &str, indent: usize, folds: bool, simple: bool) {
         if !self.whitespace {
             self.put(b' ');
         }
@@ -256,10 +260,10 @@ impl Emitter {
         self.indention = false;
     }
 
-    fn single_quoted(&mut self, text: &str, indent: usize, folds: bool) {
+    pub fn single_quoted(&mut self, text: &str, indent: usize, folds: bool) {
         self.indicator(b"'", true, false, false);
         let (mut spaces, mut breaks) = (false, false);
-        let last = text.len() - 1;
+        let last = text.len().saturating_sub(1);
         for (i, c) in text.char_indices() {
             if c == ' ' {
                 let next_is_space = text.as_bytes().get(i + 1) == Some(&b' ');
@@ -289,12 +293,12 @@ impl Emitter {
     }
 
     /// Writes a line break that the text itself holds; only `\n` becomes a plain newline.
-    fn break_char(&mut self, c: char) {
+    pub fn break_char(&mut self, c: char) {
         self.put_char(c);
         self.column = 0;
     }
 
-    fn double_quoted(&mut self, text: &str, indent: usize, folds: bool) {
+    pub fn double_quoted(&mut self, text: &str, indent: usize, folds: bool) {
         self.indicator(b"\"", true, false, false);
         // go-yaml looks for a byte order mark at the start of the text, whatever character it is at.
         let all = text.starts_with('\u{feff}');
@@ -347,8 +351,8 @@ impl Emitter {
         self.put_ascii(&[b'\\', short]);
     }
 
-    fn literal(&mut self, text: &str, indent: usize) {
-        self.indicator(b"|", true, false, false);
+    /// How far block text is indented if its first line does not show it, and what becomes of its last breaks.
+    pub fn block_hints(&mut self, text: &str) {
         if text.starts_with(|c| c == ' ' || is_break(c)) {
             self.indicator(b"2", false, false, false);
         }
@@ -359,6 +363,11 @@ impl Emitter {
             (true, Some(c)) if is_break(c) => self.indicator(b"+", false, false, false),
             _ => {}
         }
+    }
+
+    fn literal(&mut self, text: &str, indent: usize) {
+        self.indicator(b"|", true, false, false);
+        self.block_hints(text);
         self.line_break();
         self.indention = true;
         self.whitespace = true;
@@ -384,16 +393,16 @@ impl Emitter {
 
 /// Which styles a text can be written in (libyaml's `analyze_scalar`, in block context).
 #[expect(clippy::struct_excessive_bools, reason = "four independent answers about one text")]
-struct Analysis {
-    plain: bool,
-    single_quoted: bool,
-    block: bool,
+pub(super) struct Analysis {
+    pub plain: bool,
+    pub single_quoted: bool,
+    pub block: bool,
     /// Printable ASCII throughout.
-    simple: bool,
+    pub simple: bool,
 }
 
 impl Analysis {
-    fn of(text: &str, style: Style) -> Self {
+    pub fn of(text: &str, style: Style) -> Self {
         let bytes = text.as_bytes();
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
             return Self { plain: true, single_quoted: true, block: false, simple: true };
@@ -459,7 +468,7 @@ impl Analysis {
     }
 }
 
-fn is_break(c: char) -> bool {
+pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 

@@ -150,14 +150,17 @@ impl Go {
 
     fn show(&self, out: &mut String) {
         match self {
-            Self::Scalar(scalar, text) => out.push_str(&match scalar {
-                Scalar::Null => "interface {}(nil)".into(),
-                Scalar::Bool(b) => b.to_string(),
-                Scalar::Int(i) => i.to_string(),
-                Scalar::Uint(u) => format!("{u:#x}"),
-                Scalar::Float(f) => text::float(*f),
-                Scalar::Text | Scalar::Timestamp => text::quoted(text),
-            }),
+            Self::Scalar(scalar, text) => {
+                let shown = match scalar {
+                    Scalar::Null => "interface {}(nil)".into(),
+                    Scalar::Bool(b) => b.to_string(),
+                    Scalar::Int(i) => i.to_string(),
+                    Scalar::Uint(u) => format!("{u:#x}"),
+                    Scalar::Float(f) => text::float(*f),
+                    Scalar::Text | Scalar::Timestamp => text::quoted(text),
+                };
+                out.push_str(&shown);
+            }
             Self::List(items) => {
                 out.push_str("[]interface {}{");
                 for (i, item) in items.iter().enumerate() {

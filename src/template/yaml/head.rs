@@ -1,14 +1,14 @@
 //! The head of a manifest: what Helm reads of every rendered document to sort it.
 
-use super::decode::{ToNothing, build, float32, in_conversion, key_text, meaning};
+use super::decode::{check, float32, in_conversion, key_text, meaning};
 use super::gotype::{Target, folds_to};
 use super::node::{Node, Tree, compose};
 use super::reader::Source;
 use super::resolve::Scalar;
-use super::{Fallible, MAX_LEVELS, YamlError};
+use super::{Fallible, YamlError};
 use std::collections::BTreeMap;
 
-/// How the fields of a manifest's head are read: as Helm's `SimpleHead`. What is absent or null is empty.
+/// The head of a manifest, as Helm reads it into its `SimpleHead`. What is absent or null is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// `apiVersion`
@@ -30,12 +30,11 @@ const METADATA_TYPE: &str =
 pub fn head(text: &[u8]) -> Result<Head, YamlError> {
     let source = Source::new(text);
     let Some(tree) = compose(&source).map_err(in_conversion)? else { return Ok(Head::default()) };
-    if !tree.is_plain {
-        build::<ToNothing>(&tree, usize::MAX, Target::Head).map_err(in_conversion)?;
-    }
     let in_json = |problem: Box<str>| YamlError(format!("error unmarshaling JSON: while decoding JSON: {problem}"));
-    if tree.depth > MAX_LEVELS {
-        return Err(in_json("exceeded max depth".into()));
+    if !tree.is_plain
+        && let Some(bracket) = check(&tree, Target::Head).map_err(in_conversion)?
+    {
+        return Err(in_json(format!("invalid character '{bracket}' exceeded max depth").into()));
     }
     Reader { tree: &tree, problem: None }.head().map_err(in_json)
 }

@@ -3,11 +3,15 @@
 mod block;
 mod decode;
 mod directives;
+pub mod document;
+mod document_write;
 mod emit;
+mod fetch;
 mod gotype;
 mod head;
 mod node;
 mod parser;
+mod queue;
 mod reader;
 pub mod resolve;
 mod scalars;
@@ -16,6 +20,7 @@ mod scanner;
 use std::fmt;
 
 pub use decode::{parse, parse_value};
+pub use document_write::write as write_documents;
 pub use emit::{emit, emit_pretty};
 pub use head::{Head, head};
 

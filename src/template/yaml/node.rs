@@ -1,9 +1,9 @@
 //! The nodes of a document, made of the parser's events.
 
-use super::Fallible;
 use super::parser::{Event, Parser, Tag};
 use super::reader::Source;
 use super::resolve::{Scalar, resolve};
+use super::{Fallible, MAX_LEVELS};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) enum Node<'a> {
     Scalar { value: Cow<'a, str>, tag: Tag, implicit: bool },
     Sequence { end: usize, length: usize },
     Mapping { end: usize, length: usize },
-    Alias { target: usize, name: &'a str },
+    Alias { target: usize, name: Box<str> },
 }
 
 /// A document.
@@ -20,10 +20,8 @@ pub(super) struct Tree<'a> {
     /// The first is the root.
     pub nodes: Vec<Node<'a>>,
     /// Whether nothing stands in it whose meaning needs more than a look at the node itself: aliases, merges, tags,
-    /// numbers that JSON has not, keys that are no text.
+    /// numbers that JSON has not, keys that are no text, more levels than JSON may have in Go.
     pub is_plain: bool,
-    /// How deep its collections are nested.
-    pub depth: usize,
 }
 
 impl Tree<'_> {
@@ -43,7 +41,7 @@ impl Tree<'_> {
 }
 
 /// Reads the first document; `None` if there is none.
-pub(super) fn compose<'a>(source: &'a Source<'_>) -> Fallible<Option<Tree<'a>>> {
+pub(super) fn compose<'a>(source: &'a Source<'a>) -> Fallible<Option<Tree<'a>>> {
     let mut parser = Parser::new(source);
     loop {
         match parser.next()? {
@@ -53,7 +51,7 @@ pub(super) fn compose<'a>(source: &'a Source<'_>) -> Fallible<Option<Tree<'a>>> 
         }
     }
     let mut composer = Composer {
-        tree: Tree { nodes: Vec::new(), is_plain: true, depth: 0 },
+        tree: Tree { nodes: Vec::with_capacity(source.text.len() / 16), is_plain: true },
         open: Vec::new(),
         anchors: HashMap::new(),
     };
@@ -67,7 +65,7 @@ struct Composer<'a> {
     tree: Tree<'a>,
     /// Collections that are not complete, and how many nodes each has.
     open: Vec<(usize, usize)>,
-    anchors: HashMap<&'a str, usize>,
+    anchors: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Composer<'a> {
@@ -83,11 +81,11 @@ impl<'a> Composer<'a> {
                 self.tree.nodes.push(Node::Scalar { value, tag, implicit });
             }
             Event::Alias(name) => {
-                let Some(&target) = self.anchors.get(name) else {
+                let Some(&target) = self.anchors.get(&name) else {
                     return Err(format!("yaml: unknown anchor '{name}' referenced").into());
                 };
                 self.tree.is_plain = false;
-                self.tree.nodes.push(Node::Alias { target, name });
+                self.tree.nodes.push(Node::Alias { target, name: name.into() });
             }
             Event::SequenceStart(anchor) => {
                 self.start(anchor, Node::Sequence { end: 0, length: 0 });
@@ -119,19 +117,18 @@ impl<'a> Composer<'a> {
     }
 
     /// Registers the anchor before the content is read, since an alias inside may name it.
-    fn anchor(&mut self, anchor: Option<&'a str>, node: usize) {
+    fn anchor(&mut self, anchor: Option<Cow<'a, str>>, node: usize) {
         if let Some(name) = anchor {
             self.anchors.insert(name, node);
         }
     }
 
-    fn start(&mut self, anchor: Option<&'a str>, collection: Node<'a>) {
+    fn start(&mut self, anchor: Option<Cow<'a, str>>, collection: Node<'a>) {
         let node = self.tree.nodes.len();
         self.anchor(anchor, node);
-        self.tree.is_plain &= !self.is_key();
+        self.tree.is_plain &= !self.is_key() && self.open.len() < MAX_LEVELS;
         self.tree.nodes.push(collection);
         self.open.push((node, 0));
-        self.tree.depth = self.tree.depth.max(self.open.len());
     }
 }
 

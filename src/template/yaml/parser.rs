@@ -2,7 +2,7 @@
 
 use super::Fallible;
 use super::reader::Source;
-use super::scanner::{Scanner, Token};
+use super::scanner::{Scanner, TagParts, Token};
 use std::borrow::Cow;
 
 /// The tags that mean something to the decoder.
@@ -45,17 +45,17 @@ pub(super) enum Event<'a> {
     StreamEnd,
     DocumentStart,
     DocumentEnd,
-    Alias(&'a str),
+    Alias(Cow<'a, str>),
     Scalar {
-        anchor: Option<&'a str>,
+        anchor: Option<Cow<'a, str>>,
         value: Cow<'a, str>,
         tag: Tag,
         /// Whether the text may mean something else than a text.
         implicit: bool,
     },
-    SequenceStart(Option<&'a str>),
+    SequenceStart(Option<Cow<'a, str>>),
     SequenceEnd,
-    MappingStart(Option<&'a str>),
+    MappingStart(Option<Cow<'a, str>>),
     MappingEnd,
 }
 
@@ -90,11 +90,8 @@ pub(super) struct Parser<'a> {
     state: State,
     states: Vec<State>,
     /// Handles and prefixes.
-    tags: Vec<(Vec<u8>, Vec<u8>)>,
+    tags: Vec<TagParts>,
 }
-
-/// Handle, suffix and line of a tag.
-type WrittenTag = (Box<(Vec<u8>, Vec<u8>)>, usize);
 
 fn empty<'a>() -> Event<'a> {
     Event::Scalar { anchor: None, value: Cow::Borrowed(""), tag: Tag::None, implicit: true }
@@ -106,7 +103,7 @@ fn error<T>(problem: &str, line: usize) -> Fallible<T> {
 }
 
 impl<'a> Parser<'a> {
-    pub fn new(source: &'a Source<'_>) -> Self {
+    pub fn new(source: &'a Source<'a>) -> Self {
         Self { scanner: Scanner::new(source), state: State::StreamStart, states: Vec::new(), tags: Vec::new() }
     }
 
@@ -122,7 +119,7 @@ impl<'a> Parser<'a> {
             State::DocumentStart => self.document_start(false),
             State::DocumentContent => match self.peek()? {
                 Token::Version(..)
-                | Token::TagDirective(_)
+                | Token::TagDirective
                 | Token::DocumentStart
                 | Token::DocumentEnd
                 | Token::StreamEnd => {
@@ -132,7 +129,7 @@ impl<'a> Parser<'a> {
                 _ => self.node(true, false),
             },
             State::DocumentEnd => {
-                if *self.peek()? == Token::DocumentEnd {
+                if self.peek()? == Token::DocumentEnd {
                     self.scanner.take();
                 }
                 self.tags.clear();
@@ -179,13 +176,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek(&mut self) -> Fallible<&Token<'a>> {
-        self.scanner.peek().map(|(token, _)| token)
+    fn peek(&mut self) -> Fallible<Token> {
+        self.scanner.peek()
     }
 
-    /// The line of the next token.
-    fn line(&mut self) -> Fallible<usize> {
-        self.scanner.peek().map(|(_, line)| *line)
+    /// The error that the token which was looked at is not what may stand there.
+    fn unexpected<T>(&self, problem: &str) -> Fallible<T> {
+        error(problem, self.scanner.peeked_line())
     }
 
     fn pop(&mut self) {
@@ -194,7 +191,7 @@ impl<'a> Parser<'a> {
 
     fn document_start(&mut self, implicit: bool) -> Fallible<Event<'a>> {
         if !implicit {
-            while *self.peek()? == Token::DocumentEnd {
+            while self.peek()? == Token::DocumentEnd {
                 self.scanner.take();
             }
         }
@@ -206,13 +203,13 @@ impl<'a> Parser<'a> {
             }
             token => {
                 let explicit =
-                    !implicit || matches!(token, Token::Version(..) | Token::TagDirective(_) | Token::DocumentStart);
+                    !implicit || matches!(token, Token::Version(..) | Token::TagDirective | Token::DocumentStart);
                 self.directives()?;
                 self.states.push(State::DocumentEnd);
                 self.state = State::BlockNode;
                 if explicit {
-                    if *self.peek()? != Token::DocumentStart {
-                        return error("did not find expected <document start>", self.line()?);
+                    if self.peek()? != Token::DocumentStart {
+                        return self.unexpected("did not find expected <document start>");
                     }
                     self.state = State::DocumentContent;
                     self.scanner.take();
@@ -225,19 +222,22 @@ impl<'a> Parser<'a> {
     fn directives(&mut self) -> Fallible<()> {
         let mut versioned = false;
         loop {
-            let line = self.line()?;
             match self.peek()? {
-                Token::Version(..) if versioned => return error("found duplicate %YAML directive", line),
-                Token::Version(1, 1) => versioned = true,
-                Token::Version(..) => return error("found incompatible YAML document", line),
-                Token::TagDirective(_) => {}
-                _ => break,
-            }
-            if let Token::TagDirective(tag) = self.scanner.take() {
-                if self.tags.iter().any(|(handle, _)| *handle == tag.0) {
-                    return error("found duplicate %TAG directive", line);
+                Token::Version(..) if versioned => return self.unexpected("found duplicate %YAML directive"),
+                Token::Version(1, 1) => {
+                    versioned = true;
+                    self.scanner.take();
                 }
-                self.tags.push(*tag);
+                Token::Version(..) => return self.unexpected("found incompatible YAML document"),
+                Token::TagDirective => {
+                    let line = self.scanner.peeked_line();
+                    let tag = self.scanner.take_tag();
+                    if self.tags.iter().any(|(handle, _)| *handle == tag.0) {
+                        return error("found duplicate %TAG directive", line);
+                    }
+                    self.tags.push(tag);
+                }
+                _ => break,
             }
         }
         for (handle, prefix) in [("!", "!"), ("!!", "tag:yaml.org,2002:")] {
@@ -248,20 +248,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The handle, suffix and line of the tag that is next.
-    fn tag(&mut self) -> Fallible<Option<WrittenTag>> {
-        let line = self.line()?;
-        if !matches!(self.peek()?, Token::Tag(_)) {
-            return Ok(None);
-        }
-        let Token::Tag(parts) = self.scanner.take() else { return Ok(None) };
-        Ok(Some((parts, line)))
-    }
-
-    /// The whole tag.
-    fn resolve_tag(&self, tag: Option<WrittenTag>) -> Fallible<Vec<u8>> {
-        let Some((parts, line)) = tag else { return Ok(Vec::new()) };
-        let (handle, suffix) = *parts;
+    /// The whole tag that stood on a line.
+    fn resolve_tag(&self, (handle, suffix): TagParts, line: usize) -> Fallible<Vec<u8>> {
         if handle.is_empty() {
             return Ok(suffix);
         }
@@ -271,42 +259,61 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn anchor(&mut self) -> Fallible<Option<&'a str>> {
-        let Token::Anchor(name) = *self.peek()? else { return Ok(None) };
-        self.scanner.take();
-        Ok(Some(name))
+    fn node(&mut self, block: bool, indentless: bool) -> Fallible<Event<'a>> {
+        match self.peek()? {
+            Token::PlainScalar => Ok(self.scalar(None, Tag::None, true)),
+            Token::OtherScalar => Ok(self.scalar(None, Tag::None, false)),
+            Token::Alias => {
+                self.pop();
+                Ok(Event::Alias(self.scanner.take_text()))
+            }
+            Token::Anchor | Token::Tag => {
+                let (anchor, tag, is_bang) = self.properties()?;
+                self.content(block, indentless, anchor, tag, is_bang)
+            }
+            _ => self.content(block, indentless, None, Tag::None, false),
+        }
     }
 
-    fn node(&mut self, block: bool, indentless: bool) -> Fallible<Event<'a>> {
-        if let Token::Alias(name) = *self.peek()? {
-            self.pop();
-            self.scanner.take();
-            return Ok(Event::Alias(name));
-        }
+    /// An anchor, a tag, or both in any order, and whether the tag is `!`.
+    fn properties(&mut self) -> Fallible<(Option<Cow<'a, str>>, Tag, bool)> {
         let (mut anchor, mut tag) = (None, None);
-        match self.peek()? {
-            Token::Anchor(_) => {
-                anchor = self.anchor()?;
-                tag = self.tag()?;
+        loop {
+            match self.peek()? {
+                Token::Anchor if anchor.is_none() => anchor = Some(self.scanner.take_text()),
+                Token::Tag if tag.is_none() => {
+                    let line = self.scanner.peeked_line();
+                    tag = Some((self.scanner.take_tag(), line));
+                }
+                _ => break,
             }
-            Token::Tag(_) => {
-                tag = self.tag()?;
-                anchor = self.anchor()?;
-            }
-            _ => {}
         }
-        // What follows is read before the handle is looked up.
-        self.peek()?;
-        let tag = self.resolve_tag(tag)?;
-        let is_bang = tag == b"!";
-        let tag = Tag::of(&tag);
+        let tag = match tag {
+            Some((parts, line)) => self.resolve_tag(parts, line)?,
+            None => Vec::new(),
+        };
+        Ok((anchor, Tag::of(&tag), tag == b"!"))
+    }
+
+    fn scalar(&mut self, anchor: Option<Cow<'a, str>>, tag: Tag, implicit: bool) -> Event<'a> {
+        self.pop();
+        Event::Scalar { anchor, value: self.scanner.take_text(), tag, implicit }
+    }
+
+    /// What stands behind the properties of a node.
+    fn content(
+        &mut self,
+        block: bool,
+        indentless: bool,
+        anchor: Option<Cow<'a, str>>,
+        tag: Tag,
+        is_bang: bool,
+    ) -> Fallible<Event<'a>> {
         let (state, event) = match self.peek()? {
             Token::BlockEntry if indentless => (State::IndentlessSequence, Event::SequenceStart(anchor)),
-            Token::Scalar { plain, .. } => {
-                let implicit = is_bang || *plain && tag == Tag::None;
-                self.pop();
-                let Token::Scalar { value, .. } = self.scanner.take() else { return Ok(empty()) };
-                return Ok(Event::Scalar { anchor, value, tag, implicit });
+            token @ (Token::PlainScalar | Token::OtherScalar) => {
+                let implicit = is_bang || token == Token::PlainScalar && tag == Tag::None;
+                return Ok(self.scalar(anchor, tag, implicit));
             }
             Token::FlowSequenceStart => (State::FlowSequenceFirst, Event::SequenceStart(anchor)),
             Token::FlowMappingStart => (State::FlowMappingFirst, Event::MappingStart(anchor)),
@@ -317,7 +324,7 @@ impl<'a> Parser<'a> {
                 let implicit = tag == Tag::None;
                 return Ok(Event::Scalar { anchor, value: Cow::Borrowed(""), tag, implicit });
             }
-            _ => return error("did not find expected node content", self.line()?),
+            _ => return self.unexpected("did not find expected node content"),
         };
         self.state = state;
         Ok(event)
@@ -352,12 +359,12 @@ impl<'a> Parser<'a> {
                 }
             }
             Token::BlockEnd => Ok(self.end(Event::SequenceEnd)),
-            _ => error("did not find expected '-' indicator", self.line()?),
+            _ => self.unexpected("did not find expected '-' indicator"),
         }
     }
 
     fn indentless_sequence(&mut self) -> Fallible<Event<'a>> {
-        if *self.peek()? != Token::BlockEntry {
+        if self.peek()? != Token::BlockEntry {
             self.pop();
             return Ok(Event::SequenceEnd);
         }
@@ -380,12 +387,12 @@ impl<'a> Parser<'a> {
                 }
             }
             Token::BlockEnd => Ok(self.end(Event::MappingEnd)),
-            _ => error("did not find expected key", self.line()?),
+            _ => self.unexpected("did not find expected key"),
         }
     }
 
     fn block_mapping_value(&mut self) -> Fallible<Event<'a>> {
-        if *self.peek()? != Token::Value {
+        if self.peek()? != Token::Value {
             return Ok(self.empty_then(State::BlockMappingKey));
         }
         self.scanner.take();
@@ -396,9 +403,9 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_sequence(&mut self, first: bool) -> Fallible<Event<'a>> {
-        if !first && *self.peek()? != Token::FlowSequenceEnd {
-            if *self.peek()? != Token::FlowEntry {
-                return error("did not find expected ',' or ']'", self.line()?);
+        if !first && self.peek()? != Token::FlowSequenceEnd {
+            if self.peek()? != Token::FlowEntry {
+                return self.unexpected("did not find expected ',' or ']'");
             }
             self.scanner.take();
         }
@@ -425,7 +432,7 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_pair_value(&mut self) -> Fallible<Event<'a>> {
-        if *self.peek()? == Token::Value {
+        if self.peek()? == Token::Value {
             self.scanner.take();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowSequenceEnd) {
                 return self.node_then(State::FlowPairEnd, false, false);
@@ -435,9 +442,9 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_mapping_key(&mut self, first: bool) -> Fallible<Event<'a>> {
-        if !first && *self.peek()? != Token::FlowMappingEnd {
-            if *self.peek()? != Token::FlowEntry {
-                return error("did not find expected ',' or '}'", self.line()?);
+        if !first && self.peek()? != Token::FlowMappingEnd {
+            if self.peek()? != Token::FlowEntry {
+                return self.unexpected("did not find expected ',' or '}'");
             }
             self.scanner.take();
         }
@@ -457,7 +464,7 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_mapping_value(&mut self) -> Fallible<Event<'a>> {
-        if *self.peek()? == Token::Value {
+        if self.peek()? == Token::Value {
             self.scanner.take();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowMappingEnd) {
                 return self.node_then(State::FlowMappingKey, false, false);

@@ -40,7 +40,9 @@ impl Pieces {
     pub fn ensure(&mut self, text: &[u8], at: usize, count: usize) -> Fallible<()> {
         loop {
             let end = self.ends.get(self.current).copied().unwrap_or(text.len());
-            if characters(text.get(at..end).unwrap_or_default()) + self.nuls >= count {
+            let held = text.get(at..end).unwrap_or_default();
+            // A character has four bytes at most.
+            if held.len() >= 4 * count || characters(held) + self.nuls >= count {
                 return Ok(());
             }
             self.start = at;
@@ -80,15 +82,17 @@ impl<'a> Source<'a> {
 
     /// The text as it is, if there is nothing to look after.
     fn in_place(raw: &'a [u8]) -> Option<Self> {
-        let (mut all, mut forbidden, mut carriage_return) = (0u8, false, false);
+        let (mut all, mut forbidden, mut carriage_return) = (0, 0, 0);
         for &b in raw {
+            // Without branches, so that many bytes are looked at in one step.
+            let usual = u8::from(b == b'\n') | u8::from(b == b'\t') | u8::from(b == b'\r');
             all |= b;
-            forbidden |= (b < b' ') & (b != b'\n') & (b != b'\t') & (b != b'\r') | (b == 0x7F);
-            carriage_return |= b == b'\r';
+            forbidden |= u8::from(b < b' ') & (usual ^ 1) | u8::from(b == 0x7F);
+            carriage_return |= u8::from(b == b'\r');
         }
-        let text = std::str::from_utf8(raw).ok().filter(|_| !forbidden)?;
+        let text = std::str::from_utf8(raw).ok().filter(|_| forbidden == 0)?;
         let ascii = all < 0x80;
-        let mut simple_breaks = !carriage_return;
+        let mut simple_breaks = carriage_return == 0;
         if !ascii {
             for window in raw.windows(2).enumerate().filter(|(_, w)| matches!(w[0], 0xC2 | 0xE2 | 0xEF)) {
                 match (window.1, raw.get(window.0 + 2)) {
@@ -106,7 +110,9 @@ impl<'a> Source<'a> {
     /// Decodes as go-yaml does, up to the first piece that cannot be read. `skipped` bytes at the front are a mark.
     fn in_pieces(raw: &[u8], skipped: usize, decode: impl Fn(&[u8]) -> Result<Option<(char, usize)>, Problem>) -> Self {
         let mut text = String::with_capacity(raw.len());
-        let mut ends = Vec::new();
+        // An empty piece is all that is there before the first is asked for. The one that cannot be read is not among
+        // them: asking for it is the error.
+        let mut ends = vec![0];
         let (mut start, mut at, mut failure) = (0, skipped, None);
         loop {
             let window = &raw[..raw.len().min(start + PIECE)];
@@ -117,9 +123,8 @@ impl<'a> Source<'a> {
                         text.push(c);
                         at += width;
                     }
-                    Ok(None) => break None,
                     Err(Problem::Cut(what)) if window.len() == raw.len() && start == at => break Some(what),
-                    Err(Problem::Cut(_)) => break None,
+                    Ok(None) | Err(Problem::Cut(_)) => break None,
                     Err(Problem::Wrong(what)) => break Some(what),
                 }
             };
@@ -134,18 +139,8 @@ impl<'a> Source<'a> {
                 break;
             }
         }
-        // The piece that cannot be read is not among the pieces: asking for it is the error.
         let pieces = Pieces { ends, failure, current: 0, start: 0, nuls: 0 };
-        let pieces = pieces.first_is_missing();
         Self { text: text.into(), ascii: false, simple_breaks: false, pieces: Some(pieces) }
-    }
-}
-
-impl Pieces {
-    /// Puts an empty piece in front, which is all that is there before the first is asked for.
-    fn first_is_missing(mut self) -> Self {
-        self.ends.insert(0, 0);
-        self
     }
 }
 

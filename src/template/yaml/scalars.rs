@@ -27,22 +27,38 @@ const STOPS: [u8; 256] = {
 
 impl<'a> Scanner<'a> {
     pub(super) fn slice(&self, from: usize, to: usize) -> &'a str {
-        self.text.get(from..to).unwrap_or_default()
+        self.source.text.get(from..to).unwrap_or_default()
     }
 
-    /// Where the run of non-blank plain characters from here ends.
+    /// Where the run of plain characters from here ends. Blanks inside of a line belong to it, unless the text is read
+    /// character by character.
     fn plain_run(&self) -> usize {
         let stop = if self.flow_level > 0 { FLOW_STOP } else { BLOCK_STOP };
+        let bytes = self.bytes;
         let mut at = self.at;
         loop {
-            let rest = self.bytes.get(at..).unwrap_or_default();
-            let Some(found) = rest.iter().position(|&b| STOPS[usize::from(b)] & stop != 0) else {
-                return self.bytes.len();
-            };
-            at += found;
-            match rest[found] {
-                b':' if !is_blankz(self.bytes, at + 1) => at += 1,
-                0xC2 | 0xE2 if break_at(self.bytes, at).is_none() => at += 1,
+            at = if stop == BLOCK_STOP { ordinary_end(bytes, at) } else { at };
+            while let Some(&b) = bytes.get(at)
+                && STOPS[usize::from(b)] & stop == 0
+            {
+                at += 1;
+            }
+            match bytes.get(at) {
+                Some(b':') if !is_blankz(bytes, at + 1) => at += 1,
+                Some(0xC2 | 0xE2) if break_at(bytes, at).is_none() => at += 1,
+                Some(b' ' | b'\t') if at > self.at && !self.is_careful() => {
+                    let mut next = at + 1;
+                    while matches!(bytes.get(next), Some(b' ' | b'\t')) {
+                        next += 1;
+                    }
+                    match bytes.get(next) {
+                        Some(b'#') | None => return at,
+                        Some(b':') if !is_blankz(bytes, next + 1) => at = next + 1,
+                        Some(0xC2 | 0xE2) if break_at(bytes, next).is_none() => at = next + 1,
+                        Some(&b) if STOPS[usize::from(b)] & stop == 0 => at = next + 1,
+                        Some(_) => return at,
+                    }
+                }
                 _ => return at,
             }
         }
@@ -95,6 +111,16 @@ impl<'a> Scanner<'a> {
     /// Goes over blanks and line breaks inside or behind a plain scalar.
     fn plain_blanks(&mut self, indent: isize, mut after_break: bool) -> Fallible<bool> {
         loop {
+            if self.byte(0) == b'\n' && !self.is_careful() {
+                self.at += 1;
+                self.line += 1;
+                self.line_start = self.at;
+                self.at += spaces(self.bytes, self.at);
+                after_break = true;
+                if self.byte(0) > b' ' && self.byte(0) < 0x80 {
+                    return Ok(true);
+                }
+            }
             match self.byte(0) {
                 b'\t' if after_break && self.column() < indent => {
                     return self.fail("found a tab character that violates indentation");
@@ -164,7 +190,7 @@ impl<'a> Scanner<'a> {
         let scalar = &rest[..end];
         let is_simple = if single { rest.get(end + 1) != Some(&b'\'') } else { rest[end] == b'"' };
         let is_broken = || {
-            if self.simple_breaks {
+            if self.source.simple_breaks {
                 memchr::memchr(b'\n', scalar).is_some()
             } else {
                 (self.at..self.at + end).any(|at| break_at(self.bytes, at).is_some())
@@ -256,6 +282,40 @@ impl<'a> Scanner<'a> {
         self.at += digits;
         Ok(c)
     }
+}
+
+/// Goes over characters of which eight at a time can be seen not to end a plain scalar in the block context. Stops at
+/// one that may, or near the end of the text.
+fn ordinary_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let eight = u64::from_le_bytes(*eight);
+        // The lowest bit of each is right: a borrow only goes to higher bytes.
+        let up_to_space = eight.wrapping_sub(ONES * 0x21) & !eight;
+        let colon = eight ^ (ONES * u64::from(b':'));
+        let colon = colon.wrapping_sub(ONES) & !colon;
+        let found = (up_to_space | colon | eight) & HIGH;
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at
+}
+
+/// How many spaces stand at a place.
+pub(super) fn spaces(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let mut count = 0;
+    while let Some(eight) = rest.get(count..).and_then(<[u8]>::first_chunk) {
+        let other = u64::from_le_bytes(*eight) ^ u64::from_ne_bytes([b' '; 8]);
+        if other != 0 {
+            return count + (other.trailing_zeros() / 8) as usize;
+        }
+        count += 8;
+    }
+    count + rest[count..].iter().take_while(|&&b| b == b' ').count()
 }
 
 /// Blanks and line breaks inside of a scalar: one line feed becomes a space, of more the first is dropped. With

@@ -1,22 +1,25 @@
 //! Tokens of a document: go-yaml's scanner (`scannerc.go`), itself libyaml's, with its rules for simple keys and
 //! indentation.
 
+use super::Fallible;
+use super::queue::Queue;
 use super::reader::{Pieces, Source, characters};
-use super::{Fallible, MAX_LEVELS};
+use super::scalars::spaces;
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 /// A simple key ends at most so many characters behind its start.
-const MAX_KEY: usize = 1024;
+pub(super) const MAX_KEY: usize = 1024;
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+/// The texts of scalars, aliases and anchors, and the parts of tags, stand in queues of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Token {
     StreamStart,
+    #[default]
     StreamEnd,
     /// `%YAML` with its version.
     Version(u8, u8),
-    /// `%TAG` with its handle and prefix.
-    TagDirective(Box<(Vec<u8>, Vec<u8>)>),
+    /// `%TAG`; a handle and a prefix belong to it.
+    TagDirective,
     DocumentStart,
     DocumentEnd,
     BlockSequenceStart,
@@ -30,61 +33,61 @@ pub(super) enum Token<'a> {
     FlowEntry,
     Key,
     Value,
-    Alias(&'a str),
-    Anchor(&'a str),
-    /// A handle and a suffix.
-    Tag(Box<(Vec<u8>, Vec<u8>)>),
-    Scalar {
-        value: Cow<'a, str>,
-        plain: bool,
-    },
+    Alias,
+    Anchor,
+    /// A handle and a suffix belong to it.
+    Tag,
+    PlainScalar,
+    /// A quoted or a block scalar.
+    OtherScalar,
 }
+
+/// The handle and the prefix of a directive, or the handle and the suffix of a tag.
+pub(super) type TagParts = (Vec<u8>, Vec<u8>);
 
 /// Something that is a key if a `:` follows.
 #[derive(Clone, Copy, Default)]
-struct SimpleKey {
-    possible: bool,
-    required: bool,
+pub(super) struct SimpleKey {
+    pub possible: bool,
+    pub required: bool,
     /// Whether the scanner reads on for the sake of it. go-yaml forgets that a flow collection may be a key if the
     /// collection is empty.
-    awaited: bool,
+    pub awaited: bool,
     /// The number of its token.
-    token: usize,
-    at: usize,
-    line: usize,
-    column: isize,
+    pub token: usize,
+    pub at: usize,
+    pub line: usize,
+    pub column: isize,
 }
 
 pub(super) struct Scanner<'a> {
-    pub(super) text: &'a str,
+    pub(super) source: &'a Source<'a>,
     pub(super) bytes: &'a [u8],
-    ascii: bool,
-    pub(super) simple_breaks: bool,
     pieces: Option<Pieces>,
     /// The next character.
     pub(super) at: usize,
     pub(super) line: usize,
     pub(super) line_start: usize,
-    started: bool,
+    pub(super) started: bool,
     pub(super) flow_level: usize,
     pub(super) indent: isize,
-    indents: Vec<isize>,
+    pub(super) indents: Vec<isize>,
     pub(super) simple_key_allowed: bool,
     /// One for each flow level, and one for the block context.
-    keys: Vec<SimpleKey>,
+    pub(super) keys: Vec<SimpleKey>,
     /// Tokens that are not taken yet, each with its line.
-    tokens: VecDeque<(Token<'a>, usize)>,
-    taken: usize,
-    ready: bool,
+    pub(super) tokens: Queue<(Token, usize)>,
+    pub(super) texts: Queue<Cow<'a, str>>,
+    tags: Queue<TagParts>,
+    pub(super) taken: usize,
+    pub(super) ready: bool,
 }
 
 impl<'a> Scanner<'a> {
-    pub fn new(source: &'a Source<'_>) -> Self {
+    pub fn new(source: &'a Source<'a>) -> Self {
         Self {
-            text: &source.text,
+            source,
             bytes: source.text.as_bytes(),
-            ascii: source.ascii,
-            simple_breaks: source.simple_breaks,
             pieces: source.pieces.clone(),
             at: 0,
             line: 0,
@@ -95,27 +98,46 @@ impl<'a> Scanner<'a> {
             indents: Vec::new(),
             simple_key_allowed: true,
             keys: vec![SimpleKey::default()],
-            tokens: VecDeque::with_capacity(16),
+            tokens: Queue::with_capacity(16),
+            texts: Queue::with_capacity(4),
+            tags: Queue::with_capacity(0),
             taken: 0,
             ready: false,
         }
     }
 
-    /// The next token, and its line.
-    pub fn peek(&mut self) -> Fallible<&(Token<'a>, usize)> {
+    /// The next token.
+    #[inline]
+    pub fn peek(&mut self) -> Fallible<Token> {
         if !self.ready {
             self.fetch_more()?;
         }
         // There is a token, or fetching would have failed; the scanner is not asked behind the end of the stream.
-        const END: &(Token<'static>, usize) = &(Token::StreamEnd, 0);
-        Ok(self.tokens.front().unwrap_or(END))
+        Ok(self.tokens.front().map_or(Token::StreamEnd, |(token, _)| *token))
+    }
+
+    /// The line of the token that [`Self::peek`] showed.
+    pub fn peeked_line(&self) -> usize {
+        self.tokens.front().map_or(self.line, |(_, line)| *line)
     }
 
     /// Takes the token that [`Self::peek`] showed.
-    pub fn take(&mut self) -> Token<'a> {
+    pub fn take(&mut self) {
         self.ready = false;
         self.taken += 1;
-        self.tokens.pop_front().map_or(Token::StreamEnd, |(token, _)| token)
+        self.tokens.pop();
+    }
+
+    /// As [`Self::take`], with the text of a scalar, an alias or an anchor.
+    pub fn take_text(&mut self) -> Cow<'a, str> {
+        self.take();
+        self.texts.pop()
+    }
+
+    /// As [`Self::take`], with the parts of a tag or of its directive.
+    pub fn take_tag(&mut self) -> TagParts {
+        self.take();
+        self.tags.pop()
     }
 
     /// The byte `ahead` of the current one; 0 behind the end.
@@ -165,7 +187,7 @@ impl<'a> Scanner<'a> {
 
     pub(super) fn column(&self) -> isize {
         let line = self.bytes.get(self.line_start..self.at).unwrap_or_default();
-        (if self.ascii { line.len() } else { characters(line) }).cast_signed()
+        (if self.source.ascii { line.len() } else { characters(line) }).cast_signed()
     }
 
     pub(super) fn is_line_start(&self) -> bool {
@@ -205,290 +227,25 @@ impl<'a> Scanner<'a> {
         .into())
     }
 
-    fn push(&mut self, token: Token<'a>, line: usize) {
-        self.tokens.push_back((token, line));
+    /// Keeps the parts of a tag for when its token is taken.
+    pub(super) fn push_tag(&mut self, parts: TagParts) {
+        self.tags.push(parts);
+    }
+
+    pub(super) fn push(&mut self, token: Token, line: usize) {
+        self.tokens.push((token, line));
     }
 
     /// Puts a token in front of the one with the given number; behind all if that is taken already.
-    fn insert(&mut self, token: Token<'a>, line: usize, number: usize) {
+    pub(super) fn insert(&mut self, token: Token, line: usize, number: usize) {
         match number.checked_sub(self.taken) {
             Some(place) if place < self.tokens.len() => self.tokens.insert(place, (token, line)),
             _ => self.push(token, line),
         }
     }
 
-    fn fetch_more(&mut self) -> Fallible<()> {
-        while self.tokens.is_empty() || self.head_may_be_key()? {
-            self.fetch()?;
-        }
-        self.ready = true;
-        Ok(())
-    }
-
-    /// Whether the next token may turn out to be a simple key.
-    fn head_may_be_key(&mut self) -> Fallible<bool> {
-        // The numbers grow with the level.
-        let from = if self.keys.len() == 1 { 0 } else { self.keys.partition_point(|key| key.token < self.taken) };
-        for level in from..self.keys.len() {
-            let key = self.keys[level];
-            if key.token != self.taken {
-                break;
-            }
-            if key.awaited && key.possible {
-                return self.is_valid(level);
-            }
-        }
-        Ok(false)
-    }
-
-    fn is_valid(&mut self, level: usize) -> Fallible<bool> {
-        let key = self.keys[level];
-        if !key.possible {
-            return Ok(false);
-        }
-        let length = self.at.saturating_sub(key.at);
-        let is_long =
-            || length > 4 * MAX_KEY || self.bytes.get(key.at..self.at).is_some_and(|k| characters(k) > MAX_KEY);
-        if key.line < self.line || length > MAX_KEY && is_long() {
-            if key.required {
-                return self.fail("could not find expected ':'");
-            }
-            self.keys[level].possible = false;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    fn save_key(&mut self) -> Fallible<()> {
-        if !self.simple_key_allowed {
-            return Ok(());
-        }
-        let in_block = self.flow_level == 0;
-        let column = if in_block { self.column() } else { 0 };
-        let required = in_block && self.indent == column;
-        self.remove_key()?;
-        let token = self.taken + self.tokens.len();
-        let key = SimpleKey { possible: true, required, awaited: true, token, at: self.at, line: self.line, column };
-        if let Some(last) = self.keys.last_mut() {
-            *last = key;
-        }
-        Ok(())
-    }
-
-    fn remove_key(&mut self) -> Fallible<()> {
-        if let Some(key) = self.keys.last_mut().filter(|key| key.possible) {
-            if key.required {
-                return self.fail("could not find expected ':'");
-            }
-            key.possible = false;
-            key.awaited = false;
-        }
-        Ok(())
-    }
-
-    /// Starts a block collection if the column is right of the current one.
-    fn roll_indent(&mut self, column: isize, number: usize, token: Token<'a>, line: usize) -> Fallible<()> {
-        if self.flow_level > 0 || self.indent >= column {
-            return Ok(());
-        }
-        self.indents.push(self.indent);
-        self.indent = column;
-        if self.indents.len() > MAX_LEVELS {
-            return self.fail(&format!("exceeded max depth of {MAX_LEVELS}"));
-        }
-        self.insert(token, line, number);
-        Ok(())
-    }
-
-    /// Ends the block collections right of the column.
-    fn unroll_indent(&mut self, column: isize) {
-        while self.indent > column {
-            self.push(Token::BlockEnd, self.line);
-            self.indent = self.indents.pop().unwrap_or(-1);
-        }
-    }
-
-    fn fetch(&mut self) -> Fallible<()> {
-        self.ensure(1)?;
-        if !self.started {
-            self.started = true;
-            self.push(Token::StreamStart, self.line);
-            return Ok(());
-        }
-        self.to_next_token()?;
-        if self.flow_level == 0 {
-            self.unroll_indent(self.column());
-        }
-        self.ensure(4)?;
-        if self.at >= self.bytes.len() {
-            return self.fetch_stream_end();
-        }
-        let byte = self.byte(0);
-        if self.is_line_start() && (byte == b'%' || self.is_document_indicator()) {
-            return self.fetch_outside(byte);
-        }
-        let in_flow = self.flow_level > 0;
-        match byte {
-            b'[' => self.fetch_flow_start(Token::FlowSequenceStart),
-            b'{' => self.fetch_flow_start(Token::FlowMappingStart),
-            b']' => self.fetch_flow_end(Token::FlowSequenceEnd),
-            b'}' => self.fetch_flow_end(Token::FlowMappingEnd),
-            b',' => {
-                self.remove_key()?;
-                self.simple_key_allowed = true;
-                self.indicator(Token::FlowEntry);
-                Ok(())
-            }
-            b'-' if self.is_blankz(1) => self.fetch_block_entry(),
-            b'?' if in_flow || self.is_blankz(1) => self.fetch_key(),
-            b':' if in_flow || self.is_blankz(1) => self.fetch_value(),
-            b'|' | b'>' if !in_flow => {
-                self.remove_key()?;
-                self.simple_key_allowed = true;
-                let line = self.line;
-                let value = self.block_scalar(byte == b'|')?;
-                self.push(Token::Scalar { value, plain: false }, line);
-                Ok(())
-            }
-            b'#' | b'@' | b'`' | b'%' | b'|' | b'>' | b'\t' => self.fail("found character that cannot start any token"),
-            _ => self.fetch_content(byte),
-        }
-    }
-
-    /// What may be a simple key.
-    fn fetch_content(&mut self, first: u8) -> Fallible<()> {
-        self.save_key()?;
-        self.simple_key_allowed = false;
-        let line = self.line;
-        let token = match first {
-            b'*' => Token::Alias(self.anchor()?),
-            b'&' => Token::Anchor(self.anchor()?),
-            b'!' => Token::Tag(Box::new(self.tag()?)),
-            b'\'' => Token::Scalar { value: self.quoted_scalar(true)?, plain: false },
-            b'"' => Token::Scalar { value: self.quoted_scalar(false)?, plain: false },
-            _ => Token::Scalar { value: self.plain_scalar()?, plain: true },
-        };
-        self.push(token, line);
-        Ok(())
-    }
-
-    fn indicator(&mut self, token: Token<'a>) {
-        self.push(token, self.line);
-        self.at += 1;
-    }
-
-    fn fetch_stream_end(&mut self) -> Fallible<()> {
-        if !self.is_line_start() {
-            self.line += 1;
-            self.line_start = self.at;
-        }
-        self.end_blocks()?;
-        self.push(Token::StreamEnd, self.line);
-        Ok(())
-    }
-
-    fn end_blocks(&mut self) -> Fallible<()> {
-        if self.flow_level == 0 {
-            self.unroll_indent(-1);
-        }
-        self.remove_key()?;
-        self.simple_key_allowed = false;
-        Ok(())
-    }
-
-    /// A directive, `---` or `...`.
-    fn fetch_outside(&mut self, first: u8) -> Fallible<()> {
-        self.end_blocks()?;
-        let line = self.line;
-        let token = match first {
-            b'%' => self.directive()?,
-            b'-' => Token::DocumentStart,
-            _ => Token::DocumentEnd,
-        };
-        if first != b'%' {
-            self.at += 3;
-        }
-        self.push(token, line);
-        Ok(())
-    }
-
-    fn fetch_flow_start(&mut self, token: Token<'a>) -> Fallible<()> {
-        self.save_key()?;
-        let number = self.taken + self.tokens.len();
-        self.keys.push(SimpleKey { token: number, ..SimpleKey::default() });
-        self.flow_level += 1;
-        if self.flow_level > MAX_LEVELS {
-            return self.fail(&format!("exceeded max depth of {MAX_LEVELS}"));
-        }
-        self.simple_key_allowed = true;
-        self.indicator(token);
-        Ok(())
-    }
-
-    fn fetch_flow_end(&mut self, token: Token<'a>) -> Fallible<()> {
-        self.remove_key()?;
-        if self.flow_level > 0 {
-            self.flow_level -= 1;
-            let inner = self.keys.pop().unwrap_or_default();
-            if let Some(outer) = self.keys.last_mut().filter(|outer| outer.token == inner.token) {
-                outer.awaited = false;
-            }
-        }
-        self.simple_key_allowed = false;
-        self.indicator(token);
-        Ok(())
-    }
-
-    fn fetch_block_entry(&mut self) -> Fallible<()> {
-        if self.flow_level == 0 {
-            if !self.simple_key_allowed {
-                return self.fail("block sequence entries are not allowed in this context");
-            }
-            self.roll_indent(self.column(), usize::MAX, Token::BlockSequenceStart, self.line)?;
-        }
-        self.remove_key()?;
-        self.simple_key_allowed = true;
-        self.indicator(Token::BlockEntry);
-        Ok(())
-    }
-
-    fn fetch_key(&mut self) -> Fallible<()> {
-        if self.flow_level == 0 {
-            if !self.simple_key_allowed {
-                return self.fail("mapping keys are not allowed in this context");
-            }
-            self.roll_indent(self.column(), usize::MAX, Token::BlockMappingStart, self.line)?;
-        }
-        self.remove_key()?;
-        self.simple_key_allowed = self.flow_level == 0;
-        self.indicator(Token::Key);
-        Ok(())
-    }
-
-    fn fetch_value(&mut self) -> Fallible<()> {
-        let level = self.keys.len() - 1;
-        if self.is_valid(level)? {
-            let key = self.keys[level];
-            self.insert(Token::Key, key.line, key.token);
-            self.roll_indent(key.column, key.token, Token::BlockMappingStart, key.line)?;
-            self.keys[level].possible = false;
-            self.keys[level].awaited = false;
-            self.simple_key_allowed = false;
-        } else {
-            if self.flow_level == 0 {
-                if !self.simple_key_allowed {
-                    return self.fail("mapping values are not allowed in this context");
-                }
-                self.roll_indent(self.column(), usize::MAX, Token::BlockMappingStart, self.line)?;
-            }
-            self.simple_key_allowed = self.flow_level == 0;
-        }
-        self.indicator(Token::Value);
-        Ok(())
-    }
-
     /// Goes over blanks, comments and line breaks.
-    fn to_next_token(&mut self) -> Fallible<()> {
+    pub(super) fn skip_to_token(&mut self) -> Fallible<()> {
         loop {
             self.ensure(1)?;
             if self.is_line_start() && self.pieces.as_ref().is_some_and(|pieces| pieces.is_bom(self.bytes)) {
@@ -496,6 +253,9 @@ impl<'a> Scanner<'a> {
             }
             self.ensure(1)?;
             let tabs = self.flow_level > 0 || !self.simple_key_allowed;
+            if !self.is_careful() {
+                self.at += spaces(self.bytes, self.at);
+            }
             while self.byte(0) == b' ' || tabs && self.byte(0) == b'\t' {
                 self.at += 1;
                 self.ensure(1)?;
@@ -522,7 +282,7 @@ impl<'a> Scanner<'a> {
     /// Where this line ends.
     pub(super) fn line_end(&self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        if self.simple_breaks {
+        if self.source.simple_breaks {
             return self.at + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         }
         (self.at..self.bytes.len()).find(|&at| break_at(self.bytes, at).is_some()).unwrap_or(self.bytes.len())

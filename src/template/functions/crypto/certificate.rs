@@ -5,6 +5,7 @@ use super::super::layout::date_of;
 use super::key::PrivateKey;
 use super::pem::Block;
 use super::{Random, integer, items, string};
+use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult};
 use crate::template::go::fmt::sprint;
 use crate::template::value::{Kind, Object, Str, Value};
@@ -113,8 +114,12 @@ pub fn gen_signed(ctx: &Context, args: &[Value]) -> FnResult {
     Request::leaf(ctx, args)?.certificate(ctx, &key, Some(&parent))
 }
 
+/// Steps that signing with a key that is brought takes the time of.
+const SIGNING_STEPS: u64 = 100_000;
+
 /// The key that the template brings, or a new one. sprig looks at it before anything else.
 fn own_key(ctx: &Context, pem: Option<&Value>) -> Result<PrivateKey, FnError> {
+    budget::work(SIGNING_STEPS)?;
     Ok(match pem {
         Some(Value::Str(pem)) => PrivateKey::from_pem(pem.bytes()).map_err(|e| format!("parsing private key: {e}"))?,
         _ => PrivateKey::rsa(ctx, RSA_BITS).map_err(|e| format!("error generating rsa key: {e}"))?,

@@ -2,6 +2,7 @@
 
 use super::pem::Block;
 use super::{Random, string};
+use crate::template::budget;
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
 use der::asn1::{Any, BitString, ObjectIdentifier, OctetString, OctetStringRef, Uint};
@@ -25,6 +26,9 @@ const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 const ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
 const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
+
+/// Steps that making a key takes the time of, for each bit of it.
+const STEPS_A_BIT: usize = 1_000;
 
 /// Go refuses to sign with smaller RSA keys.
 const RSA_MIN_BITS: usize = 1024;
@@ -98,11 +102,13 @@ pub fn gen_private_key(ctx: &Context, args: &[Value]) -> FnResult {
 impl PrivateKey {
     /// A new RSA key; certificates have 2048 bits.
     pub fn rsa(ctx: &Context, bits: usize) -> Result<Self, String> {
+        budget::work_of(bits.saturating_mul(STEPS_A_BIT))?;
         let key = rsa::RsaPrivateKey::new(&mut Random(ctx), bits).map_err(|e| e.to_string())?;
         Ok(Self::Rsa(Box::new(key)))
     }
 
     fn dsa(ctx: &Context) -> Result<Self, String> {
+        budget::work_of(STEPS_A_BIT * 2048)?;
         let mut random = Random(ctx);
         let Ok(components) = Components::try_generate_from_rng_with_key_size(&mut random, KeySize::DSA_2048_256);
         let Ok(key) = dsa::SigningKey::try_generate_from_rng_with_components(&mut random, components);

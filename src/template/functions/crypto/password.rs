@@ -1,6 +1,7 @@
 //! `bcrypt`, `htpasswd` and `derivePassword`.
 
 use super::{Random, integer, string};
+use crate::template::budget;
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
 use ::bcrypt::Version;
@@ -15,13 +16,17 @@ const BCRYPT_MAX: usize = 72;
 /// The first part of everything that the Master Password algorithm hashes.
 const MASTER_PASSWORD: &[u8] = b"com.lyndir.masterpassword";
 
-#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
+/// Steps that a hash and a derived password take the time of.
+const BCRYPT_STEPS: u64 = 1_000_000;
+const SCRYPT_STEPS: u64 = 5_000_000;
+
 pub fn bcrypt(ctx: &Context, args: &[Value]) -> FnResult {
+    budget::work(BCRYPT_STEPS)?;
     Ok(hash(ctx, string(args, 0)).into())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
 pub fn htpasswd(ctx: &Context, args: &[Value]) -> FnResult {
+    budget::work(BCRYPT_STEPS)?;
     let user = string(args, 0);
     if user.contains(&b':') {
         return Ok(Value::str([b"invalid username: ", user].concat()));
@@ -42,8 +47,8 @@ fn hash(ctx: &Context, password: &[u8]) -> String {
 }
 
 /// The Master Password algorithm, with the counter, the type and the secrets in sprig's order.
-#[expect(clippy::unnecessary_wraps, reason = "the type of a template function")]
 pub fn derive_password(_: &Context, args: &[Value]) -> FnResult {
+    budget::work(SCRYPT_STEPS)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "Go's uint32 keeps the low bits")]
     let counter = integer(args, 0) as u32;
     let (kind, password, user, site) = (string(args, 1), string(args, 2), string(args, 3), string(args, 4));

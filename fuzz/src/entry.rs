@@ -1,0 +1,156 @@
+//! What is done with hostile input: each function takes any bytes, and panics if something does not hold.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use tillerman::chart::version::{Constraints, Version};
+use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
+use tillerman::render::{self, Capabilities, Limits, Options, Release};
+use tillerman::template::function::{Context, FnResult, Host};
+use tillerman::template::go::{Renderer, TemplateSet};
+use tillerman::template::value::Value;
+use tillerman::template::{functions, yaml};
+
+/// A target's name and function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them; each has its seeds in `fuzz/corpus/NAME`.
+pub const TARGETS: [Target; 6] = [
+    ("parse", parse),
+    ("execute", execute),
+    ("yaml", yaml),
+    ("archive", archive),
+    ("strvals", strvals),
+    ("semver", semver),
+];
+
+/// What a rendering may cost here: little, so that whatever is not counted stands out as slow.
+const LIMITS: Limits = Limits { steps: Some(300_000), output: 1 << 20, memory: Some(16 << 20) };
+
+struct Offline;
+
+impl Host for Offline {
+    fn random(&self, buffer: &mut [u8]) {
+        buffer.fill(7);
+    }
+    fn now(&self) -> i128 {
+        1_600_000_000_000_000_000
+    }
+    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> FnResult {
+        Ok(Value::map([]))
+    }
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+fn options() -> Options {
+    Options { skip_schema: false, host: Arc::new(Offline), limits: LIMITS }
+}
+
+fn release() -> Release {
+    Release { name: "rel".into(), namespace: "ns".into(), revision: 1, is_upgrade: false }
+}
+
+/// A template's text is read, or refused with a message.
+pub fn parse(data: &[u8]) {
+    let mut set = TemplateSet::new(functions::table());
+    if set.parse("t", data).is_ok() {
+        assert!(set.contains("t") || !data.is_empty());
+    }
+}
+
+/// A template, and behind a zero byte the values: they are rendered, by themselves and as a chart.
+pub fn execute(data: &[u8]) {
+    let (text, values) = match data.iter().position(|&b| b == 0) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &b""[..]),
+    };
+    let values = chart::values::load(values).unwrap_or_default();
+    let mut set = TemplateSet::new(functions::table());
+    if set.parse("t", text).is_err() {
+        return;
+    }
+    let root = Value::from(&serde_json::json!({ "Values": values }));
+    let context = Context { host: Rc::new(Offline) };
+    if let Ok(out) = Renderer::new(&set, context, LIMITS).render("t", root) {
+        assert!(out.len() <= LIMITS.output, "{} bytes of output", out.len());
+    }
+    let chart = Chart {
+        metadata: Metadata {
+            api_version: "v2".into(),
+            name: "web".into(),
+            version: "1.0.0".into(),
+            ..Metadata::default()
+        },
+        templates: vec![File { name: "templates/t.yaml".into(), data: text.to_vec() }],
+        ..Chart::default()
+    };
+    let rendered = render::render(&chart, &values, &release(), &Capabilities::default(), &options());
+    assert_no_fault(rendered.err());
+}
+
+fn assert_no_fault(error: Option<render::Diagnostic>) {
+    if let Some(error) = error {
+        assert!(!error.is_fault, "{}", error.message);
+    }
+}
+
+/// YAML is read, and what is written of it reads as the same.
+pub fn yaml(data: &[u8]) {
+    let parsed = yaml::parse(data);
+    let value = yaml::parse_value(data);
+    let (json, value) = match (parsed, value) {
+        (Ok(json), Ok(value)) => (json, value),
+        (Err(a), Err(b)) => return assert_eq!(a, b),
+        (a, b) => panic!("{:?} as JSON, {:?} as a value", a.err(), b.err()),
+    };
+    for emit in [yaml::emit, yaml::emit_pretty] {
+        let Ok(text) = emit(&value) else { continue };
+        match yaml::parse(&text) {
+            Ok(again) => assert_eq!(again, json, "{}", String::from_utf8_lossy(&text)),
+            Err(e) => panic!("{e}: {}", String::from_utf8_lossy(&text)),
+        }
+    }
+    let _ = yaml::head(data);
+    let _ = yaml::split_documents(data);
+}
+
+/// A chart's archive is loaded and rendered.
+pub fn archive(data: &[u8]) {
+    let limits = chart::Limits { total: 1 << 20, files: 200, depth: 8 };
+    let Ok(chart) = chart::load_archive(data, &limits) else { return };
+    let rendered = render::render(&chart, &Values::new(), &release(), &Capabilities::default(), &options());
+    assert_no_fault(rendered.err());
+}
+
+/// The arguments of `--set` and its relatives, one a line; a line's first byte says which.
+pub fn strvals(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut values = Values::new();
+    let file = |path: &str| if path.len() > 3 { Err("no such file".to_owned()) } else { Ok(path.repeat(2)) };
+    for line in text.lines().take(20) {
+        let mut chars = line.chars();
+        let mode = match chars.next() {
+            Some('s') => strvals::Mode::Text,
+            Some('f') => strvals::Mode::File(&file),
+            Some('j') => strvals::Mode::Json,
+            Some('l') => strvals::Mode::Literal,
+            _ => strvals::Mode::Typed,
+        };
+        let _ = strvals::apply(chars.as_str(), &mut values, &mode);
+    }
+    let _ = yaml::emit(&Value::from(&serde_json::Value::Object(values)));
+}
+
+/// A constraint and a version, a line each.
+pub fn semver(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (constraint, version) = text.split_once('\n').unwrap_or((&text, "1.2.3"));
+    if let Ok(constraint) = Constraints::parse(constraint)
+        && let Ok(version) = Version::parse(version)
+    {
+        let _ = constraint.check(&version);
+        let again = Version::parse(&version.to_string()).expect("a version is shown as one");
+        assert_eq!(again.cmp(&version), std::cmp::Ordering::Equal, "{version}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Fuzzing of what reads strangers' input: [`entry`] has one function for each kind of input, which cargo-fuzz's
+//! targets and the ordinary test `tests/fuzz.rs` call; `diff` compares renderings with Helm's.
+
+pub mod entry;

@@ -1,0 +1,190 @@
+//! What Helm's flag parser says about the flags of `helm template`: values that are refused, flags that exclude each
+//! other, flags that are on their way out.
+
+use crate::cli::CliError;
+use crate::source::logged;
+use crate::template::functions::duration;
+use crate::template::go::quote::quoted;
+use std::collections::BTreeSet;
+
+/// Flags that Helm takes and says to leave, with its advice.
+const DEPRECATED: [(&str, &str); 5] = [
+    ("hide-notes", "this flag has no effect for 'helm template' and will be removed in Helm 5"),
+    ("render-subchart-notes", "this flag has no effect for 'helm template' and will be removed in Helm 5"),
+    ("force", "use --force-replace instead"),
+    ("atomic", "use --rollback-on-failure instead"),
+    ("validate", "use '--dry-run=server' instead"),
+];
+
+/// Pairs of flags of which only one may be given.
+const EXCLUSIVE: [[&str; 2]; 3] =
+    [["force", "force-conflicts"], ["force-replace", "force-conflicts"], ["validate", "dry-run"]];
+
+/// Labels of a release that are Helm's own.
+const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
+
+/// A line of Helm's log on standard error; `more` are its fields.
+pub fn log(level: &str, message: &str, more: &[(&str, &str)]) {
+    let fields: String = more.iter().map(|(key, value)| format!(" {key}={}", logged(value))).collect();
+    eprintln!("level={level} msg={}{fields}", logged(message));
+}
+
+/// Says which of the command line's flags are deprecated; an error if two exclude each other.
+pub fn check_given(args: impl Iterator<Item = String>) -> Result<(), CliError> {
+    let mut given = BTreeSet::new();
+    for arg in args.take_while(|arg| arg != "--") {
+        let Some(flag) = arg.strip_prefix("--").and_then(|arg| arg.split('=').next()) else { continue };
+        if let Some((_, advice)) = DEPRECATED.iter().find(|(name, _)| *name == flag) {
+            eprintln!("Flag --{flag} has been deprecated, {advice}");
+        }
+        given.insert(flag.to_owned());
+    }
+    for group in EXCLUSIVE {
+        if group.iter().all(|flag| given.contains(*flag)) {
+            let mut sorted = group;
+            sorted.sort_unstable();
+            return Err(CliError(format!(
+                "if any flags in the group [{}] are set none of the others can be; [{}] were all set",
+                group.join(" "),
+                sorted.join(" ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What `--dry-run` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    /// No cluster.
+    Client,
+    /// The API server is asked about kinds, objects and its version; nothing is written.
+    Server,
+}
+
+impl DryRun {
+    /// Reads the flag's value as Helm does, with a warning for values of old.
+    pub fn parse(value: &str) -> Result<Self, CliError> {
+        match value {
+            "unset" => {
+                log("WARN", "--dry-run is deprecated and should be replaced with '--dry-run=client'", &[]);
+                return Ok(Self::Client);
+            }
+            "client" => return Ok(Self::Client),
+            "server" => return Ok(Self::Server),
+            _ => {}
+        }
+        match crate::cli::parse_bool(value) {
+            Some(true) => {
+                let text = format!(
+                    "boolean '--dry-run={value}' flag is deprecated and must be replaced with '--dry-run=client'"
+                );
+                log("WARN", &text, &[]);
+                Ok(Self::Client)
+            }
+            None if value != "none" => Err(CliError(format!(
+                "invalid dry-run value ({}). Must be \"none\", \"server\", or \"client\"",
+                quoted(value.as_bytes())
+            ))),
+            _ => Err(CliError(format!(
+                "invalid dry-run value ({}). Must be \"server\" or \"client\"",
+                quoted(value.as_bytes())
+            ))),
+        }
+    }
+}
+
+/// Go's durations.
+pub fn duration(text: &str) -> Result<String, String> {
+    duration::parse(text).map(|_| text.to_owned())
+}
+
+/// Go's integers, with base prefixes and underscores.
+pub fn integer(text: &str) -> Result<String, String> {
+    let unsigned = text.trim_start_matches(['+', '-']).replace('_', "").to_ascii_lowercase();
+    let parsed = match unsigned.get(..2) {
+        Some("0x") => i64::from_str_radix(&unsigned[2..], 16),
+        Some("0b") => i64::from_str_radix(&unsigned[2..], 2),
+        Some("0o") => i64::from_str_radix(&unsigned[2..], 8),
+        _ => unsigned.parse(),
+    };
+    parsed
+        .map(|_| text.to_owned())
+        .map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", quoted(text.as_bytes())))
+}
+
+/// Go's floating point numbers.
+pub fn float(text: &str) -> Result<String, String> {
+    let parsed = text.parse::<f32>().map(|_| text.to_owned());
+    parsed.map_err(|_| format!("strconv.ParseFloat: parsing {}: invalid syntax", quoted(text.as_bytes())))
+}
+
+/// `key=value,key=value`.
+pub fn labels(text: &str) -> Result<Vec<String>, String> {
+    let pairs: Vec<&str> = match text.matches('=').count() {
+        1 => vec![text.trim_matches('"')],
+        _ => text.split(',').map(|pair| pair.trim_matches('"')).collect(),
+    };
+    let key = |pair: &str| match pair.split_once('=') {
+        Some((key, _)) => Ok(key.to_owned()),
+        None => Err(format!("{pair} must be formatted as key=value")),
+    };
+    pairs.into_iter().map(key).collect()
+}
+
+/// Whether labels may be a release's.
+pub fn check_labels(keys: &[Vec<String>]) -> Result<(), CliError> {
+    if !keys.iter().flatten().any(|key| SYSTEM_LABELS.contains(&key.as_str())) {
+        return Ok(());
+    }
+    Err(CliError(format!(
+        "user supplied labels contains system reserved label name. System labels: [{}]",
+        SYSTEM_LABELS.join(" ")
+    )))
+}
+
+/// `--wait`, with a warning for values of old.
+pub fn wait(text: &str) -> Result<String, String> {
+    match text {
+        "watcher" | "hookOnly" | "legacy" => {}
+        "true" => log("WARN", "--wait=true is deprecated (boolean value) and can be replaced with --wait=watcher", &[]),
+        "false" => {
+            log("WARN", "--wait=false is deprecated (boolean value) and can be replaced with --wait=hookOnly", &[])
+        }
+        _ => {
+            let text = quoted(text.as_bytes());
+            return Err(format!("invalid wait input {text}. Valid inputs are watcher, hookOnly, and legacy"));
+        }
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DryRun, check_labels, duration, float, integer, labels};
+
+    #[test]
+    fn values_are_refused_in_the_words_of_gos_parsers() {
+        assert_eq!(duration("5").unwrap_err(), r#"time: missing unit in duration "5""#);
+        assert_eq!(integer("x").unwrap_err(), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
+        assert_eq!(float("x").unwrap_err(), r#"strconv.ParseFloat: parsing "x": invalid syntax"#);
+        assert!(duration("1m30s").is_ok() && integer("0x1F").is_ok() && float("1e3").is_ok());
+    }
+
+    #[test]
+    fn labels_are_pairs_whose_keys_are_not_helms() {
+        assert_eq!(labels("a=b,c=d").unwrap(), ["a", "c"]);
+        assert_eq!(labels("a=b,c").unwrap(), ["a"]);
+        assert_eq!(labels("x").unwrap_err(), "x must be formatted as key=value");
+        assert!(check_labels(&[vec!["a".into()], vec!["owner".into()]]).is_err());
+    }
+
+    #[test]
+    fn a_template_is_always_a_dry_run() {
+        assert_eq!(DryRun::parse("server").unwrap(), DryRun::Server);
+        assert_eq!(DryRun::parse("true").unwrap(), DryRun::Client);
+        for refused in ["none", "false", "0", "bogus"] {
+            assert!(DryRun::parse(refused).is_err(), "{refused}");
+        }
+    }
+}

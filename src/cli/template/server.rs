@@ -1,0 +1,386 @@
+//! `--dry-run=server`: what Helm asks the API server before it would install.
+
+use super::context::ClusterArgs;
+use super::flags::log;
+use crate::cli::CliError;
+use crate::cluster::client::Cluster;
+use crate::cluster::discovery::{Discovery, Resource};
+use crate::cluster::error::ApiError;
+use crate::host::{ClusterHost, System};
+use crate::release::object::{Gvk, ObjectId};
+use crate::render::{Capabilities, Release, order};
+use crate::server::metrics::Metrics;
+use crate::template::function::{FnError, FnResult, Host};
+use crate::template::go::quote::quoted;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use serde_json::Value as Json;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+/// The label and the annotations that say whose an object is.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+
+/// Whose an object that exists already may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// The release's.
+    Release,
+    /// Anybody's: it would be taken over. It is read all the same.
+    Taken,
+    /// It is of no matter and not asked.
+    Any,
+}
+
+/// A cluster that answers.
+pub struct Server {
+    runtime: Runtime,
+    cluster: Cluster,
+    discovery: Arc<Discovery>,
+}
+
+impl Server {
+    /// Connects and asks for the version, as Helm does to see whether the cluster is there.
+    pub fn connect(args: &ClusterArgs) -> Result<Self, CliError> {
+        Self::try_connect(args).map_err(|why| {
+            let text = format!("cluster reachability check failed: kubernetes cluster unreachable: {why}");
+            log("ERROR", &text, &[]);
+            CliError(text)
+        })
+    }
+
+    fn try_connect(args: &ClusterArgs) -> Result<Self, String> {
+        // Another provider that is installed already serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())?;
+        let config = runtime.block_on(config(args))?;
+        let link = format!("{}/version", config.cluster_url.to_string().trim_end_matches('/'));
+        let guard = runtime.enter();
+        let cluster = Cluster::new(config, &Arc::new(Metrics::new())).map_err(|e| e.to_string())?;
+        drop(guard);
+        runtime.block_on(reach(&cluster, &link))?;
+        let discovery = Arc::new(Discovery::new(cluster.clone()));
+        Ok(Self { runtime, cluster, discovery })
+    }
+
+    /// What templates see of the server.
+    pub fn capabilities(&self) -> Result<Capabilities, CliError> {
+        self.runtime.block_on(self.discovery.refresh()).map_err(|e| {
+            let why = words(&e);
+            CliError(format!(
+                "could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"
+            ))
+        })?;
+        let info = self.discovery.info();
+        Ok(Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() })
+    }
+
+    /// `lookup` that asks the server.
+    pub fn host(&self, system: System) -> Arc<dyn Host + Send + Sync> {
+        let _guard = self.runtime.enter();
+        Arc::new(Logging(ClusterHost::new(system, self.cluster.clone(), Arc::clone(&self.discovery))))
+    }
+
+    /// Whether the manifest's objects are of kinds that are served, and whether those that exist are the release's.
+    pub fn check(&self, manifest: &str, release: &Release, owners: Owners, validate: bool) -> Result<(), CliError> {
+        let objects = self.build(manifest, &release.namespace, validate);
+        let objects =
+            objects.map_err(|e| CliError(format!("unable to build kubernetes objects from release manifest: {e}")))?;
+        if owners == Owners::Any {
+            return Ok(());
+        }
+        for object in &objects {
+            self.check_owner(object, release, owners)
+                .map_err(|e| CliError(format!("unable to continue with install: {e}")))?;
+        }
+        Ok(())
+    }
+
+    fn build(&self, manifest: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, String> {
+        let mut built = Vec::new();
+        let mut wrong: Vec<String> = Vec::new();
+        for document in order::split(manifest) {
+            match self.build_one(document, namespace, validate) {
+                Ok(objects) => built.extend(objects),
+                Err(e) if wrong.contains(&e) => {}
+                Err(e) => wrong.push(e),
+            }
+        }
+        match wrong.as_slice() {
+            [] => Ok(built),
+            [one] => Err(one.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
+    }
+
+    fn build_one(&self, document: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, String> {
+        let parsed = crate::template::yaml::parse(document.as_bytes());
+        let body: Json = parsed.map_err(|e| format!("error parsing : {e}"))?;
+        if body.is_null() {
+            return Ok(Vec::new());
+        }
+        if validate {
+            check_type(&body)?;
+        }
+        let text = |field: &str| body.get(field).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if kind.is_empty() {
+            return Err(format!("unable to decode \"\": Object 'Kind' is missing in '{body}'"));
+        }
+        let gvk = Gvk::from_api_version(&api_version, &kind);
+        match body.get("items").and_then(Json::as_array) {
+            Some(items) if kind.ends_with("List") => {
+                let build = |item: &Json| {
+                    let text = |field: &str| item.get(field).and_then(Json::as_str).unwrap_or_default();
+                    let gvk = Gvk::from_api_version(text("apiVersion"), text("kind"));
+                    self.object(&gvk, item, namespace, |none| format!("unable to recognize {none}"))
+                };
+                items.iter().map(build).collect()
+            }
+            _ => {
+                let (name, own) = (string(&body, "/metadata/name"), string(&body, "/metadata/namespace"));
+                let unknown = |none: String| {
+                    let (name, own) = (quoted(name.as_bytes()), quoted(own.as_bytes()));
+                    format!(
+                        "resource mapping not found for name: {name} namespace: {own} from \"\": {none}\nensure CRDs are \
+                         installed first"
+                    )
+                };
+                Ok(vec![self.object(&gvk, &body, namespace, unknown)?])
+            }
+        }
+    }
+
+    fn object(
+        &self,
+        gvk: &Gvk,
+        body: &Json,
+        namespace: &str,
+        unknown: impl Fn(String) -> String,
+    ) -> Result<Built, String> {
+        // All kinds were asked for a moment ago.
+        let resource = self.discovery.cached(gvk).ok_or_else(|| {
+            let (kind, version) = (quoted(gvk.kind.as_bytes()), quoted(gvk.api_version().as_bytes()));
+            unknown(format!("no matches for kind {kind} in version {version}"))
+        })?;
+        let own = string(body, "/metadata/namespace");
+        let namespace = match (resource.namespaced, own.is_empty()) {
+            (false, _) => String::new(),
+            (true, true) => namespace.to_owned(),
+            (true, false) => own,
+        };
+        let generated = !string(body, "/metadata/generateName").is_empty();
+        Ok(Built { resource, name: string(body, "/metadata/name"), namespace, generated })
+    }
+
+    fn check_owner(&self, object: &Built, release: &Release, owners: Owners) -> Result<(), String> {
+        match (object.generated, object.name.is_empty()) {
+            (true, true) => return Ok(()),
+            (true, false) => return Err("metadata.name and metadata.generateName cannot both be set".into()),
+            (false, _) => {}
+        }
+        let shown = format!(
+            "{} {} in namespace {}",
+            object.resource.gvk.kind,
+            quoted(object.name.as_bytes()),
+            quoted(object.namespace.as_bytes())
+        );
+        let unknown = |why: &str| format!("could not get information about the resource {shown}: {why}");
+        if object.name.is_empty() {
+            return Err(unknown("resource name may not be empty"));
+        }
+        let id = ObjectId {
+            gvk: object.resource.gvk.clone(),
+            namespace: Some(object.namespace.as_str().into()).filter(|_| object.resource.namespaced),
+            name: object.name.as_str().into(),
+        };
+        let existing = self.runtime.block_on(self.cluster.get(&object.resource, &id));
+        match existing.map_err(|e| unknown(&words(&e)))? {
+            Some(existing) if owners == Owners::Release => not_owned(&existing, release).map_or(Ok(()), |why| {
+                Err(format!(
+                    "{shown} exists and cannot be imported into the current release: invalid ownership metadata; {why}"
+                ))
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An object of the manifest.
+struct Built {
+    resource: Arc<Resource>,
+    name: String,
+    namespace: String,
+    generated: bool,
+}
+
+fn string(body: &Json, pointer: &str) -> String {
+    body.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
+}
+
+/// Whether a document says what it is; with an API server of today the fields are not looked at.
+fn check_type(body: &Json) -> Result<(), String> {
+    let missing = |field: &str| body.get(field).and_then(Json::as_str).is_none_or(str::is_empty);
+    let why = match (missing("apiVersion"), missing("kind")) {
+        (true, true) => "[apiVersion not set, kind not set]",
+        (true, false) => "apiVersion not set",
+        (false, true) => "kind not set",
+        (false, false) => return Ok(()),
+    };
+    Err(format!("error validating \"\": error validating data: {why}"))
+}
+
+/// What says that an object is not the release's.
+fn not_owned(object: &Json, release: &Release) -> Option<String> {
+    let wrong = |place: &str, what: &str, key: &str, wanted: &str| {
+        let map = object.pointer(&format!("/metadata/{place}"));
+        let (shown, wanted_text) = (quoted(key.as_bytes()), quoted(wanted.as_bytes()));
+        match map.and_then(|map| map.get(key)).and_then(Json::as_str) {
+            None => Some(format!("{what} validation error: missing key {shown}: must be set to {wanted_text}")),
+            Some(value) if value != wanted => {
+                let value = quoted(value.as_bytes());
+                Some(format!("{what} validation error: key {shown} must equal {wanted_text}: current value is {value}"))
+            }
+            Some(_) => None,
+        }
+    };
+    let all: Vec<String> = [
+        wrong("labels", "label", MANAGED_BY, "Helm"),
+        wrong("annotations", "annotation", RELEASE_NAME, &release.name),
+        wrong("annotations", "annotation", RELEASE_NAMESPACE, &release.namespace),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Reads the kubeconfigs as kubectl does, with the flags over them.
+async fn config(args: &ClusterArgs) -> Result<Config, String> {
+    let given = |value: &Option<String>| value.clone().filter(|v| !v.is_empty());
+    if let Some(path) = args.explicit() {
+        std::fs::metadata(path).map_err(|e| format!("stat {}: {}", path.display(), crate::chart::go_io(&e)))?;
+    }
+    let mut all = Kubeconfig::default();
+    for path in args.kubeconfigs().iter().filter(|path| path.exists()) {
+        let read = Kubeconfig::read_from(path).and_then(|next| all.merge(next));
+        all =
+            read.map_err(|e| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes())))?;
+    }
+    let context = given(&args.kube_context);
+    let nothing = all.clusters.is_empty() && all.contexts.is_empty();
+    let mut config = if let (None, true) = (&context, nothing) {
+        match Config::incluster() {
+            Ok(config) if given(&args.kube_apiserver).is_none() => config,
+            _ => Config::new(http::Uri::from_static("http://localhost:8080")),
+        }
+    } else {
+        overrule(&mut all, args, context.as_deref());
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        Config::from_custom_kubeconfig(all, &options).await.map_err(|e| match e {
+            KubeconfigError::LoadContext(name) => format!("context {} does not exist", quoted(name.as_bytes())),
+            other => format!("invalid configuration: {other}"),
+        })?
+    };
+    if let Some(server) = given(&args.kube_apiserver) {
+        let link = if server.contains("://") { server } else { format!("http://{server}") };
+        config.cluster_url = link.parse().map_err(|e| format!("invalid configuration: {link}: {e}"))?;
+    }
+    if let Some(name) = given(&args.kube_tls_server_name) {
+        config.tls_server_name = Some(name);
+    }
+    config.accept_invalid_certs |= args.kube_insecure_skip_tls_verify;
+    Ok(config)
+}
+
+/// Puts the flags' user and certificate in place of those of the context.
+fn overrule(config: &mut Kubeconfig, args: &ClusterArgs, context: Option<&str>) {
+    let name = context.or(config.current_context.as_deref()).unwrap_or_default();
+    let context = config.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
+    let Some(context) = context else { return };
+    let user = context.user.unwrap_or_default();
+    let user = config.auth_infos.iter_mut().find(|u| u.name == user).and_then(|u| u.auth_info.as_mut());
+    if let Some(user) = user {
+        if let Some(token) = args.kube_token.as_ref().filter(|token| !token.0.is_empty()) {
+            user.token = Some(token.0.clone().into());
+            user.token_file = None;
+        }
+        if let Some(name) = args.kube_as_user.as_ref().filter(|name| !name.is_empty()) {
+            user.impersonate = Some(name.clone());
+        }
+        if !args.kube_as_group.is_empty() {
+            user.impersonate_groups = Some(args.kube_as_group.clone());
+        }
+    }
+    let cluster = config.clusters.iter_mut().find(|c| c.name == context.cluster).and_then(|c| c.cluster.as_mut());
+    if let (Some(cluster), Some(file)) = (cluster, args.kube_ca_file.as_ref().filter(|file| !file.is_empty())) {
+        cluster.certificate_authority = Some(file.clone());
+        cluster.certificate_authority_data = None;
+    }
+}
+
+/// Asks for the version.
+async fn reach(cluster: &Cluster, link: &str) -> Result<(), String> {
+    let request = http::Request::get("/version").body(Vec::new()).map_err(|e| e.to_string())?;
+    match cluster.client().request::<Json>(request).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 401 => {
+            Err("the server has asked for the client to provide credentials".into())
+        }
+        Err(kube::Error::Api(status)) => Err(status.message.clone()),
+        Err(other) => Err(format!("Get {}: {}", quoted(link.as_bytes()), transport(&other, link))),
+    }
+}
+
+/// Go's words for a connection that did not come to be.
+fn transport(error: &kube::Error, link: &str) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let Some(io) = cause.downcast_ref::<std::io::Error>() else { return cause.to_string() };
+    let link: Option<http::Uri> = link.parse().ok();
+    let (host, port) = link.map_or_else(Default::default, |link| {
+        let default = if link.scheme_str() == Some("https") { 443 } else { 80 };
+        (link.host().unwrap_or_default().to_owned(), link.port_u16().unwrap_or(default))
+    });
+    let host = if host == "localhost" { "127.0.0.1" } else { &host };
+    match io.kind() {
+        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+        _ => crate::chart::go_io(io),
+    }
+}
+
+/// An answer's sentence, without what was tried.
+fn words(error: &ApiError) -> String {
+    match error {
+        ApiError::Refused { message, .. } | ApiError::Unreachable { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Helm's log of a `lookup` whose kind is not served.
+struct Logging(ClusterHost);
+
+impl Host for Logging {
+    fn random(&self, buffer: &mut [u8]) {
+        self.0.random(buffer);
+    }
+    fn now(&self) -> i128 {
+        self.0.now()
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        self.0.lookup(api_version, kind, namespace, name).inspect_err(|e| {
+            let FnError::Message(text) = e else { return };
+            let unknown = text.strip_prefix("unable to get apiresource from unstructured: ");
+            if let Some((kind, why)) = unknown.and_then(|text| text.split_once(": ")) {
+                log("ERROR", "unable to retrieve resource list", &[("GroupVersion", api_version), ("error", why)]);
+                log("ERROR", "unable to get apiresource", &[("groupVersionKind", kind), ("error", why)]);
+            }
+        })
+    }
+    fn resolve(&self, name: &str) -> String {
+        self.0.resolve(name)
+    }
+}
