@@ -54,7 +54,8 @@ for part in "$@"; do
 	library)
 		one library $cargo clippy --no-default-features --lib --examples -- -D warnings
 		RUSTDOCFLAGS="-D warnings" one "library documentation" $cargo doc --no-deps --no-default-features --quiet
-		cargo_tests "library tests" $cargo test --no-default-features --doc --test examples
+		cargo_tests "library examples" $cargo test --no-default-features --test examples
+		cargo_tests "library documentation tests" $cargo test --no-default-features --doc
 		;;
 	unit) cargo_tests unit $cargo test --no-fail-fast ;;
 	conformance)

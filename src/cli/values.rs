@@ -93,10 +93,13 @@ impl ValueArgs {
                 }
             }
         }
+        // Standard input and links are not read a second time.
+        let is_file = |file: &&String| file.trim() != "-" && !is_link(file);
         let holds = |file: &&String| {
-            file.trim() != "-" && read(file).ok().and_then(|data| values::load(&data).ok()).is_some_and(|v| gives(&v))
+            is_file(file) && read(file).ok().and_then(|data| values::load(&data).ok()).is_some_and(|v| gives(&v))
         };
-        self.files.iter().rev().find(holds).map(|file| format!("-f {file}"))
+        let other = || self.files.iter().find(|file| !is_file(file)).map(|_| "-f".to_owned());
+        self.files.iter().rev().find(holds).map(|file| format!("-f {file}")).or_else(other)
     }
 }
 
@@ -110,13 +113,17 @@ fn touches(values: &Values, path: &[String]) -> bool {
     }
 }
 
+fn is_link(path: &str) -> bool {
+    matches!(link::scheme(path).as_str(), "http" | "https")
+}
+
 fn read(path: &str) -> Result<Vec<u8>, String> {
     if path.trim() == "-" {
         let mut data = Vec::new();
         return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(|e| e.to_string());
     }
     // Helm takes no other scheme for a link, but for a file.
-    if matches!(link::scheme(path).as_str(), "http" | "https") {
+    if is_link(path) {
         let fetched = Client::new(&Tls::default()).and_then(|client| client.get(path, None, None, LIMIT));
         return fetched.map_err(|e| e.0);
     }

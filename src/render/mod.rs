@@ -342,6 +342,17 @@ pub(crate) fn lint_files(
     capabilities: &Capabilities,
     options: &Options,
 ) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
+    guarded(chart, options, || lint_within_budget(chart, values, release, capabilities, options))
+}
+
+#[cfg(feature = "cli")]
+fn lint_within_budget(
+    chart: &Chart,
+    values: &Values,
+    release: &Release,
+    capabilities: &Capabilities,
+    options: &Options,
+) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version).map_err(Diagnostic::values)?;
     let Ok(root) = Node::resolve(chart, &user) else { return Ok(None) };
