@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 use super::flags;
+use crate::template::yaml;
 
 /// Helm's flags of a cluster.
 #[derive(Debug, Default, clap::Args)]
@@ -122,7 +123,10 @@ impl ClusterArgs {
     }
 
     fn context_namespace(&self) -> Option<String> {
-        let read = |path: &PathBuf| serde_saphyr::from_str::<Contexts>(&std::fs::read_to_string(path).ok()?).ok();
+        // As kubectl reads it: a name such as `y` is no text there.
+        let read = |path: &PathBuf| {
+            serde_json::from_value::<Contexts>(yaml::parse(&std::fs::read(path).ok()?).ok()?).ok()
+        };
         let configs: Vec<Contexts> = self.kubeconfigs().iter().filter_map(read).collect();
         let filled = |name: &&String| !name.is_empty();
         let wanted = self.kube_context.as_ref().filter(filled);
