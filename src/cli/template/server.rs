@@ -147,9 +147,25 @@ impl Server {
                          installed first"
                     )
                 };
+                if validate && self.discovery.cached(&gvk).is_none() {
+                    self.list_definitions(&gvk)?;
+                }
                 Ok(vec![self.object(&gvk, &body, namespace, unknown)?])
             }
         }
+    }
+
+    /// Of a version that is served, Helm looks for an unknown kind among the definitions too. It would be known if it
+    /// were there, so that what may be news is only that they may not be read.
+    fn list_definitions(&self, gvk: &Gvk) -> Result<(), String> {
+        if !self.discovery.info().api_versions.contains(&gvk.api_version()) {
+            return Ok(());
+        }
+        let answer = self.runtime.block_on(self.cluster.get_path::<Json>(&Resource::crds().path(None)));
+        answer.map(drop).map_err(|e| {
+            let why = words(&e);
+            format!("error validating \"\": error validating data: failed to check CRD: failed to list CRDs: {why}")
+        })
     }
 
     fn object(
