@@ -116,7 +116,9 @@ fn plain_switches(args: impl Iterator<Item = OsString>) -> Result<Vec<OsString>,
         }
         let value = parse_bool(value).ok_or_else(|| {
             let value = format!("{value:?}");
-            CliError(format!("invalid argument {value} for \"--{name}\" flag: strconv.ParseBool: parsing {value}: invalid syntax"))
+            CliError(format!(
+                "invalid argument {value} for \"--{name}\" flag: strconv.ParseBool: parsing {value}: invalid syntax"
+            ))
         })?;
         let switch: OsString = format!("--{name}").into();
         plain.retain(|other| *other != switch);

@@ -11,8 +11,7 @@ fn known(space: &Space) {
     let metadata = |name: &str| json!({"name": name, "namespace": space.name, "labels": {"listed": "yes"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata("known"),
         "stringData": {"word": "hidden"}});
-    let config =
-        |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(name), "data": {"word": "open"}});
+    let config = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(name), "data": {"word": "open"}});
     for object in [secret, config("known"), config("other")] {
         kubectl(&["apply", "-f", "-"], Some(&object.to_string())).unwrap();
     }
@@ -44,7 +43,8 @@ fn templates_of_the_operator_read_the_cluster() {
 fn what_the_operator_may_not_read_fails_the_rendering_and_names_the_right() {
     let space = Space::new("forbidden");
     known(&space);
-    space.restrict(&["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,events"]);
+    space
+        .restrict(&["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,events"]);
     let _operator = space.operator(&space.watches(&[("Web", "lookup")]), &[]);
     space.apply("Web", "app", &json!({}));
     // Without the right to read Secrets there are no releases either; the operator says so and goes on.
@@ -91,7 +91,11 @@ fn a_dry_run_on_the_server_prints_what_helm_prints() {
         repository("tests/charts/hooked"),
         chart(&space, "taken", &object("ConfigMap", "known")),
         chart(&space, "kinds", &format!("{}---\n{}", object("Nope", "a"), "apiVersion: no.example/v1\nkind: B\n")),
-        chart(&space, "list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: known}}\n"),
+        chart(
+            &space,
+            "list",
+            "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: known}}\n",
+        ),
         chart(&space, "nameless", "apiVersion: v1\nkind: ConfigMap\n"),
         chart(&space, "typeless", "metadata: {name: a}\n"),
         chart(&space, "versionless", "kind: ConfigMap\nmetadata: {name: a}\n"),

@@ -68,8 +68,8 @@ impl From<String> for Token {
 struct Contexts {
     #[serde(default, rename = "current-context")]
     current: Option<String>,
-    #[serde(default)]
-    contexts: Option<Vec<Named>>,
+    #[serde(default, rename = "contexts")]
+    all: Option<Vec<Named>>,
     #[serde(default)]
     clusters: Option<Vec<Named>>,
     #[serde(default)]
@@ -124,22 +124,21 @@ impl ClusterArgs {
 
     fn context_namespace(&self) -> Option<String> {
         // As kubectl reads it: a name such as `y` is no text there.
-        let read = |path: &PathBuf| {
-            serde_json::from_value::<Contexts>(yaml::parse(&std::fs::read(path).ok()?).ok()?).ok()
-        };
+        let read =
+            |path: &PathBuf| serde_json::from_value::<Contexts>(yaml::parse(&std::fs::read(path).ok()?).ok()?).ok();
         let configs: Vec<Contexts> = self.kubeconfigs().iter().filter_map(read).collect();
         let filled = |name: &&String| !name.is_empty();
         let wanted = self.kube_context.as_ref().filter(filled);
         let wanted = wanted.or_else(|| configs.iter().filter_map(|c| c.current.as_ref()).find(filled))?;
-        let context = configs.iter().flat_map(|c| c.contexts.iter().flatten()).find(|c| c.name == *wanted)?;
+        let context = configs.iter().flat_map(|c| c.all.iter().flatten()).find(|c| c.name == *wanted)?;
         let context = context.context.as_ref()?;
         let named = |pick: fn(&Contexts) -> &Option<Vec<Named>>, name: &str| {
             configs.iter().flat_map(move |c| pick(c).iter().flatten()).find(|entry| entry.name == name)
         };
         // What could not be used to reach a cluster does not name a namespace either.
         let cluster = named(|c| &c.clusters, &context.cluster)?.cluster.as_ref()?;
-        let is_usable = !cluster.server.is_empty()
-            && (context.user.is_empty() || named(|c| &c.users, &context.user).is_some());
+        let is_usable =
+            !cluster.server.is_empty() && (context.user.is_empty() || named(|c| &c.users, &context.user).is_some());
         Some(context.namespace.clone()).filter(|n| is_usable && !n.is_empty())
     }
 }

@@ -17,14 +17,18 @@ const DEPRECATED: [(&str, &str); 5] = [
 ];
 
 /// Pairs of flags of which only one may be given.
-const EXCLUSIVE: [[&str; 2]; 3] = [["force", "force-conflicts"], ["force-replace", "force-conflicts"], ["validate", "dry-run"]];
+const EXCLUSIVE: [[&str; 2]; 3] =
+    [["force", "force-conflicts"], ["force-replace", "force-conflicts"], ["validate", "dry-run"]];
 
 /// Labels of a release that are Helm's own.
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 
 /// A line of Helm's log on standard error; `more` are its fields.
 pub fn log(level: &str, message: &str, more: &[(&str, &str)]) {
-    let fields: String = more.iter().map(|(key, value)| format!(" {key}={}", logged(value))).collect();
+    let mut fields = String::new();
+    for (key, value) in more {
+        fields.extend([" ", key, "=", &logged(value)]);
+    }
     eprintln!("level={level} msg={}{fields}", logged(message));
 }
 
@@ -75,14 +79,20 @@ impl DryRun {
         }
         match crate::cli::parse_bool(value) {
             Some(true) => {
-                let text = format!("boolean '--dry-run={value}' flag is deprecated and must be replaced with '--dry-run=client'");
+                let text = format!(
+                    "boolean '--dry-run={value}' flag is deprecated and must be replaced with '--dry-run=client'"
+                );
                 log("WARN", &text, &[]);
                 Ok(Self::Client)
             }
-            None if value != "none" => {
-                Err(CliError(format!("invalid dry-run value ({}). Must be \"none\", \"server\", or \"client\"", quoted(value.as_bytes()))))
-            }
-            _ => Err(CliError(format!("invalid dry-run value ({}). Must be \"server\" or \"client\"", quoted(value.as_bytes())))),
+            None if value != "none" => Err(CliError(format!(
+                "invalid dry-run value ({}). Must be \"none\", \"server\", or \"client\"",
+                quoted(value.as_bytes())
+            ))),
+            _ => Err(CliError(format!(
+                "invalid dry-run value ({}). Must be \"server\" or \"client\"",
+                quoted(value.as_bytes())
+            ))),
         }
     }
 }
@@ -101,7 +111,9 @@ pub fn integer(text: &str) -> Result<String, String> {
         Some("0o") => i64::from_str_radix(&unsigned[2..], 8),
         _ => unsigned.parse(),
     };
-    parsed.map(|_| text.to_owned()).map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", quoted(text.as_bytes())))
+    parsed
+        .map(|_| text.to_owned())
+        .map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", quoted(text.as_bytes())))
 }
 
 /// Go's floating point numbers.
@@ -139,7 +151,9 @@ pub fn wait(text: &str) -> Result<String, String> {
     match text {
         "watcher" | "hookOnly" | "legacy" => {}
         "true" => log("WARN", "--wait=true is deprecated (boolean value) and can be replaced with --wait=watcher", &[]),
-        "false" => log("WARN", "--wait=false is deprecated (boolean value) and can be replaced with --wait=hookOnly", &[]),
+        "false" => {
+            log("WARN", "--wait=false is deprecated (boolean value) and can be replaced with --wait=hookOnly", &[]);
+        }
         _ => {
             let text = quoted(text.as_bytes());
             return Err(format!("invalid wait input {text}. Valid inputs are watcher, hookOnly, and legacy"));

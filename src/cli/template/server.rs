@@ -68,7 +68,9 @@ impl Server {
     pub fn capabilities(&self) -> Result<Capabilities, CliError> {
         self.runtime.block_on(self.discovery.refresh()).map_err(|e| {
             let why = words(&e);
-            CliError(format!("could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"))
+            CliError(format!(
+                "could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"
+            ))
         })?;
         let info = self.discovery.info();
         Ok(Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() })
@@ -328,7 +330,9 @@ fn trust(config: &mut Kubeconfig, file: &str, context: Option<&str>) -> Result<(
     let cluster = context.map(|context| context.cluster).unwrap_or_default();
     std::fs::read(file).map_err(|e| {
         let why = crate::chart::go_io(&e);
-        format!("invalid configuration: unable to read certificate-authority {file} for {cluster} due to open {file}: {why}")
+        format!(
+            "invalid configuration: unable to read certificate-authority {file} for {cluster} due to open {file}: {why}"
+        )
     })?;
     let found = config.clusters.iter_mut().find(|c| c.name == cluster).and_then(|c| c.cluster.as_mut());
     if let Some(found) = found {

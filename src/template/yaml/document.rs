@@ -333,7 +333,8 @@ impl Reader {
         let own = |comment: &Comment| {
             lines.get(comment.line - 1).is_some_and(|line| line.trim_start_matches([' ', '\t']).starts_with('#'))
         };
-        let (whole, behind): (Vec<Comment>, Vec<Comment>) = std::mem::take(&mut self.comments).into_iter().partition(own);
+        let (whole, behind): (Vec<Comment>, Vec<Comment>) =
+            std::mem::take(&mut self.comments).into_iter().partition(own);
         for comment in behind {
             if !behind_node(root, &comment)
                 && let Some(next) = sites.iter().find(|site| site.line > comment.line)
@@ -461,7 +462,8 @@ fn owner(sites: &[Site], line: usize, next: Option<&Site>, what: Below) -> Optio
 
 /// Takes the comments off a head that a blank line parts from the rest.
 fn document_head(head: &mut String) -> String {
-    let at = if head.ends_with('\n') { Some((head.len() - 1, head.len())) } else { head.rfind("\n\n").map(|i| (i, i + 2)) };
+    let at =
+        if head.ends_with('\n') { Some((head.len() - 1, head.len())) } else { head.rfind("\n\n").map(|i| (i, i + 2)) };
     let Some((end, rest)) = at else { return String::new() };
     let kept = head.split_off(rest);
     let mut document = std::mem::replace(head, kept);

@@ -23,7 +23,7 @@ const READERS: [&str; 3] =
 /// Helm's flags of post-rendering.
 #[derive(Debug, clap::Args)]
 pub struct PostRenderArgs {
-    /// A plugin of type postrenderer/v1 (in HELM_PLUGINS) or the path of a program that changes the manifests.
+    /// A plugin of type postrenderer/v1 (in `HELM_PLUGINS`) or the path of a program that changes the manifests.
     #[arg(long, value_name = "NAME|PATH")]
     post_renderer: Vec<String>,
     /// An argument for it; may be repeated.
@@ -67,7 +67,9 @@ impl PostRenderer {
             format!("error while running post render on files: failed to invoke post-renderer plugin {name:?}: {e}")
         })?;
         if output.trim().is_empty() {
-            return Err(format!("error while running post render on files: post-renderer {name:?} produced empty output"));
+            return Err(format!(
+                "error while running post render on files: post-renderer {name:?} produced empty output"
+            ));
         }
         split(&output).map_err(|e| format!("error while parsing post rendered output: error parsing YAML: {e}"))
     }

@@ -119,7 +119,8 @@ impl Plugin {
         env.insert("HELM_PLUGIN_DIR".into(), folder.display().to_string());
         let chosen = choose(&self.commands).filter(|chosen| !chosen.command.split(' ').next().unwrap_or("").is_empty());
         let chosen = chosen.ok_or("failed to prepare plugin command: no plugin command is applicable")?;
-        let mut words = chosen.command.split(' ').chain(chosen.args.iter().map(String::as_str)).map(|w| expand(w, &env));
+        let mut words =
+            chosen.command.split(' ').chain(chosen.args.iter().map(String::as_str)).map(|w| expand(w, &env));
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).envs(&env);
         Ok(command)
@@ -129,7 +130,8 @@ impl Plugin {
 /// The plugin of a name in a folder of plugins. Plugins that cannot be read are told of and left out.
 fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.join("plugin.yaml").exists()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|p| p.join("plugin.yaml").exists()).collect();
     paths.sort();
     let mut seen: HashMap<String, PathBuf> = HashMap::new();
     let mut found = None;
@@ -203,20 +205,17 @@ fn expand(text: &str, env: &HashMap<String, String>) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         let braced = rest.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let name = match braced {
-            Some((name, behind)) => {
-                rest = behind;
-                name
+        let name = if let Some((name, behind)) = braced {
+            rest = behind;
+            name
+        } else {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let name = &rest[..end];
+            rest = &rest[end..];
+            if name.is_empty() {
+                out.push('$');
             }
-            None => {
-                let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-                let name = &rest[..end];
-                rest = &rest[end..];
-                if name.is_empty() {
-                    out.push('$');
-                }
-                name
-            }
+            name
         };
         out.push_str(env.get(name).map_or("", String::as_str));
     }
