@@ -8,6 +8,7 @@ mod drift;
 mod harness;
 mod history;
 mod lifecycle;
+mod lookup;
 mod outage;
 mod rest;
 mod sources;

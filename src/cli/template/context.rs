@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 use super::flags;
+use crate::template::yaml;
 
 /// Helm's flags of a cluster.
 #[derive(Debug, Default, clap::Args)]
@@ -67,8 +68,8 @@ impl From<String> for Token {
 struct Contexts {
     #[serde(default, rename = "current-context")]
     current: Option<String>,
-    #[serde(default)]
-    contexts: Option<Vec<Named>>,
+    #[serde(default, rename = "contexts")]
+    all: Option<Vec<Named>>,
     #[serde(default)]
     clusters: Option<Vec<Named>>,
     #[serde(default)]
@@ -122,12 +123,14 @@ impl ClusterArgs {
     }
 
     fn context_namespace(&self) -> Option<String> {
-        let read = |path: &PathBuf| serde_saphyr::from_str::<Contexts>(&std::fs::read_to_string(path).ok()?).ok();
+        // As kubectl reads it: a name such as `y` is no text there.
+        let read =
+            |path: &PathBuf| serde_json::from_value::<Contexts>(yaml::parse(&std::fs::read(path).ok()?).ok()?).ok();
         let configs: Vec<Contexts> = self.kubeconfigs().iter().filter_map(read).collect();
         let filled = |name: &&String| !name.is_empty();
         let wanted = self.kube_context.as_ref().filter(filled);
         let wanted = wanted.or_else(|| configs.iter().filter_map(|c| c.current.as_ref()).find(filled))?;
-        let context = configs.iter().flat_map(|c| c.contexts.iter().flatten()).find(|c| c.name == *wanted)?;
+        let context = configs.iter().flat_map(|c| c.all.iter().flatten()).find(|c| c.name == *wanted)?;
         let context = context.context.as_ref()?;
         let named = |pick: fn(&Contexts) -> &Option<Vec<Named>>, name: &str| {
             configs.iter().flat_map(move |c| pick(c).iter().flatten()).find(|entry| entry.name == name)

@@ -25,7 +25,10 @@ const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "created
 
 /// A line of Helm's log on standard error; `more` are its fields.
 pub fn log(level: &str, message: &str, more: &[(&str, &str)]) {
-    let fields: String = more.iter().map(|(key, value)| format!(" {key}={}", logged(value))).collect();
+    let mut fields = String::new();
+    for (key, value) in more {
+        fields.extend([" ", key, "=", &logged(value)]);
+    }
     eprintln!("level={level} msg={}{fields}", logged(message));
 }
 
@@ -149,7 +152,7 @@ pub fn wait(text: &str) -> Result<String, String> {
         "watcher" | "hookOnly" | "legacy" => {}
         "true" => log("WARN", "--wait=true is deprecated (boolean value) and can be replaced with --wait=watcher", &[]),
         "false" => {
-            log("WARN", "--wait=false is deprecated (boolean value) and can be replaced with --wait=hookOnly", &[])
+            log("WARN", "--wait=false is deprecated (boolean value) and can be replaced with --wait=hookOnly", &[]);
         }
         _ => {
             let text = quoted(text.as_bytes());
@@ -162,6 +165,33 @@ pub fn wait(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::{DryRun, check_labels, duration, float, integer, labels};
+
+    /// The flags that `helm template --help` of Helm 4.3.1 lists, with their short forms, and those that it hides.
+    const HELMS: &str = "a,api-versions ca-file cert-file create-namespace dependency-update description devel \
+        disable-openapi-validation dry-run enable-dns force-conflicts force-replace g,generate-name include-crds \
+        insecure-skip-tls-verify is-upgrade key-file keyring kube-version l,labels name-template no-hooks output-dir \
+        pass-credentials password plain-http post-renderer post-renderer-args release-name replace repo \
+        rollback-on-failure server-side set set-file set-json set-literal set-string s,show-only skip-crds \
+        skip-schema-validation skip-tests take-ownership timeout username f,values verify version wait wait-for-jobs \
+        burst-limit color colour content-cache debug kube-apiserver kube-as-group kube-as-user kube-ca-file kube-context \
+        kube-insecure-skip-tls-verify kube-tls-server-name kube-token kubeconfig n,namespace qps registry-config \
+        repository-cache repository-config atomic force hide-notes render-subchart-notes validate";
+
+    #[test]
+    fn every_flag_of_helm_template_is_there() {
+        let command = <super::super::Args as clap::Args>::augment_args(clap::Command::new("template"));
+        let has = |name: &str| {
+            let named = |a: &clap::Arg| {
+                a.get_long() == Some(name) || a.get_all_aliases().is_some_and(|all| all.contains(&name))
+            };
+            command.get_arguments().find(|a| named(a)).cloned()
+        };
+        for flag in HELMS.split_whitespace() {
+            let (short, long) = flag.split_once(',').map_or((None, flag), |(short, long)| (short.chars().next(), long));
+            let found = has(long).unwrap_or_else(|| panic!("--{long} is missing"));
+            assert!(short.is_none() || found.get_short() == short, "-{short:?} of --{long}");
+        }
+    }
 
     #[test]
     fn values_are_refused_in_the_words_of_gos_parsers() {

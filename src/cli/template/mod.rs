@@ -114,16 +114,16 @@ pub struct Args {
 /// Helm's flags of what it knows about repositories and registries.
 #[derive(Debug, clap::Args)]
 struct SettingsArgs {
-    /// Credentials for registries [default: HELM_REGISTRY_CONFIG].
+    /// Credentials for registries [default: `HELM_REGISTRY_CONFIG`].
     #[arg(long, value_name = "FILE")]
     registry_config: Option<PathBuf>,
-    /// The repositories that were added [default: HELM_REPOSITORY_CONFIG].
+    /// The repositories that were added [default: `HELM_REPOSITORY_CONFIG`].
     #[arg(long, value_name = "FILE")]
     repository_config: Option<PathBuf>,
-    /// The folder of their indexes [default: HELM_REPOSITORY_CACHE].
+    /// The folder of their indexes [default: `HELM_REPOSITORY_CACHE`].
     #[arg(long, value_name = "FOLDER")]
     repository_cache: Option<PathBuf>,
-    /// The folder of downloaded charts [default: HELM_CONTENT_CACHE].
+    /// The folder of downloaded charts [default: `HELM_CONTENT_CACHE`].
     #[arg(long, value_name = "FOLDER")]
     content_cache: Option<PathBuf>,
 }
@@ -191,7 +191,7 @@ impl Args {
 
     /// Whether a hook is to be printed.
     fn wants(&self, hook: &Hook) -> bool {
-        !self.no_hooks && !(self.skip_tests && hook.events.iter().any(|event| event == "test"))
+        !(self.no_hooks || self.skip_tests && hook.events.iter().any(|event| event == "test"))
     }
 
     fn debug(&self) -> bool {
@@ -322,7 +322,10 @@ impl Job<'_> {
             return explained(format!("{message}\n\nUse --debug flag to render out invalid YAML"));
         }
         let filled = files.iter().filter(|(_, text)| !text.trim().is_empty());
-        let all: String = filled.map(|(name, text)| format!("---\n# Source: {name}\n{text}\n")).collect();
+        let mut all = String::new();
+        for (name, text) in filled {
+            all.extend(["---\n# Source: ", name, "\n", text, "\n"]);
+        }
         // A file that is wanted and cannot be found may be part of the trouble, which is told below.
         let _ = print::print(self.args, &all, &[], &self.release.name);
         explained(message.clone())

@@ -12,7 +12,7 @@ use crate::render::{Capabilities, Release, order};
 use crate::server::metrics::Metrics;
 use crate::template::function::{FnError, FnResult, Host};
 use crate::template::go::quote::quoted;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -128,7 +128,9 @@ impl Server {
         if kind.is_empty() {
             return Err(format!("unable to decode \"\": Object 'Kind' is missing in '{body}'"));
         }
-        let gvk = Gvk::from_api_version(&api_version, &kind);
+        // Without a version, Helm finds the one that is preferred.
+        let api_version = if api_version.is_empty() { "v1" } else { &api_version };
+        let gvk = Gvk::from_api_version(api_version, &kind);
         match body.get("items").and_then(Json::as_array) {
             Some(items) if kind.ends_with("List") => {
                 let build = |item: &Json| {
@@ -147,9 +149,25 @@ impl Server {
                          installed first"
                     )
                 };
+                if validate && self.discovery.cached(&gvk).is_none() {
+                    self.list_definitions(&gvk)?;
+                }
                 Ok(vec![self.object(&gvk, &body, namespace, unknown)?])
             }
         }
+    }
+
+    /// Of a version that is served, Helm looks for an unknown kind among the definitions too. It would be known if it
+    /// were there, so that what may be news is only that they may not be read.
+    fn list_definitions(&self, gvk: &Gvk) -> Result<(), String> {
+        if !self.discovery.info().api_versions.contains(&gvk.api_version()) {
+            return Ok(());
+        }
+        let answer = self.runtime.block_on(self.cluster.get_path::<Json>(&Resource::crds().path(None)));
+        answer.map(drop).map_err(|e| {
+            let why = words(&e);
+            format!("error validating \"\": error validating data: failed to check CRD: failed to list CRDs: {why}")
+        })
     }
 
     fn object(
@@ -264,9 +282,12 @@ async fn config(args: &ClusterArgs) -> Result<Config, String> {
     }
     let mut all = Kubeconfig::default();
     for path in args.kubeconfigs().iter().filter(|path| path.exists()) {
+        let wrong = |e: String| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes()));
+        let text = std::fs::read(path).map_err(|e| wrong(crate::chart::go_io(&e)))?;
+        // Read twice: for Go's words, and for what the client makes of it.
+        crate::template::yaml::parse(&text).map_err(|e| wrong(in_yaml(&e.to_string()).to_owned()))?;
         let read = Kubeconfig::read_from(path).and_then(|next| all.merge(next));
-        all =
-            read.map_err(|e| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes())))?;
+        all = read.map_err(|e| wrong(e.to_string()))?;
     }
     let context = given(&args.kube_context);
     let nothing = all.clusters.is_empty() && all.contexts.is_empty();
@@ -276,7 +297,9 @@ async fn config(args: &ClusterArgs) -> Result<Config, String> {
             _ => Config::new(http::Uri::from_static("http://localhost:8080")),
         }
     } else {
-        overrule(&mut all, args, context.as_deref());
+        if let Some(file) = given(&args.kube_ca_file) {
+            trust(&mut all, &file, context.as_deref())?;
+        }
         let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
         Config::from_custom_kubeconfig(all, &options).await.map_err(|e| match e {
             KubeconfigError::LoadContext(name) => format!("context {} does not exist", quoted(name.as_bytes())),
@@ -290,33 +313,46 @@ async fn config(args: &ClusterArgs) -> Result<Config, String> {
     if let Some(name) = given(&args.kube_tls_server_name) {
         config.tls_server_name = Some(name);
     }
+    act_as(&mut config.auth_info, args);
     config.accept_invalid_certs |= args.kube_insecure_skip_tls_verify;
     Ok(config)
 }
 
-/// Puts the flags' user and certificate in place of those of the context.
-fn overrule(config: &mut Kubeconfig, args: &ClusterArgs, context: Option<&str>) {
+/// YAML's part of an error.
+fn in_yaml(text: &str) -> &str {
+    text.trim_start_matches("error converting YAML to JSON: ")
+}
+
+/// Puts the flag's certificates in place of those of the context.
+fn trust(config: &mut Kubeconfig, file: &str, context: Option<&str>) -> Result<(), String> {
     let name = context.or(config.current_context.as_deref()).unwrap_or_default();
     let context = config.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
-    let Some(context) = context else { return };
-    let user = context.user.unwrap_or_default();
-    let user = config.auth_infos.iter_mut().find(|u| u.name == user).and_then(|u| u.auth_info.as_mut());
-    if let Some(user) = user {
-        if let Some(token) = args.kube_token.as_ref().filter(|token| !token.0.is_empty()) {
-            user.token = Some(token.0.clone().into());
-            user.token_file = None;
-        }
-        if let Some(name) = args.kube_as_user.as_ref().filter(|name| !name.is_empty()) {
-            user.impersonate = Some(name.clone());
-        }
-        if !args.kube_as_group.is_empty() {
-            user.impersonate_groups = Some(args.kube_as_group.clone());
-        }
+    let cluster = context.map(|context| context.cluster).unwrap_or_default();
+    std::fs::read(file).map_err(|e| {
+        let why = crate::chart::go_io(&e);
+        format!(
+            "invalid configuration: unable to read certificate-authority {file} for {cluster} due to open {file}: {why}"
+        )
+    })?;
+    let found = config.clusters.iter_mut().find(|c| c.name == cluster).and_then(|c| c.cluster.as_mut());
+    if let Some(found) = found {
+        found.certificate_authority = Some(file.to_owned());
+        found.certificate_authority_data = None;
     }
-    let cluster = config.clusters.iter_mut().find(|c| c.name == context.cluster).and_then(|c| c.cluster.as_mut());
-    if let (Some(cluster), Some(file)) = (cluster, args.kube_ca_file.as_ref().filter(|file| !file.is_empty())) {
-        cluster.certificate_authority = Some(file.clone());
-        cluster.certificate_authority_data = None;
+    Ok(())
+}
+
+/// Puts the flags' user in place of the context's.
+fn act_as(user: &mut AuthInfo, args: &ClusterArgs) {
+    if let Some(token) = args.kube_token.as_ref().filter(|token| !token.0.is_empty()) {
+        user.token = Some(token.0.clone().into());
+        user.token_file = None;
+    }
+    if let Some(name) = args.kube_as_user.as_ref().filter(|name| !name.is_empty()) {
+        user.impersonate = Some(name.clone());
+    }
+    if !args.kube_as_group.is_empty() {
+        user.impersonate_groups = Some(args.kube_as_group.clone());
     }
 }
 

@@ -125,7 +125,9 @@ impl Writer {
         if let Some(anchor) = &node.anchor {
             self.out.indicator(format!("&{anchor}").as_bytes(), true, false, false);
         }
-        if let Some(tag) = &node.tag {
+        // go-yaml takes a merge for something that needs its tag.
+        let is_merge = matches!(&node.content, Content::Scalar(text, Style::Plain) if text == "<<");
+        if let Some(tag) = node.tag.as_deref().or(is_merge.then_some("!!merge")) {
             self.out.indicator(tag.as_bytes(), true, false, false);
         }
         match &node.content {

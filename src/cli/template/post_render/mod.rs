@@ -23,7 +23,7 @@ const READERS: [&str; 3] =
 /// Helm's flags of post-rendering.
 #[derive(Debug, clap::Args)]
 pub struct PostRenderArgs {
-    /// A plugin of type postrenderer/v1 (in HELM_PLUGINS) or the path of a program that changes the manifests.
+    /// A plugin of type postrenderer/v1 (in `HELM_PLUGINS`) or the path of a program that changes the manifests.
     #[arg(long, value_name = "NAME|PATH")]
     post_renderer: Vec<String>,
     /// An argument for it; may be repeated.

@@ -205,20 +205,17 @@ fn expand(text: &str, env: &HashMap<String, String>) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         let braced = rest.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let name = match braced {
-            Some((name, behind)) => {
-                rest = behind;
-                name
+        let name = if let Some((name, behind)) = braced {
+            rest = behind;
+            name
+        } else {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let name = &rest[..end];
+            rest = &rest[end..];
+            if name.is_empty() {
+                out.push('$');
             }
-            None => {
-                let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-                let name = &rest[..end];
-                rest = &rest[end..];
-                if name.is_empty() {
-                    out.push('$');
-                }
-                name
-            }
+            name
         };
         out.push_str(env.get(name).map_or("", String::as_str));
     }

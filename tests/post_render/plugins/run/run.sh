@@ -1,0 +1,3 @@
+#!/bin/sh
+# The first argument is that of plugin.yaml.
+exec sh -c "$2"
