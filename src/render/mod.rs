@@ -3,8 +3,11 @@
 mod capabilities;
 mod coalesce;
 mod dependencies;
+mod diagnostic;
 mod explain;
 mod fixed;
+#[cfg(feature = "cli")]
+mod lint;
 mod objects;
 pub mod order;
 mod schema;
@@ -12,15 +15,18 @@ mod schema;
 use crate::chart::{Chart, File, Values, version};
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
+use crate::template::functions;
 use crate::template::go::{self, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value};
-use crate::template::{functions, jinja};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
+pub use diagnostic::Diagnostic;
 use explain::FileOrigins;
 pub use explain::{Explanation, RenderedExcerpt};
 pub use fixed::Fixed;
 pub use go::Limits;
+#[cfg(feature = "cli")]
+pub(crate) use lint::{lint_files, lint_values};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -109,58 +115,6 @@ impl Rendered {
             text.extend(["---\n# Source: ", &manifest.source, "\n", &manifest.text, "\n"]);
         }
         text
-    }
-}
-
-/// Why a chart could not be rendered.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct Diagnostic {
-    /// Helm's text, without `Error: `. It may quote the chart and its values.
-    pub message: String,
-    /// Where, as `FILE:LINE:COLUMN`, when known.
-    pub at: Option<String>,
-    /// Whether rendering had begun: Helm then adds its advice about `--debug`.
-    pub rendering: bool,
-    /// Where in the chart, how it came there, and what may be meant.
-    pub explanation: Box<Explanation>,
-    /// Whether the chart is not to blame: Tillerman itself failed on it.
-    pub is_fault: bool,
-}
-
-impl Diagnostic {
-    fn values(message: impl Into<String>) -> Self {
-        Self { message: message.into(), at: None, rendering: false, is_fault: false, explanation: Box::default() }
-    }
-
-    /// One of rendering.
-    pub fn rendering(message: impl Into<String>) -> Self {
-        Self { rendering: true, ..Self::values(message) }
-    }
-
-    /// A panic. What it says may hold values, so it is not told.
-    fn fault(chart: &str) -> Self {
-        let message =
-            format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");
-        Self { is_fault: true, ..Self::rendering(message) }
-    }
-}
-
-impl From<go::Error> for Diagnostic {
-    fn from(e: go::Error) -> Self {
-        let at = e.trace.last().map(ToString::to_string);
-        let explanation =
-            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
-        Self { at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
-    }
-}
-
-impl From<jinja::JinjaError> for Diagnostic {
-    fn from(e: jinja::JinjaError) -> Self {
-        let explanation =
-            Explanation { trace: e.trace, missing: e.missing.map(|missing| *missing), ..Explanation::default() };
-        Self { at: e.at, explanation: Box::new(explanation), ..Self::rendering(e.message) }
     }
 }
 
@@ -304,7 +258,7 @@ fn within_budget(
         && let Some(text) = schema::violations(&root, &values)
     {
         budget::work(1).map_err(spent)?;
-        return Err(invalid(text, root.name()));
+        return Err(Diagnostic::invalid(text, root.name()));
     }
     let wanted = &root.metadata.kube_version;
     if !wanted.is_empty() && !version::is_compatible_range(wanted, &kube.normalized) {
@@ -328,56 +282,6 @@ fn within_budget(
     }
     gather_crds(&root, root.name(), &mut rendered.crds);
     Ok(rendered)
-}
-
-/// Renders all files of a chart as `helm lint` does; they are neither read as YAML nor put in order. `None` where the
-/// linter says nothing, because another of its checks does.
-///
-/// Values are coalesced twice there, which brings defaults back that the user's nulls took away.
-#[cfg(feature = "cli")]
-pub(crate) fn lint_files(
-    chart: &Chart,
-    values: &Values,
-    release: &Release,
-    capabilities: &Capabilities,
-    options: &Options,
-) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
-    guarded(chart, options, || lint_within_budget(chart, values, release, capabilities, options))
-}
-
-#[cfg(feature = "cli")]
-fn lint_within_budget(
-    chart: &Chart,
-    values: &Values,
-    release: &Release,
-    capabilities: &Capabilities,
-    options: &Options,
-) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
-    let user = dependencies::to_map(values);
-    let kube = KubeVersion::parse(&capabilities.kube_version).map_err(Diagnostic::values)?;
-    let Ok(root) = Node::resolve(chart, &user) else { return Ok(None) };
-    let Ok(values) = coalesce::coalesce_values(&root, &user) else { return Ok(None) };
-    let Ok(values) = coalesce::coalesce_values(&root, &values) else { return Ok(None) };
-    if !options.skip_schema
-        && let Some(text) = schema::violations(&root, &values)
-    {
-        return Err(invalid(text, root.name()));
-    }
-    render_files(&root, &values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
-}
-
-/// What a schema says of a user's values over those of `values.yaml`, as `helm lint` joins them.
-#[cfg(feature = "cli")]
-pub(crate) fn lint_values(user: &Values, chart: &Values, schema: &[u8]) -> Result<(), String> {
-    let (user, chart) = (dependencies::to_map(user), dependencies::to_map(chart));
-    coalesce::coalesce_tables(&user, &chart, false);
-    schema::check(&Chart::default(), schema, &user)
-}
-
-fn invalid(text: String, chart: &str) -> Diagnostic {
-    let violations = explain::violations(&text, chart);
-    let explanation = Box::new(Explanation { violations, ..Explanation::default() });
-    Diagnostic { explanation, ..Diagnostic::values(text) }
 }
 
 /// The text of every file that is rendered, by name, and where it comes from.

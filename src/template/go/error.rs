@@ -53,7 +53,7 @@ impl Error {
 /// Marks around the messages of `fail` and `required`, by which Helm finds them in the text of nested errors.
 pub(super) const WARN_START: &str = "HELM_ERR_START";
 
-/// A text without the marks of [`WARN_START`] and [`WARN_END`].
+/// A text without the marks that `fail` and `required` put around their messages.
 pub fn unmarked(text: &str) -> String {
     text.replace(WARN_START, "").replace(WARN_END, "")
 }
