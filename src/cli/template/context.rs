@@ -49,6 +49,7 @@ pub struct ClusterArgs {
 
 /// A token, which is not shown, not even by `{:?}`.
 #[derive(Clone)]
+#[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "without a client nobody needs it"))]
 pub struct Token(pub String);
 
 impl std::fmt::Debug for Token {
