@@ -11,7 +11,7 @@ use crate::chart::{Chart, File, Values, version};
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::go::{self, Renderer, TemplateSet};
-use crate::template::value::{Map, MapType, Value};
+use crate::template::value::{Map, MapType, Value, without_cycles};
 use crate::template::{functions, jinja};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
@@ -169,7 +169,7 @@ pub fn render(
     options: &Options,
 ) -> Result<Rendered, Diagnostic> {
     let mut budget = Budget::new(options.limits);
-    let run = || budget.run(|| within_budget(chart, values, release, capabilities, options));
+    let run = || budget.run(|| without_cycles(|| within_budget(chart, values, release, capabilities, options)));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
 }
 

@@ -16,7 +16,7 @@ mod scanner;
 use std::fmt;
 
 pub use decode::{parse, parse_value};
-pub use emit::{emit, emit_pretty};
+pub use emit::{NOT_MARSHALLED, emit, emit_pretty};
 pub use head::{Head, head};
 
 /// Go's limit of nested flow collections, of nested block collections, and of nesting in JSON.

@@ -40,7 +40,9 @@ impl Pieces {
     pub fn ensure(&mut self, text: &[u8], at: usize, count: usize) -> Fallible<()> {
         loop {
             let end = self.ends.get(self.current).copied().unwrap_or(text.len());
-            if characters(text.get(at..end).unwrap_or_default()) + self.nuls >= count {
+            // A character has at most four bytes; those behind are of no interest, and may be many.
+            let near = end.min(at + 4 * count + 4);
+            if characters(text.get(at..near).unwrap_or_default()) + self.nuls >= count {
                 return Ok(());
             }
             self.start = at;

@@ -4,6 +4,7 @@
 use super::reader::{Pieces, Source, characters};
 use super::{Fallible, MAX_LEVELS};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// A simple key ends at most so many characters behind its start.
@@ -76,6 +77,8 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<(Token<'a>, usize)>,
     taken: usize,
     ready: bool,
+    /// The characters counted last: start of the line, end, and how many.
+    counted: Cell<(usize, usize, usize)>,
 }
 
 impl<'a> Scanner<'a> {
@@ -98,6 +101,7 @@ impl<'a> Scanner<'a> {
             tokens: VecDeque::with_capacity(16),
             taken: 0,
             ready: false,
+            counted: Cell::new((0, 0, 0)),
         }
     }
 
@@ -164,8 +168,15 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn column(&self) -> isize {
-        let line = self.bytes.get(self.line_start..self.at).unwrap_or_default();
-        (if self.ascii { line.len() } else { characters(line) }).cast_signed()
+        if self.ascii {
+            return self.at.saturating_sub(self.line_start).cast_signed();
+        }
+        // Lines may be long: only what is new is counted.
+        let (line, at, count) = self.counted.get();
+        let (at, count) = if line == self.line_start && at <= self.at { (at, count) } else { (self.line_start, 0) };
+        let count = count + characters(self.bytes.get(at..self.at).unwrap_or_default());
+        self.counted.set((self.line_start, self.at, count));
+        count.cast_signed()
     }
 
     pub(super) fn is_line_start(&self) -> bool {
