@@ -43,6 +43,22 @@ ci: ## what continuous integration runs: the tests, and the demo from end to end
 format lint library unit conformance instructions sources cluster: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
+# How long each target runs, and on how many of the six.
+MINUTES ?= 10
+TARGETS ?= parse execute yaml archive strvals semver
+
+.PHONY: fuzz
+fuzz: ## search for harmful input, MINUTES=10 a target (needs a nightly compiler and `cargo install cargo-fuzz`)
+	@cargo +nightly --version >/dev/null || { echo "error: install a nightly compiler: rustup toolchain install nightly" >&2; exit 1; }
+	@cargo fuzz --version >/dev/null || { echo "error: install cargo-fuzz: cargo install cargo-fuzz" >&2; exit 1; }
+	for target in $(TARGETS); do mkdir -p fuzz/found/$$target; $(CARGO) +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
+		-max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -rss_limit_mb=3000 || exit 1; done
+
+.PHONY: fuzz-diff
+fuzz-diff: ## compare random templates and charts with Helm's library for MINUTES=10 (needs Go); SEED=1
+	cd fuzz/oracle && nice go build -ldflags '-X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../target/oracle .
+	$(CARGO) run --release --manifest-path fuzz/Cargo.toml --no-default-features --features compare --bin diff -- fuzz/target/oracle $(MINUTES) $(or $(SEED),1)
+
 .PHONY: bench
 bench: build ## measure creation, rest, change, drift, restart at 1, 100 and 500 custom resources
 	benches/operator.sh $(BIN)

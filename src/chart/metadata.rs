@@ -43,6 +43,9 @@ pub struct Metadata {
     pub kube_version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
+    /// Whether there was a list of dependencies, which to Helm is something else than none when it is empty.
+    #[serde(skip)]
+    pub has_dependencies: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub r#type: String,
 }
@@ -196,6 +199,7 @@ impl Metadata {
         }
         r.string("kubeVersion", &mut self.kube_version)?;
         if let Some(items) = r.array("dependencies", "[]*v2.Dependency")? {
+            self.has_dependencies = true;
             self.dependencies = items.iter().map(Dependency::read).collect::<Result<_, _>>()?;
         }
         r.string("type", &mut self.r#type)

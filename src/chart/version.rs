@@ -351,7 +351,7 @@ impl Group {
         let mut rest = text.trim_start_matches(is_space);
         loop {
             let (constraint, after) = Constraint::take(rest).ok_or_else(improper)?;
-            all.push(constraint?);
+            all.push(constraint);
             let next = after.trim_start_matches(is_space);
             if next.is_empty() {
                 break;
@@ -362,6 +362,8 @@ impl Group {
                 None => return Err(improper()),
             };
         }
+        // What is no constraint at all is found before what is no version.
+        let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
         let prereleases = all.iter().any(|c: &Constraint| !c.version.prerelease.is_empty());
         Ok(Self { all, prereleases })
     }

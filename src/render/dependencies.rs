@@ -48,7 +48,7 @@ impl<'a> Node<'a> {
     }
 
     fn enable(&mut self, values: &Map, path: &str) -> Result<(), TypeMismatch> {
-        if self.metadata.dependencies.is_empty() {
+        if !self.metadata.has_dependencies {
             return Ok(());
         }
         self.name_dependencies();
@@ -62,6 +62,7 @@ impl<'a> Node<'a> {
             self.metadata.dependencies.iter().filter(|d| !d.enabled).map(|d| d.name.clone()).collect();
         self.dependencies.retain(|d| !disabled.iter().any(|name| name == d.name()));
         self.metadata.dependencies.retain(|d| !disabled.contains(&d.name));
+        self.metadata.has_dependencies = !self.metadata.dependencies.is_empty();
         for dependency in &mut self.dependencies {
             let path = format!("{path}{}.", dependency.name());
             dependency.enable(&values, &path)?;
@@ -104,7 +105,7 @@ impl<'a> Node<'a> {
         for dependency in &mut self.dependencies {
             dependency.import_values()?;
         }
-        if self.metadata.dependencies.is_empty() {
+        if !self.metadata.has_dependencies {
             return Ok(());
         }
         let values = merge_values(self)?;
@@ -119,6 +120,8 @@ impl<'a> Node<'a> {
                 };
                 kept.push(serde_json::json!({"child": child, "parent": parent}));
                 let Some(table) = table(&values, &format!("{}.{child}", dependency.name)) else { continue };
+                // An empty table is a new one in Helm, so that laying it over others does not change it.
+                let table = if table.is_empty() { Map::new(MapType::Any) } else { table };
                 let table = at_path(&parent, table);
                 coalesce_tables(&imports, &table, true);
             }

@@ -17,7 +17,7 @@ use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::functions;
 use crate::template::go::{self, Renderer, TemplateSet};
-use crate::template::value::{Map, MapType, Value};
+use crate::template::value::{Map, MapType, Value, without_cycles};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
 pub use diagnostic::Diagnostic;
@@ -235,7 +235,7 @@ pub fn files(
 /// Runs something within the limits; a panic is an error of this rendering.
 fn guarded<T>(chart: &Chart, options: &Options, run: impl FnOnce() -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
     let mut budget = Budget::new(options.limits);
-    let run = || budget.run(run);
+    let run = || budget.run(|| without_cycles(run));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
 }
 

@@ -118,6 +118,7 @@ impl Object for Files {
 }
 
 /// A Go struct whose fields are known.
+#[derive(Clone)]
 struct Struct {
     type_name: &'static str,
     kind: Kind,
@@ -154,6 +155,20 @@ impl Object for Struct {
     }
     fn addressed(&self) -> Option<String> {
         self.addressed.clone()
+    }
+    fn passed(&self) -> Option<Value> {
+        self.addressed.as_ref()?;
+        Some(Value::Object(Rc::new(Self { addressed: None, methods: Vec::new(), ..self.clone() })))
+    }
+    fn copied(&self) -> Option<Value> {
+        let deep = |value: &Value| match value {
+            Value::Object(object) => object.copied().unwrap_or_else(|| value.clone()),
+            other => other.clone(),
+        };
+        let fields: Vec<_> = self.fields.iter().map(|(name, value)| (*name, deep(value))).collect();
+        let exported = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+        let shown = self.shown.iter().map(|(name, _)| (*name, exported(name).unwrap_or_else(|| "".into()))).collect();
+        Some(Value::Object(Rc::new(Self { shown, fields, ..self.clone() })))
     }
     fn shown(&self) -> Vec<(Str, Value)> {
         let fields = if self.shown.is_empty() { &self.fields } else { &self.shown };

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A Go string: bytes that are usually, but not always, UTF-8 (`b64dec` may make any bytes).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -218,12 +218,31 @@ enum Waste {
 const MAX_DROP_DEPTH: u32 = 64;
 
 thread_local! {
+    /// Maps that templates put maps and lists into.
+    static CHANGED: RefCell<Vec<Weak<Entries>>> = const { RefCell::new(Vec::new()) };
     /// How many drops are going on inside each other, and what waits for the outermost one.
     static DROPS: (Cell<u32>, RefCell<Vec<Waste>>) = const { (Cell::new(0), RefCell::new(Vec::new())) };
     /// The elements of every nil slice, known by their address.
     static NIL_ITEMS: Items = Items::default();
     /// The entries of every nil map, known by their address; nothing writes to them.
     static NIL_ENTRIES: Rc<Entries> = Rc::default();
+}
+
+/// Runs something whose values nobody holds when it has ended, and empties the maps that are left because they hold
+/// themselves.
+pub(crate) fn without_cycles<R>(run: impl FnOnce() -> R) -> R {
+    struct Sweep;
+    impl Drop for Sweep {
+        fn drop(&mut self) {
+            let changed = CHANGED.with_borrow_mut(std::mem::take);
+            for map in changed.iter().filter_map(Weak::upgrade) {
+                let entries = std::mem::take(&mut *map.0.borrow_mut());
+                drop_later(Waste::Map(entries));
+            }
+        }
+    }
+    let _sweep = Sweep;
+    run()
 }
 
 fn drop_later(waste: Waste) {
@@ -362,6 +381,17 @@ impl Map {
     pub(super) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.cell) == 1
     }
+    /// Notes that a template put a value into the map: it may hold itself from now on.
+    pub(super) fn note_change(&self, value: &Value) {
+        if matches!(value, Value::Map(_) | Value::List(_)) {
+            let cell = Rc::downgrade(&self.cell);
+            CHANGED.with_borrow_mut(|changed| {
+                if !changed.last().is_some_and(|last| last.ptr_eq(&cell)) {
+                    changed.push(cell);
+                }
+            });
+        }
+    }
 }
 
 /// What Go's `reflect` calls the kind of a value; `kindOf` prints it.
@@ -419,6 +449,14 @@ pub trait Object {
     /// As [`Object::display`], of a type whose pointer has the method: only an action that names the value itself, and
     /// no function it is given to, shows it so.
     fn addressed(&self) -> Option<String> {
+        None
+    }
+    /// The value in an interface, as functions take it, if its pointer has methods: those are lost then.
+    fn passed(&self) -> Option<Value> {
+        None
+    }
+    /// What a deep copy is, if it differs: unexported fields are not copied.
+    fn copied(&self) -> Option<Value> {
         None
     }
     /// Whether Go's `template` takes the value for true; structs always are, maps when not empty.

@@ -92,6 +92,11 @@ impl Checker<'_> {
             return Ok(run.unevaluated);
         }
         if let Some(text) = run.first_fault() {
+            // The message says where, and a cycle how it came there.
+            let place = 20 * (run.path.len() + text.len() / 16 + 1);
+            if let Err(spent) = budget::work_of(place).and_then(|()| budget::make(text.len() + place)) {
+                return Err(Violation::text(run.path, spent.into()));
+            }
             return Err(Violation::text(run.path, text));
         }
         if let Some(id) = schema.reference {

@@ -16,7 +16,10 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("mustToYaml", &[Any], |_, a| {
         Ok(trimmed(yaml::emit(any(a, 0)).map_err(|e| format!("error marshaling into JSON: {e}"))?))
     }),
-    fixed("toYamlPretty", &[Any], |_, a| Ok(trimmed(yaml::emit_pretty(any(a, 0)).unwrap_or_default()))),
+    fixed("toYamlPretty", &[Any], |_, a| match yaml::emit_pretty(any(a, 0)) {
+        Err(e) if e == yaml::NOT_MARSHALLED => Err(e.into()),
+        text => Ok(trimmed(text.unwrap_or_default())),
+    }),
     fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), MAP, is_map)))),
     fixed("fromYamlArray", &[S], |_, a| Ok(or_error_list(from_yaml(bytes(a, 0), "[]interface {}", is_list)))),
     fixed("toJson", &[Any], |_, a| Ok(Value::str(json::write(any(a, 0), HTML).unwrap_or_default()))),

@@ -2,6 +2,7 @@
 
 use super::text::{self, next_char};
 use crate::template::budget;
+use crate::template::go::fmt::type_name;
 use crate::template::go::number;
 use crate::template::stack::deeper;
 use crate::template::value::{IntType, Kind, List, Map, MapType, Object, Str, Value};
@@ -27,10 +28,23 @@ pub fn write(value: &Value, style: Style) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
+/// How Go's error for a value that holds itself begins.
+const CYCLE: &str = "json: unsupported value: encountered a cycle via ";
+
+/// Whether a value stands so deep that it must hold itself. Only maps and lists can.
+pub fn is_cycle(value: &Value, depth: usize) -> bool {
+    // What objects hold stands a little deeper than Go counts it.
+    depth > MAX_DEPTH + 16 && matches!(value, Value::Map(_) | Value::List(_))
+}
+
+/// Go names the type of the value at which it began to look for cycles.
+pub fn cycle_from(value: &Value, depth: usize, error: String) -> String {
+    if depth == MAX_DEPTH && error.starts_with(CYCLE) { cycle(value) } else { error }
+}
+
 /// Go's error for a value that holds itself.
 pub fn cycle(value: &Value) -> String {
-    let kind = if matches!(value, Value::List(_)) { "[]interface {}" } else { "map[string]interface {}" };
-    format!("json: unsupported value: encountered a cycle via {kind}")
+    format!("{CYCLE}{}", type_name(value))
 }
 
 /// A float: decimal between 1e-6 and 1e21, with the shortest digits.
@@ -81,7 +95,7 @@ struct Writer<'o> {
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
-        if depth > MAX_DEPTH {
+        if is_cycle(value, depth) {
             return Err(cycle(value));
         }
         budget::write(self.out.len())?;
@@ -97,11 +111,11 @@ impl Writer<'_> {
                 } else if list.is_nil() {
                     self.out.extend_from_slice(b"null");
                 } else {
-                    deeper(|| self.list(&list.items, depth))?;
+                    deeper(|| self.list(&list.items, depth)).map_err(|e| cycle_from(value, depth, e))?;
                 }
             }
             Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
-            Value::Map(map) => deeper(|| self.map(map, depth))?,
+            Value::Map(map) => deeper(|| self.map(map, depth)).map_err(|e| cycle_from(value, depth, e))?,
             Value::Object(object) if object.kind() == Kind::Complex128 => {
                 return Err("json: unsupported type: complex128".into());
             }

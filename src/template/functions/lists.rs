@@ -163,9 +163,12 @@ fn concat(_: &Context, args: &[Value]) -> FnResult {
 fn chunk(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 1), "chunk")?;
     budget::elements(all.len().saturating_mul(2))?;
-    let chunks: Vec<Value> = match usize::try_from(int(args, 0)) {
-        Ok(size) if size > 0 => all.chunks(size).map(|c| Value::list(c.to_vec())).collect(),
-        // sprig divides by the size: for nothing by less than nothing there is one chunk of that size.
+    let size = int(args, 0);
+    let chunks: Vec<Value> = match (usize::try_from(size), all.len()) {
+        (Ok(size), _) if size > 0 => all.chunks(size).map(|c| Value::list(c.to_vec())).collect(),
+        // sprig divides by the size, and makes chunks of a negative one unless there is only one, or less than one.
+        (Err(_), 1) if size < -1 => vec![Value::list(all.to_vec())],
+        (Err(_), length) if length > 1 && (length - 1) as u64 <= size.unsigned_abs() => Vec::new(),
         _ => return Err("runtime error: makeslice: len out of range".into()),
     };
     Ok(Value::List(List { elem: Elem::Object("[]interface {}"), items: chunks.into() }))

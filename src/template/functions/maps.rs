@@ -53,6 +53,8 @@ fn dict(_: &Context, args: &[Value]) -> FnResult {
 fn set(_: &Context, args: &[Value]) -> FnResult {
     match (map(args, 0), any(args, 1)) {
         (Some(map), Value::Str(key)) => {
+            budget::make(key.len() + 32)?;
+            map.note_change(any(args, 2));
             map.insert(key.clone(), any(args, 2).clone());
             Ok(plain(map))
         }
@@ -112,9 +114,8 @@ fn omit(_: &Context, args: &[Value]) -> FnResult {
 
 fn merge_all(args: &[Value], overwrite: bool) -> FnResult {
     let Some(target) = map(args, 0) else {
-        // A nil map stays one as long as there is nothing to put into it.
-        let has_entries = |source: &Value| matches!(source, Value::Map(map) if !map.is_empty());
-        if !rest(args, 1).iter().any(has_entries) {
+        // A nil map stays one as long as the others are.
+        if !rest(args, 1).iter().any(|source| matches!(source, Value::Map(map) if !map.is_nil())) {
             return Ok(Map::nil(MapType::Any).into());
         }
         let target = Map::new(MapType::Any);

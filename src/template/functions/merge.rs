@@ -30,6 +30,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         }
         if let (Value::List(_), true) = (&new, overwrite) {
             // Even an empty list replaces another value.
+            target.note_change(&new);
             target.insert(key, new);
             continue;
         }
@@ -40,6 +41,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             Some(_) => overwrite,
         };
         if set {
+            target.note_change(&new);
             target.insert(key, new);
         }
     }
@@ -71,6 +73,7 @@ fn copy(value: &Value, depth: usize) -> FnResult {
             let items = list.items.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;
             Value::List(List { elem: list.elem, items })
         }
+        Value::Object(object) => object.copied().unwrap_or_else(|| value.clone()),
         other => other.clone(),
     })
 }

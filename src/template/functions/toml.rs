@@ -21,6 +21,7 @@ pub const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value"
 pub fn write(value: &Value) -> Result<Vec<u8>, String> {
     let mut writer = Writer { out: String::new(), keys: Vec::new() };
     match plain(value) {
+        _ if is_complex(value) => return Err("unsupported type for key '': complex128".into()),
         Value::Map(map) => writer.map(&map)?,
         Value::List(list) if is_table_list(&list)? => return Err(NO_KEY.into()),
         Value::Nil => return Err(ZERO_VALUE.into()),
@@ -28,6 +29,10 @@ pub fn write(value: &Value) -> Result<Vec<u8>, String> {
         other => writer.element(&other, 0)?,
     }
     Ok(writer.out.into_bytes())
+}
+
+fn is_complex(value: &Value) -> bool {
+    value.kind() == Kind::Complex128
 }
 
 struct Writer {
@@ -44,6 +49,7 @@ fn plain(value: &Value) -> Value {
             let entry = |key: Str| (key.clone(), object.field(&key.text()).unwrap_or(Value::Nil));
             Value::map(object.fields().into_iter().map(entry))
         }
+        Value::Object(_) if is_complex(value) => value.clone(),
         Value::Object(object) => object.json(),
         other => other.clone(),
     }
@@ -128,6 +134,7 @@ impl Writer {
         }
         budget::write(self.out.len())?;
         match plain(value) {
+            _ if is_complex(value) => return Err("unsupported type: complex128".into()),
             Value::Nil => return Err(NIL_ITEM.into()),
             Value::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),
             Value::Int(IntType::Duration, n) => self.quoted(&fmt::duration(n)),

@@ -283,14 +283,16 @@ impl<'t> Frame<'t, '_, '_> {
         let base = self.state.args.len();
         let mut nil_interface = false;
         for (i, expr) in args.exprs.iter().enumerate() {
-            let value = self.argument(args.dot, Some(params[i.min(params.len() - 1)]), expr)?;
+            let param = params[i.min(params.len() - 1)];
+            let value = self.argument(args.dot, Some(param), expr)?;
             nil_interface = value.interface;
-            self.state.args.push(value.value);
+            self.state.args.push(passed(value.value, param));
         }
         if let Some(last) = args.last {
-            let value = self.validate(last, params[(given - 1).min(params.len() - 1)])?;
+            let param = params[(given - 1).min(params.len() - 1)];
+            let value = self.validate(last, param)?;
             nil_interface = value.interface;
-            self.state.args.push(value.value);
+            self.state.args.push(passed(value.value, param));
         }
         self.pay(budget::read(&self.state.args[base..]))?;
         let result = match callee {
@@ -498,6 +500,14 @@ impl<'t> Frame<'t, '_, '_> {
             other => type_name(other),
         };
         self.error(format!("wrong type for value; expected {}; got {got}", param_name(param)))
+    }
+}
+
+/// A value as a parameter holds it.
+fn passed(value: Value, param: Param) -> Value {
+    match &value {
+        Value::Object(object) if param == Param::Any => object.passed().unwrap_or(value),
+        _ => value,
     }
 }
 

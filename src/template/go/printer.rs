@@ -209,6 +209,12 @@ impl<'o> Printer<'o> {
                 let name = type_name(value);
                 self.entries(&name, entries.iter().map(|(k, v)| (Value::Str(k.clone()), v)), verb, of_interface);
             }
+            // An address is shown as a number or not at all.
+            Value::Object(object)
+                if nested && object.kind() == Kind::Ptr && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X') =>
+            {
+                self.bad_verb(value, verb);
+            }
             Value::Object(object) => self.object(object.as_ref(), verb, nested),
         }
     }

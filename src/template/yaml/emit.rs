@@ -13,8 +13,9 @@ use std::cmp::Ordering;
 
 /// Lines are folded at the first space behind this column.
 const WIDTH: usize = 80;
-/// Values nested deeper than this are taken for maps that hold themselves.
-const MAX_DEPTH: usize = 1000;
+
+/// go-yaml v3's panic.
+pub const NOT_MARSHALLED: &str = "cannot marshal type: complex128";
 
 /// The value as YAML with its last newline, or Go's error text.
 pub fn emit(value: &Value) -> Result<Vec<u8>, String> {
@@ -120,7 +121,7 @@ impl Emitter {
     }
 
     fn node(&mut self, value: &Value, place: Place, depth: usize) -> Result<(), String> {
-        if depth > MAX_DEPTH {
+        if json::is_cycle(value, depth) {
             return Err(json::cycle(value));
         }
         budget::write(self.out.len())?;
@@ -146,7 +147,8 @@ impl Emitter {
                 } else if list.is_nil() {
                     self.plain(b"null");
                 } else {
-                    deeper(|| self.sequence(&list.items, place, depth))?;
+                    deeper(|| self.sequence(&list.items, place, depth))
+                        .map_err(|e| json::cycle_from(value, depth, e))?;
                 }
             }
             Value::Map(map) if map.is_nil() && self.style != Style::Pretty => self.plain(b"null"),
@@ -154,15 +156,27 @@ impl Emitter {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
                 let keys = sorted(keys)?;
-                deeper(|| self.mapping(keys, place, depth))?;
+                deeper(|| self.mapping(keys, place, depth)).map_err(|e| json::cycle_from(value, depth, e))?;
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => {
-                return Err("json: unsupported type: complex128".into());
+                return Err(if self.style == Style::Pretty {
+                    NOT_MARSHALLED
+                } else {
+                    "json: unsupported type: complex128"
+                }
+                .into());
             }
             Value::Object(object) if self.style == Style::Pretty && object.kind() == Kind::Map => {
                 let value = |name: &Str| object.field(&name.text()).unwrap_or(Value::Nil);
                 let entries = object.fields().into_iter().map(|name| (name.clone(), value(&name)));
                 self.node(&Value::map(entries), place, depth + 1)?;
+            }
+            // go-yaml knows nothing of the names in JSON.
+            Value::Object(object) if self.style == Style::Pretty && object.members().is_some() => {
+                let names = object.fields();
+                let values: Vec<_> = names.iter().map(|n| object.field(&n.text()).unwrap_or(Value::Nil)).collect();
+                let names = names.iter().map(|name| name.text().to_lowercase().into());
+                self.mapping(names.zip(&values).collect(), place, depth)?;
             }
             Value::Object(object) => self.node(&object.json(), place, depth + 1)?,
         }

@@ -6,6 +6,7 @@ use super::queue::Queue;
 use super::reader::{Pieces, Source, characters};
 use super::scalars::spaces;
 use std::borrow::Cow;
+use std::cell::Cell;
 
 /// A simple key ends at most so many characters behind its start.
 pub(super) const MAX_KEY: usize = 1024;
@@ -81,6 +82,8 @@ pub(super) struct Scanner<'a> {
     tags: Queue<TagParts>,
     pub(super) taken: usize,
     pub(super) ready: bool,
+    /// The characters counted last: start of the line, end, and how many.
+    counted: Cell<(usize, usize, usize)>,
 }
 
 impl<'a> Scanner<'a> {
@@ -103,6 +106,7 @@ impl<'a> Scanner<'a> {
             tags: Queue::with_capacity(0),
             taken: 0,
             ready: false,
+            counted: Cell::new((0, 0, 0)),
         }
     }
 
@@ -186,8 +190,15 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn column(&self) -> isize {
-        let line = self.bytes.get(self.line_start..self.at).unwrap_or_default();
-        (if self.source.ascii { line.len() } else { characters(line) }).cast_signed()
+        if self.source.ascii {
+            return self.at.saturating_sub(self.line_start).cast_signed();
+        }
+        // Lines may be long: only what is new is counted.
+        let (line, at, count) = self.counted.get();
+        let (at, count) = if line == self.line_start && at <= self.at { (at, count) } else { (self.line_start, 0) };
+        let count = count + characters(self.bytes.get(at..self.at).unwrap_or_default());
+        self.counted.set((self.line_start, self.at, count));
+        count.cast_signed()
     }
 
     pub(super) fn is_line_start(&self) -> bool {
