@@ -33,15 +33,18 @@ def charts(cases):
     return [(c["chart"], "--skip-schema-validation" in c["argv"]) for c in defaults if not makes_keys(c["chart"])]
 
 
-def once(argv, environment):
-    """(seconds, peak resident KiB) of one process."""
+def seconds(argv, environment):
+    """How long one process takes."""
     start = time.perf_counter()
-    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    _, status, usage = os.wait4(child.pid, 0)
-    took = time.perf_counter() - start
-    if status:
-        sys.exit(f"{' '.join(argv)} failed")
-    return took, usage.ru_maxrss
+    subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, check=True)
+    return time.perf_counter() - start
+
+
+def peak(argv, environment):
+    """Peak resident MiB of one process. A process counts what its parent had when it was made, so a small one starts it."""
+    argv = ["/usr/bin/time", "-f", "%M", *argv]
+    child = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment, check=True)
+    return int(child.stderr.split()[-1]) / 1024
 
 
 def command_line(programs, all_charts, runs=3):
@@ -50,11 +53,13 @@ def command_line(programs, all_charts, runs=3):
     memory = {name: {} for name in programs}
     for chart, skip_schema in all_charts:
         flags = ["--skip-schema-validation"] if skip_schema else []
+        argv = ["template", "rel", chart, "--namespace", "ns", *flags]
         for _ in range(runs):
             for name, program in programs.items():
-                took, peak = once([program, "template", "rel", chart, "--namespace", "ns", *flags], environment)
-                times[name][chart] = min(took * 1e3, times[name].get(chart, 1e9))
-                memory[name][chart] = max(peak / 1024, memory[name].get(chart, 0))
+                took = seconds([program, *argv], environment) * 1e3
+                times[name][chart] = min(took, times[name].get(chart, took))
+        for name, program in programs.items():
+            memory[name][chart] = peak([program, *argv], environment)
     return times, memory
 
 

@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tillerman=$(realpath "${1:?usage: render.sh TILLERMAN}")
 corpus=$(realpath "${CORPUS:-$here/../../shared/corpus}")
 [ -e "$corpus/charts/cases.jsonl" ] || die "the corpus of charts is not beside this checkout (set CORPUS to its folder)"
-need python3 python3 zstd zstd tar tar
+need python3 python3 time time zstd zstd tar tar
 "$here/../tests/cluster/build-tools.sh" control-plane
 (cd "$here/render/helm" && nice go build -o "$CACHE/bench-helm" .)
 cd "$here/.."

@@ -4,6 +4,7 @@
 #[path = "../fuzz/src/entry.rs"]
 mod entry;
 #[path = "../fuzz/src/random.rs"]
+#[expect(dead_code, reason = "the comparison with Helm uses all of it")]
 mod random;
 
 use random::Random;
@@ -31,7 +32,7 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
 /// A few bytes taken out, put in, changed, doubled or taken from another seed.
 fn changed(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
     let mut data = seed.to_vec();
-    for _ in 0..1 + random.below(4) {
+    for _ in 0..=random.below(4) {
         let at = random.below(data.len() + 1);
         let end = (at + 1 + random.below(8)).min(data.len());
         match random.below(5) {

@@ -1,6 +1,5 @@
 //! What is done with hostile input: each function takes any bytes, and panics if something does not hold.
 
-use std::sync::Arc;
 use tillerman::chart::version::{Constraints, Version};
 use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
 use tillerman::render::{self, Capabilities, Limits, Options, Release};
