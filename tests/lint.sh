@@ -14,7 +14,8 @@ charts=("$@")
 if [ $# = 0 ]; then
 	root=$(find "${XDG_CACHE_HOME:-$HOME/.cache}/chart-conformance" -mindepth 2 -maxdepth 2 -name charts 2>/dev/null | head -1)
 	[ -n "$root" ] || { echo "lint: skipped, because the corpus is not unpacked (make conformance)"; exit 0; }
-	mapfile -t charts < <(find "$root" -name Chart.yaml -not -path '*/charts/*/charts/*' -exec dirname {} + | sort)
+	# Charts in charts are checked with those around them.
+	mapfile -t charts < <(find "$root" -name Chart.yaml -exec dirname {} + | sort | awk '!last || index($0, last "/") != 1 { print; last = $0 }')
 fi
 # lint PROGRAM CHART [FLAG...]
 lint() {
