@@ -6,6 +6,7 @@
 #   unit         unit, case and documentation tests
 #   conformance  charts and function vectors against the recorded output of Helm 4.3.1
 #   instructions how many instructions three charts take, against the recorded counts
+#   lint-charts  `tillerman lint` side by side with `helm lint` on the corpus
 #   sources      charts from repositories, registries and directories, side by side with helm
 #   cluster      tests on a real API server
 #   demo         `make demo` on a local control plane, from end to end
@@ -43,6 +44,18 @@ cargo_tests() {
 	count "$name" "$p" "$f"
 }
 
+# sums NAME CMD...: sums the lines `…: N passed, N failed` of a script; one that fails without saying so counts as one failure
+sums() {
+	local name=$1 p f code
+	shift
+	"$@" 2>&1 | tee "$log"
+	code=${PIPESTATUS[0]}
+	p=$(awk '/^[a-z]+: [0-9]+ passed, / {n += $2} END {print n + 0}' "$log")
+	f=$(awk '/^[a-z]+: [0-9]+ passed, / {n += $4} END {print n + 0}' "$log")
+	[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
+	count "$name" "$p" "$f"
+}
+
 for part in "$@"; do
 	echo "== $part"
 	case $part in
@@ -60,30 +73,19 @@ for part in "$@"; do
 	unit) cargo_tests unit $cargo test --no-fail-fast ;;
 	conformance)
 		$cargo build --release || { count conformance 0 1; continue; }
-		tests/conformance/run.sh target/release/tillerman 2>&1 | tee "$log"
-		code=${PIPESTATUS[0]}
-		p=$(awk '/^charts|^vectors/ {n += $2} END {print n + 0}' "$log")
-		f=$(awk '/^charts|^vectors/ {n += $4} END {print n + 0}' "$log")
-		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
-		count conformance "$p" "$f"
-		;;
-	sources)
-		$cargo build || { count sources 0 1; continue; }
-		tests/sources/run.sh target/debug/tillerman 2>&1 | tee "$log"
-		code=${PIPESTATUS[0]}
-		p=$(awk '/^sources:/ {n += $2} END {print n + 0}' "$log")
-		f=$(awk '/^sources:/ {n += $4} END {print n + 0}' "$log")
-		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
-		count sources "$p" "$f"
+		sums conformance tests/conformance/run.sh target/release/tillerman
 		;;
 	instructions)
 		$cargo build --release || { count instructions 0 1; continue; }
-		tests/instructions/run.sh target/release/tillerman 2>&1 | tee "$log"
-		code=${PIPESTATUS[0]}
-		p=$(awk '/^instructions: [0-9]/ {n += $2} END {print n + 0}' "$log")
-		f=$(awk '/^instructions: [0-9]/ {n += $4} END {print n + 0}' "$log")
-		[ "$code" = 0 ] || [ "$f" != 0 ] || f=1
-		count instructions "$p" "$f"
+		sums instructions tests/instructions/run.sh target/release/tillerman
+		;;
+	lint-charts)
+		{ $cargo build --release && tests/cluster/build-tools.sh control-plane; } || { count lint-charts 0 1; continue; }
+		sums lint-charts tests/lint.sh target/release/tillerman
+		;;
+	sources)
+		$cargo build || { count sources 0 1; continue; }
+		sums sources tests/sources/run.sh target/debug/tillerman
 		;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
