@@ -168,7 +168,7 @@ impl Object for Struct {
         let fields: Vec<_> = self.fields.iter().map(|(name, value)| (*name, deep(value))).collect();
         let exported = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         let shown = self.shown.iter().map(|(name, _)| (*name, exported(name).unwrap_or_else(|| "".into()))).collect();
-        Some(Value::Object(Rc::new(Self { shown, fields, ..self.clone() })))
+        Some(Value::Object(Rc::new(Self { fields, shown, ..self.clone() })))
     }
     fn shown(&self) -> Vec<(Str, Value)> {
         let fields = if self.shown.is_empty() { &self.fields } else { &self.shown };
