@@ -155,7 +155,10 @@ impl<'r> Templates<'r> {
     fn range(&mut self, depth: usize) -> String {
         let mark = self.variables.len();
         let param = *self.random.pick(&[Param::List, Param::Map, Param::Int, Param::Strings, Param::Any]);
-        let over = self.operand(param, 1);
+        let over = match param {
+            Param::Int => self.random.below(14).to_string(),
+            param => self.operand(param, 1),
+        };
         let (one, two) = (self.count + 1, self.count + 2);
         self.count += 2;
         let head = match self.random.below(3) {

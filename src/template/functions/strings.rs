@@ -5,7 +5,7 @@ use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote;
-use crate::template::value::{Str, Value};
+use crate::template::value::{Elem, Str, Value};
 
 use Param::{Any, Int, Str as S};
 
@@ -312,6 +312,10 @@ fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
         value @ (Value::List(_) | Value::Object(_)) => strings(value)?,
         other => vec![text::strval(other)?],
     };
+    if list.is_empty() && matches!(any(args, 0), Value::List(list) if list.elem == Elem::Str) {
+        // A nil slice stays one.
+        return Ok(any(args, 0).clone());
+    }
     budget::work_of(list.len())?;
     list.sort();
     Ok(Value::strings(list))

@@ -61,6 +61,8 @@ static DECIMALS: [([u8; 4], usize); 256] = {
 /// Appends values to a text, under the flags of one directive.
 pub struct Printer<'o> {
     out: &'o mut Vec<u8>,
+    /// Where the text began, behind that of others.
+    start: usize,
     flags: Flags,
     depth: usize,
     /// While a wrong verb is reported, `String` methods are not used.
@@ -71,13 +73,18 @@ pub struct Printer<'o> {
 impl<'o> Printer<'o> {
     /// Without flags, as `%v` prints.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
-        Self { out, flags: Flags::default(), depth: 0, erroring: false, problem: None }
+        let start = out.len();
+        Self { out, start, flags: Flags::default(), depth: 0, erroring: false, problem: None }
     }
 
     /// Prints, and tells whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
         self.problem.map_or(Ok(()), |problem| Err(problem.into_owned().into()))
+    }
+
+    fn length(&self) -> usize {
+        self.out.len().saturating_sub(self.start)
     }
 
     fn text(&mut self, text: &str) {
@@ -91,11 +98,11 @@ impl<'o> Printer<'o> {
     // Padding.
 
     fn padding(&mut self, count: usize) {
-        if self.out.len() > MAX_TEXT {
+        if self.length() > MAX_TEXT {
             self.problem = Some("value takes more than 64 MiB to be printed".into());
             return;
         }
-        if let Err(spent) = budget::room(self.out.len()) {
+        if let Err(spent) = budget::room(self.length()) {
             self.problem = Some(String::from(spent).into());
             return;
         }
@@ -164,10 +171,10 @@ impl<'o> Printer<'o> {
         if self.depth >= MAX_DEPTH || crate::template::stack::is_exhausted() {
             self.problem = Some("value is nested too deeply to be printed".into());
         }
-        if self.out.len() > MAX_TEXT {
+        if self.length() > MAX_TEXT {
             self.problem = Some("value takes more than 64 MiB to be printed".into());
         }
-        if let Err(spent) = budget::write(self.out.len()) {
+        if let Err(spent) = budget::write(self.length()) {
             self.problem = Some(String::from(spent).into());
         }
         if self.problem.is_some() {

@@ -6,8 +6,9 @@
 use super::resolve::{Scalar, is_base60, resolve};
 use crate::template::budget;
 use crate::template::functions::{json, text};
+use crate::template::go::fmt;
 use crate::template::stack::deeper;
-use crate::template::value::{Kind, Str, Value};
+use crate::template::value::{IntType, Kind, Str, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -128,6 +129,7 @@ impl Emitter {
         match value {
             Value::Nil => self.plain(b"null"),
             Value::Bool(b) => self.plain(if *b { b"true" } else { b"false" }),
+            Value::Int(IntType::Duration, n) if self.style == Style::Pretty => self.plain(fmt::duration(*n).as_bytes()),
             Value::Int(kind, i) => {
                 let mut out = Vec::new();
                 json::integer(*kind, *i, &mut out);
@@ -170,6 +172,11 @@ impl Emitter {
                 let value = |name: &Str| object.field(&name.text()).unwrap_or(Value::Nil);
                 let entries = object.fields().into_iter().map(|name| (name.clone(), value(&name)));
                 self.node(&Value::map(entries), place, depth + 1)?;
+            }
+            Value::Object(object) if self.style == Style::Pretty && object.type_name() == "time.Time" => {
+                if let Value::Str(time) = object.json() {
+                    self.plain(time.bytes());
+                }
             }
             // go-yaml knows nothing of the names in JSON.
             Value::Object(object) if self.style == Style::Pretty && object.members().is_some() => {
