@@ -6,6 +6,7 @@ use super::format;
 use crate::template::functions::json::Number;
 use crate::template::functions::re2;
 use crate::template::value::{Map, Value};
+use std::cell::Cell;
 
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
@@ -22,10 +23,14 @@ pub enum Answer {
 pub struct Plain<'s> {
     root: &'s Value,
     draft: Draft,
+    /// Schemas that may still be applied.
+    fuel: Cell<u32>,
 }
 
 /// References are followed so often in one place.
 const MAX_DEPTH: usize = 64;
+/// Schemas that are applied before the look is no longer a quick one: references may make few schemas many.
+const FUEL: u32 = 50_000;
 
 impl<'s> Plain<'s> {
     /// A document, of the draft that it names.
@@ -35,7 +40,7 @@ impl<'s> Plain<'s> {
             _ => None,
         };
         let draft = named.and_then(|name| Draft::named(&text(&name)?)).unwrap_or(Draft::D2020);
-        Self { root, draft }
+        Self { root, draft, fuel: Cell::new(FUEL) }
     }
 
     /// Whether a schema is surely valid in its draft, with references that lead somewhere. `false` means nothing: then the
@@ -129,6 +134,8 @@ impl<'s> Plain<'s> {
 
     /// Whether a value fits a schema that [`Self::is_valid`] has found good.
     pub fn check(&self, schema: &Value, value: &Value, depth: usize) -> Answer {
+        let Some(fuel) = self.fuel.get().checked_sub(1) else { return Answer::Unknown };
+        self.fuel.set(fuel);
         let map = match schema {
             Value::Bool(true) => return Answer::Valid,
             Value::Bool(false) => return Answer::Invalid,
@@ -240,16 +247,8 @@ fn answer(fits: bool) -> Answer {
     if fits { Answer::Valid } else { Answer::Invalid }
 }
 
-fn all(answers: impl Iterator<Item = Answer>) -> Answer {
-    let mut found = Answer::Valid;
-    for answer in answers {
-        match answer {
-            Answer::Invalid => return Answer::Invalid,
-            Answer::Unknown => found = Answer::Unknown,
-            Answer::Valid => {}
-        }
-    }
-    found
+fn all(mut answers: impl Iterator<Item = Answer>) -> Answer {
+    answers.find(|answer| *answer != Answer::Valid).unwrap_or(Answer::Valid)
 }
 
 fn any(answers: impl Iterator<Item = Answer>) -> Answer {
