@@ -25,18 +25,26 @@ count() {
 	passed=$((passed + $2)) failed=$((failed + $3))
 }
 
+# within CMD...: a command that hangs is ended after LIMIT seconds with all it started, and has failed
+within() {
+	timeout --kill-after=30 "${LIMIT:-2400}" "$@"
+	local code=$?
+	[ $code != 124 ] || echo "error: not finished after ${LIMIT:-2400} s: $*" >&2
+	return $code
+}
+
 # one NAME CMD...: a part that passes or fails as a whole
 one() {
 	local name=$1
 	shift
-	if "$@"; then count "$name" 1 0; else count "$name" 0 1; fi
+	if within "$@"; then count "$name" 1 0; else count "$name" 0 1; fi
 }
 
 # cargo_tests NAME CMD...: sums what cargo's test runners print; a run that fails without saying so counts as one failure
 cargo_tests() {
 	local name=$1 p f code
 	shift
-	"$@" 2>&1 | tee "$log"
+	within "$@" 2>&1 | tee "$log"
 	code=${PIPESTATUS[0]}
 	p=$(awk '/^test result:/ {n += $4} END {print n + 0}' "$log")
 	f=$(awk '/^test result:/ {n += $6} END {print n + 0}' "$log")
@@ -48,7 +56,7 @@ cargo_tests() {
 sums() {
 	local name=$1 p f code
 	shift
-	"$@" 2>&1 | tee "$log"
+	within "$@" 2>&1 | tee "$log"
 	code=${PIPESTATUS[0]}
 	p=$(awk '/^[a-z]+: [0-9]+ passed, / {n += $2} END {print n + 0}' "$log")
 	f=$(awk '/^[a-z]+: [0-9]+ passed, / {n += $4} END {print n + 0}' "$log")
