@@ -618,6 +618,8 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
     let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let controller = references.into_iter().find(|r| r.get("controller") == Some(&Value::Bool(true)));
     let policy = metadata.get("annotations").and_then(|a| a.get(RESOURCE_POLICY)).and_then(Value::as_str);
+    let health = readiness::health(gvk, object);
+    let pods = if health.is_ready() { None } else { readiness::pod_selector(gvk, object).map(Into::into) };
     let live = Live {
         uid: text("uid")?.into(),
         resource_version: text("resourceVersion")?.parse().unwrap_or(0),
@@ -625,7 +627,8 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
-        health: readiness::health(gvk, object),
+        health,
+        pods,
     };
     Some((id, live))
 }

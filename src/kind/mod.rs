@@ -2,6 +2,7 @@
 
 pub mod crd;
 pub mod duration;
+pub mod selector;
 pub mod watches;
 
 use std::fmt;

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::{ChartRef, Kind, duration};
+use super::{ChartRef, Kind, duration, selector};
 use crate::release::object::Gvk;
 
 /// What the file says, and what in it deserves a word.
@@ -91,7 +91,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
-    let selector = entry.get("selector").map(selector).transpose().map_err(wrong)?.flatten();
+    let selector = entry.get("selector").map(selector::text).transpose().map_err(wrong)?.flatten();
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
         chart: ChartRef::parse(required("chart")?, chart_base),
@@ -99,34 +99,6 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         reconcile_period,
         unsupported,
     })
-}
-
-/// A `metav1.LabelSelector` in the form that list requests take.
-fn selector(value: &Value) -> Result<Option<String>, String> {
-    let Some(selector) = value.as_object() else {
-        return if value.is_null() { Ok(None) } else { Err("selector must be an object".to_owned()) };
-    };
-    let mut terms = Vec::new();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-        terms.push(format!("{key}={}", value.as_str().ok_or("a value of matchLabels must be a string")?));
-    }
-    for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-        let key = expression.get("key").and_then(Value::as_str).ok_or("a matchExpression has no key")?;
-        let values: Vec<&str> = expression
-            .get("values")
-            .and_then(Value::as_array)
-            .map(|v| v.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let values = values.join(",");
-        terms.push(match expression.get("operator").and_then(Value::as_str) {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("Exists") => key.to_owned(),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => return Err("the operator of a matchExpression must be In, NotIn, Exists or DoesNotExist".to_owned()),
-        });
-    }
-    Ok((!terms.is_empty()).then(|| terms.join(",")))
 }
 
 /// An entry with the lines of its keys.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::chart::Served;
+use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
 use super::sinks::{CrSink, HistorySink};
@@ -87,6 +88,7 @@ impl Controller {
             cache: Arc::new(Cache::new(&gvks, namespaces)),
             kinds,
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             renderer: Renderer::default(),
             events,
             queue: Arc::new(Queue::new(Arc::clone(metrics))),

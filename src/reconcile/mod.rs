@@ -7,6 +7,7 @@ mod apply;
 pub mod chart;
 pub mod controller;
 mod observe;
+mod pods;
 pub mod queue;
 mod render;
 mod report;
@@ -26,6 +27,7 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use chart::Served;
+use pods::Pods;
 use queue::Queue;
 use render::Renderer;
 use watches::Watches;
@@ -47,6 +49,8 @@ pub struct Context {
     pub kinds: Vec<Served>,
     /// Watches of the objects of releases.
     pub watches: Watches,
+    /// Watches of the pods of unhealthy workloads.
+    pub pods: Pods,
     /// Renders charts off the workers.
     pub renderer: Renderer,
     /// Kubernetes events.
@@ -121,7 +125,10 @@ impl Error {
 
 /// Brings one release closer to what its custom resource says.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
-    let Some(observed) = observe::observe(key, ctx).await else { return Ok(Next::Event) };
+    let Some(observed) = observe::observe(key, ctx).await else {
+        ctx.pods.forget(key);
+        return Ok(Next::Event);
+    };
     let rendered = render::render(&observed, ctx).await;
     let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
     let outcome = apply::apply(&observed, plan, ctx).await;

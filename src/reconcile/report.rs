@@ -27,6 +27,7 @@ const WAIT: Duration = Duration::from_secs(30);
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
     if outcome.finished {
+        ctx.pods.forget(&observed.key);
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
         return Ok(Next::Event);
     }
@@ -127,7 +128,10 @@ fn objects(
     newest: Option<&crate::release::secret::Revision>,
     ctx: &Context,
 ) -> BTreeMap<ObjectId, Option<Health>> {
-    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else { return BTreeMap::new() };
+    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else {
+        ctx.pods.forget(&observed.key);
+        return BTreeMap::new();
+    };
     let live = ctx.cache.objects(&observed.key, inventory.0.keys());
     let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let unsynced = ctx.cache.unsynced(watches);
@@ -146,6 +150,7 @@ fn objects(
             }
         }
     }
+    ctx.pods.explain(&observed.key, &mut objects, &live);
     objects
 }
 

@@ -6,6 +6,7 @@
 mod bad_input;
 mod drift;
 mod harness;
+mod health;
 mod history;
 mod lifecycle;
 mod lookup;
