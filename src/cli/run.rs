@@ -10,8 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use super::CliError;
+use crate::cluster::cache::ReleaseKey;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
+use crate::mask::Masks;
 use crate::reconcile::controller::{Controller, Settings};
 use crate::server::metrics::Metrics;
 use crate::server::{parse_address, serve_metrics, serve_probes};
@@ -80,8 +82,8 @@ pub(super) struct Args {
     /// Accepted for helm-operator's sake.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
     enable_http2: bool,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    /// Events do not show the values of overrideValues.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
     suppress_override_values: bool,
 }
 
@@ -94,8 +96,9 @@ struct Checked {
 
 /// Runs the operator until it is told to stop.
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    start_log(&args);
-    let checked = check(&args)?;
+    let masks = Arc::default();
+    start_log(&args, &masks);
+    let checked = check(&args, masks)?;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider is installed already");
     }
@@ -110,7 +113,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     result
 }
 
-fn check(args: &Args) -> Result<Checked, CliError> {
+fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>) -> Result<Checked, CliError> {
     let file = args.watches_file.display();
     let text = std::fs::read_to_string(&args.watches_file).map_err(|e| CliError::new(format!("{file}: {e}")))?;
     let base = std::env::current_dir().map_err(|e| CliError::new(format!("working directory: {e}")))?;
@@ -127,6 +130,8 @@ fn check(args: &Args) -> Result<Checked, CliError> {
             workers: args.max_concurrent_reconciles,
             period: duration::parse(&args.reconcile_period).map_err(CliError::new)?,
             reporter: args.operator_name.clone(),
+            hide_overrides: args.suppress_override_values,
+            masks,
         },
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,
@@ -204,9 +209,30 @@ async fn stop_on_signal(stop: CancellationToken) {
     stop.cancel();
 }
 
+/// Standard error without what is secret: each line is written in one piece.
+struct MaskedLog(Arc<Masks<ReleaseKey>>);
+
+impl std::io::Write for &MaskedLog {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        std::io::stderr().lock().write_all(self.0.clean(&text).as_bytes())?;
+        Ok(line.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for MaskedLog {
+    type Writer = &'a Self;
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
 /// The client library logs every answer that is not a success as an error; passes say better what it meant.
 /// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
-fn start_log(args: &Args) {
+fn start_log(args: &Args, masks: &Arc<Masks<ReleaseKey>>) {
     let level = match args.zap_log_level.as_str() {
         "" | "info" | "0" => "info",
         "error" | "panic" => "error",
@@ -216,7 +242,7 @@ fn start_log(args: &Args) {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
     let text = args.zap_devel || args.zap_encoder == "console" || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(MaskedLog(Arc::clone(masks)));
     // A second log in one process changes nothing.
     let _ = if text { log.with_target(false).try_init() } else { log.json().flatten_event(true).try_init() };
 }

@@ -7,7 +7,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::{ChartRef, Kind, duration, selector};
+use super::overrides::{self, Overrides};
+use super::{ChartRef, Kind, duration, selector, values_from};
 use crate::release::object::Gvk;
 
 /// What the file says, and what in it deserves a word.
@@ -72,10 +73,17 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             Some(_) => Err(wrong(format!("{name} must be a string"))),
         }
     };
+    let bool = |name: &str, default: bool| match entry.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(_) => Err(wrong(format!("{name} must be true or false"))),
+    };
     let required =
         |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
-    let mut unsupported = Vec::new();
+    let mut overrides = Overrides::default();
+    let mut sources = Vec::new();
     for (key, value) in &entry.0 {
+        let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
             "group"
             | "version"
@@ -85,8 +93,10 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "selector"
             | "reconcilePeriod"
             | "dryRunOption" => {}
-            "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
-            "overrideValues" => unsupported.push("overrideValues".to_owned()),
+            "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
+            "valuesFrom" => {
+                sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
+            }
             other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
         }
     }
@@ -97,7 +107,9 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
-        unsupported,
+        overrides,
+        values_from: sources,
+        watch_dependents: bool("watchDependentResources", true)?,
     })
 }
 
@@ -158,7 +170,8 @@ mod tests {
         assert_eq!(kind.chart, ChartRef::Path("/opt/helm/helm-charts/nginx".into()));
         assert_eq!(kind.reconcile_period, Some(Duration::from_secs(90)));
         assert_eq!(kind.selector.as_deref(), Some("a=b,c in (d,e),f"));
-        assert!(kind.unsupported.is_empty());
+        assert!(kind.overrides.texts.is_empty());
+        assert!(!kind.watch_dependents);
     }
 
     #[test]
@@ -199,8 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn override_values_are_not_silently_left_out() {
-        let text = "- {group: a, version: v1, kind: A, chart: x, overrideValues: {image: $IMAGE}}";
-        assert_eq!(parse(text, Path::new(BASE)).unwrap().kinds[0].unsupported, ["overrideValues"]);
+    fn values_of_the_operator_are_read_and_mistakes_in_them_have_their_line() {
+        let entry = "- group: a\n  version: v1\n  kind: A\n  chart: x\n";
+        let text = format!("{entry}  overrideValues: {{a.b: $HOME-x}}\n  valuesFrom: [{{kind: Secret, name: s}}]\n");
+        let kind = parse(&text, Path::new(BASE)).unwrap().kinds.remove(0);
+        assert_eq!(kind.overrides.values["a"]["b"], format!("{}-x", std::env::var("HOME").unwrap_or_default()));
+        assert_eq!(&*kind.values_from[0].name, "s");
+        assert!(
+            fails(&format!("{entry}  overrideValues:\n    a: '{{{{'\n")).starts_with("line 5: overrideValues: a: ")
+        );
+        assert_eq!(fails(&format!("{entry}  valuesFrom: {{}}\n")), "line 5: valuesFrom: it is not a list");
     }
 }

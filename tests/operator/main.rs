@@ -13,3 +13,4 @@ mod lookup;
 mod outage;
 mod rest;
 mod sources;
+mod values;
