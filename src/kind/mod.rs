@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::release::object::Gvk;
+use crate::release::patch::Patch;
 use overrides::Overrides;
 use values_from::ValuesFrom;
 
@@ -30,6 +31,8 @@ pub struct Kind {
     pub overrides: Overrides,
     /// Secrets and `ConfigMap`s with values, below those of a custom resource.
     pub values_from: Vec<ValuesFrom>,
+    /// Patches of what the chart renders, before those of a custom resource.
+    pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
 }

@@ -10,6 +10,7 @@ use serde_saphyr::Spanned;
 use super::overrides::{self, Overrides};
 use super::{ChartRef, Kind, duration, selector, values_from};
 use crate::release::object::Gvk;
+use crate::release::patch;
 
 /// What the file says, and what in it deserves a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
+    let mut patches = Vec::new();
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
@@ -94,6 +96,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "reconcilePeriod"
             | "dryRunOption" => {}
             "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
+            "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
             }
@@ -109,6 +112,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         reconcile_period,
         overrides,
         values_from: sources,
+        patches,
         watch_dependents: bool("watchDependentResources", true)?,
     })
 }

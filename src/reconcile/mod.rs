@@ -7,6 +7,7 @@ mod apply;
 pub mod chart;
 pub mod controller;
 mod observe;
+mod patches;
 mod pods;
 pub mod queue;
 mod render;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::observe::Observed;
-use super::{Context, Error, values};
+use super::{Context, Error, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::mask::Secrets;
@@ -61,7 +61,14 @@ impl Renderer {
         };
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
         let capabilities = observed.capabilities.clone();
+        let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
+        let learn = move |object: &Map<String, Value>| {
+            let mut secrets = Secrets::default();
+            secrets.add_secret_object(object, &[]);
+            masks.learn(&key, secrets);
+        };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
+        let host = host.telling_of_secrets(learn);
         let rendering = tokio::task::spawn_blocking(move || {
             let options = Options { limits: LIMITS, ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
@@ -109,7 +116,8 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         is_upgrade: observed.situation == Situation::Changed,
     };
     let values = values::complete(observed, ctx).await?;
-    let rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
+    let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
+    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
     let crds = unknown_crds(&rendered, ctx).await?;
     if !crds.is_empty() {
         return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });

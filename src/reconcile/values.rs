@@ -28,7 +28,10 @@ use crate::mask::Secrets;
 use crate::plan::situation::Refusal;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::patch::{self, Patch};
 
+/// Annotation: patches of what the chart renders.
+const PATCHES: &str = "tillerman.dev/patches";
 /// Sources of one custom resource and its kind.
 const MAX_SOURCES: usize = 50;
 
@@ -37,7 +40,9 @@ const MAX_SOURCES: usize = 50;
 pub struct Extras {
     /// The sources in their order.
     pub sources: Vec<ValuesFrom>,
-    /// Digest of the sources' versions; empty when there are none.
+    /// Patches of what the chart renders.
+    pub patches: Vec<Patch>,
+    /// Digest of the sources' versions and the patches; empty when there are none.
     pub digest: String,
     /// Why they cannot be used.
     pub refusal: Option<Refusal>,
@@ -49,13 +54,20 @@ pub struct Extras {
 pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &Context) -> Extras {
     let kind = &ctx.kinds[key.kind].kind;
     values::merge(values, kind.overrides.values.clone());
-    let mut extras = Extras { sources: kind.values_from.clone(), ..Extras::default() };
+    let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     match cr.annotations.get(values_from::ANNOTATION).map(|text| values_from::parse_text(text)) {
         Some(Ok(sources)) => extras.sources.extend(sources),
         Some(Err(why)) => {
             let message = format!("annotation {}: {why}", values_from::ANNOTATION);
             extras.refusal = refuse("InvalidAnnotation", message);
+        }
+        None => {}
+    }
+    match cr.annotations.get(PATCHES).map(|text| patch::parse_text(text)) {
+        Some(Ok(patches)) => extras.patches.extend(patches),
+        Some(Err(why)) => {
+            extras.refusal = refuse("InvalidAnnotation", format!("annotation {PATCHES}: {why}"));
         }
         None => {}
     }
@@ -84,7 +96,10 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &
             }
         }
     }
-    if !extras.sources.is_empty() {
+    for patch in &extras.patches {
+        hasher.json(patch.source());
+    }
+    if !extras.sources.is_empty() || !extras.patches.is_empty() {
         extras.digest = hasher.finish();
     }
     extras
