@@ -22,6 +22,7 @@ use crate::plan::live::Live;
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::owned;
+use crate::release::record::Status;
 use crate::release::secret::Revision;
 
 /// A custom resource, and with it a release.
@@ -348,6 +349,14 @@ impl Cache {
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(&key.namespace));
         inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope))
+    }
+
+    /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
+    pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
+        let inner = self.lock();
+        let newest = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
+        let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
+        deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
 
     /// Release records cannot be seen, and why.

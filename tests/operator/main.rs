@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod drift;
+mod flags;
 mod harness;
 mod health;
 mod history;
