@@ -7,6 +7,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::chart::Loaded;
+use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
@@ -40,8 +41,10 @@ pub struct Observed {
     pub cr: Arc<Cr>,
     /// The custom resource as the owner of objects.
     pub owner: Owner,
-    /// Its values.
+    /// The values of its custom resource, under the kind's `overrideValues`.
     pub values: Map<String, Value>,
+    /// Further sources of values.
+    pub extras: Extras,
     /// Its chart, when it can be used.
     pub chart: Option<Arc<Loaded>>,
     /// What the server can do.
@@ -67,10 +70,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let capabilities =
         Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
     let values = read_values(&cr);
-    let (values, bad_values) = match values {
+    let (mut values, bad_values) = match values {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
+    let extras = values::gather(&mut values, key, &cr, ctx);
     let owner = Owner {
         gvk: served.gvk().clone(),
         namespace: Some(Arc::clone(&key.namespace)),
@@ -87,9 +91,10 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             name: &key.name,
             namespace: &key.namespace,
             capabilities: &chart.capabilities_digest(&capabilities),
+            extras: &extras.digest,
         })
     });
-    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values);
+    let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or_else(|| extras.refusal.clone());
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -129,11 +134,15 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     {
         situation = Situation::Waiting;
     }
+    if extras.waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+        situation = Situation::Waiting;
+    }
     let mut observed = Observed {
         key: key.clone(),
         cr,
         owner,
         values,
+        extras,
         chart: chart.ok(),
         capabilities,
         facts,
@@ -223,8 +232,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option<Refusal> {
-    let kind = &ctx.kinds[key.kind].kind;
+fn refusal(key: &ReleaseKey, no_chart: Option<&String>) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     if key.namespace.is_empty() {
         return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
@@ -238,9 +246,6 @@ fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option
     }
     if let Some(error) = no_chart {
         return refuse("ChartUnusable", error.clone());
-    }
-    if let Some(field) = kind.unsupported.first() {
-        return refuse("Unsupported", format!("{field} in watches.yaml is not supported yet"));
     }
     None
 }

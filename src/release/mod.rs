@@ -6,5 +6,6 @@ pub mod digest;
 pub mod inventory;
 pub mod object;
 pub mod owned;
+pub mod patch;
 pub mod record;
 pub mod secret;

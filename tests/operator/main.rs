@@ -5,10 +5,13 @@
 
 mod bad_input;
 mod drift;
+mod flags;
 mod harness;
+mod health;
 mod history;
 mod lifecycle;
 mod lookup;
 mod outage;
 mod rest;
 mod sources;
+mod values;
