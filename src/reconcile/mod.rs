@@ -6,6 +6,7 @@
 mod apply;
 pub mod chart;
 pub mod controller;
+mod object;
 mod observe;
 pub mod queue;
 mod render;
