@@ -4,6 +4,7 @@
 //! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
+pub mod claim;
 pub mod live;
 pub mod objects;
 pub mod situation;

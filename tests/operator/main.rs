@@ -12,3 +12,4 @@ mod lookup;
 mod outage;
 mod rest;
 mod sources;
+mod takeover;
