@@ -10,6 +10,7 @@ pub mod objects;
 pub mod situation;
 pub mod stamp;
 pub mod status;
+pub mod tolerate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,9 +1,10 @@
 //! One object: how it is applied, taken over and pruned.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::observe::Observed;
 use super::sinks::metadata;
@@ -14,9 +15,13 @@ use crate::cluster::error::ApiError;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::situation::{Drift, Situation};
 use crate::plan::stamp::Stamped;
+use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
 use crate::release::managers;
 use crate::release::object::ObjectId;
+
+/// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
+const MAX_FAULTS: usize = 20;
 
 /// The objects of one release.
 pub struct Objects<'a> {
@@ -62,7 +67,8 @@ impl<'a> Objects<'a> {
         let resource = self.resource(id, "apply").await?;
         self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
         let before = self.observed.facts.live.get(id);
-        let mut one = One { objects: self, resource: &resource, object, notices: Vec::new() };
+        let mut one =
+            One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
         let mut answer = if known {
             if before.is_some_and(|b| b.handover)
                 && let Some(found) = self.ctx.cluster.get(&resource, id).await?
@@ -144,21 +150,41 @@ struct One<'a> {
     objects: &'a Objects<'a>,
     resource: &'a Resource,
     object: &'a Stamped,
+    /// What is sent: without what the API server refused.
+    body: Cow<'a, Map<String, Value>>,
     notices: Vec<Notice>,
 }
 
 impl One<'_> {
     /// Applies; values of others give way.
     async fn send(&mut self) -> Result<Value, Error> {
-        let Stamped { id, body, .. } = self.object;
-        Ok(self.objects.ctx.cluster.apply(self.resource, id, body, Conflicts::Force).await?)
+        Ok(self.request(false).await?)
+    }
+
+    /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
+    async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        for _ in 0..MAX_FAULTS {
+            let answer = if new {
+                cluster.apply_new(self.resource, id, &self.body).await
+            } else {
+                cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+            };
+            let faults = match &answer {
+                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message()),
+                _ => None,
+            };
+            let Some(faults) = faults else { return answer };
+            let notice = |f: &Fault| Notice { reason: "ManifestMended", text: f.to_string(), warning: true };
+            self.notices.extend(faults.iter().map(notice));
+        }
+        cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
     }
 
     /// Makes the object. One that is there already is taken over when it may be.
     async fn create_or_take_over(&mut self) -> Result<Value, Error> {
-        let Stamped { id, body, .. } = self.object;
-        let cluster = &self.objects.ctx.cluster;
-        let conflict = match cluster.apply_new(self.resource, id, body).await {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let conflict = match self.request(true).await {
             Err(e) if e.is_conflict() => e,
             answer => return Ok(answer?),
         };

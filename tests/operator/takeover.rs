@@ -279,3 +279,33 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
     space.apply("Web", "app", &json!({}));
     wait_data(&space, "configmap/app-config", &json!({"greeting": "hello"}));
 }
+
+#[test]
+fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_said() {
+    let space = Space::new("b3");
+    let chart = repository("tests/charts/careless-apply").display().to_string();
+    space.helm(&["install", "beside", &chart, "--server-side=false"]).expect("Helm deploys it");
+    let operator = space.operator(&space.watches(&[("Web", "careless-apply")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    let container = |name: &str| {
+        let deployment = space.get(&format!("deployment/{name}-web")).unwrap();
+        deployment["spec"]["template"]["spec"]["containers"][0].clone()
+    };
+    let ours = container("app");
+    assert_eq!(ours["env"], json!([{"name": "A", "value": "last"}, {"name": "B", "value": "c"}]));
+    assert_eq!(ours["ports"].as_array().unwrap().len(), 2, "{ours}");
+    // Helm's has them twice, and neither has the fields that do not exist.
+    let helms = container("beside");
+    assert_eq!(helms["env"].as_array().unwrap().len(), 4);
+    assert_eq!((ours.get("pullPolicy"), helms.get("pullPolicy")), (None, None));
+    let note = space.wait_event("ManifestMended");
+    assert!(note.starts_with("Deployment app-web: ") || note.starts_with("Service app-web: "), "{note}");
+    // It is at rest, and an edit is repaired as any other.
+    operator.settle();
+    space.kubectl(&["scale", "deployment/app-web", "--replicas=3"]).unwrap();
+    space.kubectl(&["set", "image", "deployment/app-web", "web=web:2"]).unwrap();
+    space.wait_field("deployment/app-web", "/spec/template/spec/containers/0/image", &json!("web:1"));
+    let before = operator.settle();
+    assert_eq!(operator.settle(), before);
+}
