@@ -157,7 +157,7 @@ pub struct Command {
     /// Position of its first token.
     pub pos: u32,
     /// The function or value, then the arguments; never empty.
-    pub args: Vec<Expr>,
+    pub args: Box<[Expr]>,
 }
 
 /// An operand.

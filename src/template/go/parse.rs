@@ -212,7 +212,10 @@ impl Parser<'_> {
         let mut body = Vec::new();
         loop {
             match self.peek().kind {
-                Kind::Eof => return Ok(body),
+                Kind::Eof => {
+                    body.shrink_to_fit();
+                    return Ok(body);
+                }
                 Kind::LeftDelim => {
                     let delim = self.next();
                     if self.next_non_space().kind == Kind::Define {
@@ -278,11 +281,11 @@ impl Parser<'_> {
     }
 
     fn item_list(&mut self) -> Parse<(Vec<Node>, Item)> {
-        let mut list = Vec::new();
+        let mut list = SmallVec::<[Node; 6]>::new();
         while self.peek_non_space().kind != Kind::Eof {
             match self.text_or_action()? {
                 Item::Node(node) => list.push(node),
-                end => return Ok((list, end)),
+                end => return Ok((exact(list), end)),
             }
         }
         self.error("unexpected EOF")
@@ -501,7 +504,7 @@ impl Parser<'_> {
 
     fn command(&mut self) -> Parse<Command> {
         let pos = position(self.peek_non_space());
-        let mut args = Vec::new();
+        let mut args = SmallVec::<[Expr; 4]>::new();
         loop {
             self.peek_non_space();
             if let Some(operand) = self.operand()? {
@@ -519,7 +522,7 @@ impl Parser<'_> {
         if args.is_empty() {
             return self.error("empty command");
         }
-        Ok(Command { pos, args })
+        Ok(Command { pos, args: exact(args).into_boxed_slice() })
     }
 
     fn operand(&mut self) -> Parse<Option<Expr>> {
@@ -620,4 +623,12 @@ impl Parser<'_> {
             Err(message) => self.error(message),
         }
     }
+}
+
+/// A list that takes no more memory than it needs: trees live as long as their chart, and a command that renders once
+/// waits for the memory that it touches.
+fn exact<A: smallvec::Array>(list: SmallVec<A>) -> Vec<A::Item> {
+    let mut list = list.into_vec();
+    list.shrink_to_fit();
+    list
 }
