@@ -622,7 +622,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         uid: text("uid")?.into(),
         resource_version: text("resourceVersion")?.parse().unwrap_or(0),
         digest: owned::digest(managed, object.as_object()?).map(Into::into),
-        handover: managers::needs_hand_over(managed),
+        shared: managers::needs_hand_over(managed) || !managers::scalers(managed).is_empty(),
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),

@@ -2,6 +2,7 @@
 
 pub mod crd;
 pub mod duration;
+pub mod ignore;
 pub mod watches;
 
 use std::fmt;
@@ -21,6 +22,8 @@ pub struct Kind {
     pub selector: Option<String>,
     /// How often the operator compares its caches.
     pub reconcile_period: Option<Duration>,
+    /// Fields of its objects that are left to others.
+    pub ignore_drift: Vec<ignore::Ignore>,
     /// What the entry asks for and Tillerman does not do yet; its custom resources are not touched while this is not empty.
     pub unsupported: Vec<String>,
 }

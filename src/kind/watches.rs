@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::{ChartRef, Kind, duration};
+use super::{ChartRef, Kind, duration, ignore};
 use crate::release::object::Gvk;
 
 /// What the file says, and what in it deserves a word.
@@ -84,19 +84,23 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "watchDependentResources"
             | "selector"
             | "reconcilePeriod"
-            | "dryRunOption" => {}
+            | "dryRunOption"
+            | "ignoreDrift" => {}
             "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
             "overrideValues" => unsupported.push("overrideValues".to_owned()),
             other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
+    let ignored = entry.get("ignoreDrift").filter(|v| !v.is_null()).map(ignore::read).transpose();
+    let ignored = ignored.map_err(|e| wrong(format!("ignoreDrift: {e}")))?;
     let selector = entry.get("selector").map(selector).transpose().map_err(wrong)?.flatten();
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
         chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
+        ignore_drift: ignored.unwrap_or_default(),
         unsupported,
     })
 }
@@ -194,6 +198,14 @@ mod tests {
         let text = "- {group: a.b, version: v1, kind: A, chart: 'oci://c.d/web:1.0.0'}";
         let watches = parse(text, Path::new(BASE)).unwrap();
         assert_eq!(watches.kinds[0].chart, ChartRef::Link("oci://c.d/web:1.0.0".into()));
+    }
+
+    #[test]
+    fn fields_that_are_left_to_others_are_read() {
+        let entry = "{group: a.b, version: v1, kind: A, chart: x, ignoreDrift: ";
+        let good = format!("- {entry}[{{target: {{kind: Deployment}}, paths: [/spec/replicas]}}]}}");
+        assert_eq!(parse(&good, Path::new(BASE)).unwrap().kinds[0].ignore_drift[0].paths, ["/spec/replicas"]);
+        assert_eq!(fails(&format!("- {entry}[{{paths: []}}]}}")), "line 1: ignoreDrift: a rule has no paths");
     }
 
     #[test]

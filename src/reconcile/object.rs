@@ -1,7 +1,7 @@
 //! One object: how it is applied, taken over and pruned.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -12,7 +12,9 @@ use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::leave::{autoscaled, leave};
 use crate::plan::situation::{Drift, Situation};
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
@@ -28,6 +30,8 @@ pub struct Objects<'a> {
     observed: &'a Observed,
     /// As the last record has them, when it was read.
     previous: BTreeMap<&'a ObjectId, &'a Stamped>,
+    /// Whose replicas an autoscaler of the release sets.
+    autoscaled: BTreeSet<ObjectId>,
     ctx: &'a Context,
 }
 
@@ -56,9 +60,9 @@ pub struct Notice {
 
 impl<'a> Objects<'a> {
     /// Of a release, as a pass observed it.
-    pub fn new(observed: &'a Observed, previous: Option<&'a [Stamped]>, ctx: &'a Context) -> Self {
-        let previous = previous.into_iter().flatten().map(|o| (&o.id, o)).collect();
-        Self { observed, previous, ctx }
+    pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
+        let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        Self { observed, previous, autoscaled: autoscaled(&desired.objects), ctx }
     }
 
     /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
@@ -70,9 +74,11 @@ impl<'a> Objects<'a> {
         let mut one =
             One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
         let mut answer = if known {
-            if before.is_some_and(|b| b.handover)
+            let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
+            if before.is_some_and(|b| b.shared || ruled())
                 && let Some(found) = self.ctx.cluster.get(&resource, id).await?
             {
+                one.leave(&found);
                 one.hand_over(&found).await?;
             }
             one.send().await?
@@ -201,8 +207,20 @@ impl One<'_> {
             }
             Claim::Refused(why) => return Err(ApiError::Foreign { what: describe("apply", id), why }.into()),
         }
+        self.leave(&found);
         self.hand_over(&found).await?;
         self.send().await
+    }
+
+    /// Leaves out what is left to others.
+    fn leave(&mut self, found: &Value) {
+        let Objects { observed, previous, autoscaled, .. } = self.objects;
+        let id = &self.object.id;
+        let previous = previous.get(id).copied();
+        let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
+        if let Some(body) = left {
+            self.body = Cow::Owned(body);
+        }
     }
 
     /// Takes over what Helm owned, so that what the chart drops really goes. The answer, when there was something to take.

@@ -10,6 +10,7 @@ use super::chart::Loaded;
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
+use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
 use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
@@ -45,6 +46,8 @@ pub struct Observed {
     pub values: Map<String, Value>,
     /// Its chart, when it can be used.
     pub chart: Option<Arc<Loaded>>,
+    /// Fields that are left to others.
+    pub ignored: Vec<Ignore>,
     /// What the server can do.
     pub capabilities: Capabilities,
     /// What decisions depend on.
@@ -90,7 +93,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             capabilities: &chart.capabilities_digest(&capabilities),
         })
     });
-    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values);
+    let (ignored, bad_ignored) = match read_ignored(&cr) {
+        Ok(rules) => (rules, None),
+        Err(refusal) => (Vec::new(), Some(refusal)),
+    };
+    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values).or(bad_ignored);
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -135,6 +142,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         cr,
         owner,
         values,
+        ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         chart: chart.ok(),
         capabilities,
         facts,
@@ -187,6 +195,12 @@ pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Resu
 pub fn secret_id(key: &ReleaseKey, revision: u64) -> ObjectId {
     let name = secret::name(&key.name, revision).into();
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&key.namespace)), name }
+}
+
+fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
+    let Some(text) = cr.annotations.get(IGNORE_DRIFT) else { return Ok(Vec::new()) };
+    ignore::parse(text)
+        .map_err(|e| Refusal { reason: "InvalidAnnotation", message: format!("annotation {IGNORE_DRIFT}: {e}") })
 }
 
 fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {

@@ -11,5 +11,6 @@ mod lifecycle;
 mod lookup;
 mod outage;
 mod rest;
+mod shared;
 mod sources;
 mod takeover;
