@@ -40,8 +40,10 @@ fn c4_replicas_that_an_autoscaler_set_are_left_to_it_until_the_chart_says_anothe
     let of_deployments = || space.requests().into_iter().filter(|r| r.contains("deployments")).count();
     let before = of_deployments();
     scale(&space, 6, "kube-controller-manager");
-    // The status tells of it; nothing else is asked.
-    space.wait_field("web/app", "/status/resources/0/message", &json!("0 of 6 replicas are available"));
+    eventually("the status tells of it", || {
+        let message = space.get("web/app")?["status"]["resources"][0]["message"].to_string();
+        if message.contains("of 6 replicas") { Ok(()) } else { Err(message) }
+    });
     operator.settle();
     assert_eq!(of_deployments(), before);
     assert_eq!(replicas(&space), 6);
