@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
         let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
         let unfinished =
             matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
-        if !unfinished || error.is_outage() {
+        if !unfinished || error.is_outage() || error.is_stale() {
             return;
         }
         let what = if head.status == Status::PendingInstall { "Release" } else { "Upgrade" };

@@ -116,7 +116,7 @@ impl Error {
 
     /// Whether the pass acted on what is no longer so; the next one knows better.
     pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Api(error) if error.is_conflict())
+        matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::observe::Observed;
+use super::report::event;
 use super::sinks::metadata;
 use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
@@ -14,6 +15,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
 use crate::plan::situation::{Drift, Situation};
 use crate::plan::stamp::Stamped;
@@ -164,7 +166,60 @@ struct One<'a> {
 impl One<'_> {
     /// Applies; values of others give way.
     async fn send(&mut self) -> Result<Value, Error> {
-        Ok(self.request(false).await?)
+        match self.request(false).await {
+            Err(e) if !e.immutable().is_empty() => {
+                self.make_room(&e).await?;
+                Ok(self.request(false).await?)
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
+    async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
+        let Objects { observed, ctx, .. } = self.objects;
+        let id = &self.object.id;
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(()) };
+        let what = describe("apply", id);
+        if metadata(&live).get("deletionTimestamp").is_some() {
+            return Err(ApiError::Remaking { what }.into());
+        }
+        let wanted = Value::Object(self.body.clone().into_owned());
+        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
+        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let (remake, lost) = immutable::remake(&id.gvk);
+        let forced = observed
+            .cr
+            .annotations
+            .get(UPGRADE_FORCE)
+            .is_some_and(|v| matches!(&**v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+        let remedy = match remake {
+            Remake::Never => ", so it never is".to_owned(),
+            _ if forced => String::new(),
+            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
+        };
+        if !remedy.is_empty() {
+            return Err(ApiError::Immutable { what, fields, lost, remedy }.into());
+        }
+        let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
+        let left = match remake {
+            Remake::Orphan => ctx.cluster.orphan(self.resource, id, uid).await?,
+            _ => ctx.cluster.delete(self.resource, id, Some(uid), false).await?,
+        };
+        event(
+            observed,
+            ctx,
+            true,
+            "ObjectRemade",
+            format!("{id}: it is made anew, because {fields} cannot be changed"),
+        );
+        match left {
+            Some(left) => {
+                ctx.cache.wrote_object(&id.gvk, &left);
+                Err(ApiError::Remaking { what }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).

@@ -227,7 +227,8 @@ fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
     })
 }
 
-fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
+/// Sends an event about a custom resource.
+pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
     ctx.events.send(Event {
         gvk: observed.owner.gvk.clone(),
         namespace: observed.key.namespace.to_string(),

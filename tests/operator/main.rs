@@ -7,6 +7,7 @@ mod bad_input;
 mod drift;
 mod harness;
 mod history;
+mod immutable;
 mod lifecycle;
 mod lookup;
 mod outage;
