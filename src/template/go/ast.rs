@@ -140,7 +140,7 @@ pub struct Pipe {
     /// `=` rather than `:=`.
     pub assign: bool,
     /// Variables to set.
-    pub variables: Vec<Variable>,
+    pub variables: Box<[Variable]>,
     /// The commands; never empty.
     pub commands: SmallVec<[Command; 1]>,
 }

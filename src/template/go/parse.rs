@@ -429,8 +429,9 @@ impl Parser<'_> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
         let first = self.peek_non_space();
-        let mut pipe = Pipe { pos: position(first), assign: false, variables: Vec::new(), commands: SmallVec::new() };
-        self.declarations(&mut pipe, context)?;
+        let (variables, assign) = self.declarations(context)?;
+        let variables = variables.into_vec().into_boxed_slice();
+        let mut pipe = Pipe { pos: position(first), assign, variables, commands: SmallVec::new() };
         loop {
             let token = self.next_non_space();
             match token.kind {
@@ -466,11 +467,13 @@ impl Parser<'_> {
         Ok(pipe)
     }
 
-    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parse<()> {
+    /// The variables that a pipeline sets, and whether they exist already.
+    fn declarations(&mut self, context: &str) -> Parse<(SmallVec<[Variable; 2]>, bool)> {
+        let mut variables = SmallVec::new();
         loop {
             let token = self.peek_non_space();
             if token.kind != Kind::Variable {
-                return Ok(());
+                return Ok((variables, false));
             }
             self.next();
             let after = self.peek();
@@ -480,12 +483,11 @@ impl Parser<'_> {
                 self.next_non_space();
                 let variable = self.variable(token);
                 self.tree.variables.push(variable.id);
-                pipe.variables.push(variable);
+                variables.push(variable);
                 if !comma {
-                    pipe.assign = next.kind == Kind::Assign;
-                    return Ok(());
+                    return Ok((variables, next.kind == Kind::Assign));
                 }
-                if context != "range" || pipe.variables.len() >= 2 {
+                if context != "range" || variables.len() >= 2 {
                     return self.error(format!("too many declarations in {context}"));
                 }
                 if !matches!(self.peek_non_space().kind, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
@@ -497,7 +499,7 @@ impl Parser<'_> {
                 } else {
                     self.backup2(token);
                 }
-                return Ok(());
+                return Ok((variables, false));
             }
         }
     }
