@@ -38,14 +38,14 @@ node-down: ## stop it
 
 .PHONY: test
 test: ## everything that must hold: format, lints, unit, case, conformance, chart-source and API-server tests
-	tests/run.sh format lint library unit conformance instructions lint-charts sources cluster
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
 
 .PHONY: ci
 ci: ## what continuous integration runs: the tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources cluster demo
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster demo
 
-.PHONY: format lint library unit conformance instructions lint-charts sources cluster
-format lint library unit conformance instructions lint-charts sources cluster: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster
+format lint library unit conformance instructions lint-charts sources alerts cluster: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

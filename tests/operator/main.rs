@@ -11,6 +11,7 @@ mod health;
 mod history;
 mod lifecycle;
 mod lookup;
+mod metrics;
 mod outage;
 mod rest;
 mod sources;
