@@ -100,7 +100,7 @@ fn message(error: ApiError, gvk: &Gvk) -> String {
             let Gvk { group, version, kind } = gvk;
             format!("{what}: {group}/{version}, Kind={kind}: the server could not find the requested resource")
         }
-        other @ ApiError::Foreign { .. } => other.to_string(),
+        other => other.to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod crd;
 pub mod duration;
+pub mod ignore;
 pub mod overrides;
 pub mod selector;
 pub mod values_from;
@@ -35,6 +36,8 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
+    /// Fields of its objects that are left to others.
+    pub ignore_drift: Vec<ignore::Ignore>,
 }
 
 /// Where the chart of a kind is.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use super::overrides::{self, Overrides};
-use super::{ChartRef, Kind, duration, selector, values_from};
+use super::{ChartRef, Kind, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
 
@@ -94,7 +94,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "watchDependentResources"
             | "selector"
             | "reconcilePeriod"
-            | "dryRunOption" => {}
+            | "dryRunOption"
+            | "ignoreDrift" => {}
             "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
@@ -104,6 +105,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
+    let ignored = entry.get("ignoreDrift").filter(|v| !v.is_null()).map(ignore::read).transpose();
+    let ignored = ignored.map_err(|e| wrong(format!("ignoreDrift: {e}")))?;
     let selector = entry.get("selector").map(selector::text).transpose().map_err(wrong)?.flatten();
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
@@ -114,6 +117,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         values_from: sources,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
+        ignore_drift: ignored.unwrap_or_default(),
     })
 }
 
@@ -183,6 +187,14 @@ mod tests {
         let text = "- {group: a.b, version: v1, kind: A, chart: 'oci://c.d/web:1.0.0'}";
         let watches = parse(text, Path::new(BASE)).unwrap();
         assert_eq!(watches.kinds[0].chart, ChartRef::Link("oci://c.d/web:1.0.0".into()));
+    }
+
+    #[test]
+    fn fields_that_are_left_to_others_are_read() {
+        let entry = "{group: a.b, version: v1, kind: A, chart: x, ignoreDrift: ";
+        let good = format!("- {entry}[{{target: {{kind: Deployment}}, paths: [/spec/replicas]}}]}}");
+        assert_eq!(parse(&good, Path::new(BASE)).unwrap().kinds[0].ignore_drift[0].paths, ["/spec/replicas"]);
+        assert_eq!(fails(&format!("- {entry}[{{paths: []}}]}}")), "line 1: ignoreDrift: a rule has no paths");
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct Live {
     pub resource_version: u64,
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
+    /// Who owns its fields must be looked at before the next apply: some wait to be taken over from Helm (apply.md B1), or
+    /// its replicas are set through the subresource `scale` (C4). It is no drift.
+    pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
     /// `helm.sh/resource-policy: keep`.
@@ -65,7 +68,7 @@ pub struct Live {
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, digest, owner_uid, kept, deleting, health, pods: _ } = self;
+        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, health, pods: _ } = self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid

@@ -4,10 +4,15 @@
 //! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
+pub mod claim;
+pub mod immutable;
+pub mod leave;
 pub mod live;
+pub mod objects;
 pub mod situation;
 pub mod stamp;
 pub mod status;
+pub mod tolerate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,8 +20,8 @@ use std::fmt;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
-use live::Live;
-use situation::{Drift, Facts, Situation};
+use objects::{applies, is_ours, is_same, prune, repair};
+use situation::{Facts, Situation};
 use stamp::Stamped;
 
 /// Revisions of a release that are kept, as Helm's `--history-max` defaults to.
@@ -152,7 +157,10 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
             Plan::new(Verb::Resume, newest, steps)
         }
         Situation::Changed => changed(facts, desired, newest),
-        Situation::Drifted(drift) => repair(facts, desired, drift, newest),
+        Situation::Drifted(drift) => {
+            let steps = finalizer(facts).chain(repair(desired, drift, newest)).collect();
+            Plan::new(Verb::Repair, newest, steps)
+        }
     }
 }
 
@@ -175,13 +183,6 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
     Plan::new(Verb::Upgrade, revision, steps)
 }
 
-fn is_same(desired: &Desired) -> bool {
-    let sorted = |objects: &[Stamped]| -> BTreeMap<ObjectId, Stamped> {
-        objects.iter().map(|o| (o.id.clone(), o.clone())).collect()
-    };
-    desired.previous.as_ref().is_some_and(|previous| sorted(previous) == sorted(&desired.objects))
-}
-
 /// Brings a revision whose record exists to `deployed`.
 fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
     let mut steps = applies(facts, desired);
@@ -191,28 +192,6 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
     steps.push(Step::MarkDeployed(revision));
     steps.extend(trim(&older().collect::<Vec<_>>()));
     steps
-}
-
-fn repair(facts: &Facts, desired: &Desired, drift: &[Drift], newest: u64) -> Plan {
-    let mut steps = Vec::new();
-    let mut rewrite = false;
-    for (index, object) in desired.objects.iter().enumerate() {
-        if drift.iter().any(|d| matches!(d, Drift::Missing(id) | Drift::Changed(id) if *id == object.id)) {
-            steps.push(Step::Apply { object: index, force: true });
-            rewrite = true;
-        }
-    }
-    for item in drift {
-        if let Drift::Stray(id, uid) = item {
-            steps.push(Step::Prune { id: id.clone(), uid: Some(uid.clone()) });
-        }
-    }
-    if rewrite {
-        // Written only when the references really changed: the executor compares.
-        steps.push(Step::Note(newest));
-    }
-    let steps = finalizer(facts).chain(steps).collect();
-    Plan::new(Verb::Repair, newest, steps)
 }
 
 fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
@@ -249,35 +228,6 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
 
 fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
     (!facts.finalized).then_some(Step::Finalize).into_iter()
-}
-
-fn applies(facts: &Facts, desired: &Desired) -> Vec<Step> {
-    let known: BTreeSet<&ObjectId> =
-        facts.history.iter().filter_map(|r| r.inventory.as_ref()).flat_map(|i| i.0.keys()).collect();
-    let force = |id: &ObjectId| known.contains(id) || facts.live.contains_key(id);
-    (0..desired.objects.len()).map(|object| Step::Apply { object, force: force(&desired.objects[object].id) }).collect()
-}
-
-/// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
-fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
-    let wanted: BTreeSet<&ObjectId> = desired.objects.iter().map(|o| &o.id).collect();
-    let mut steps = Vec::new();
-    for (id, live) in facts.live.iter().rev() {
-        if !wanted.contains(id) && !live.kept && !live.deleting && is_ours(facts, live) {
-            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
-        }
-    }
-    for object in desired.previous.iter().flatten().rev() {
-        if !wanted.contains(&object.id) && !object.kept && !facts.live.contains_key(&object.id) {
-            steps.push(Step::Prune { id: object.id.clone(), uid: None });
-        }
-    }
-    steps
-}
-
-/// An object is pruned only when it names this custom resource as its owner and we have applied it.
-fn is_ours(facts: &Facts, live: &Live) -> bool {
-    live.digest.is_some() && !live.kept && live.owner_uid.as_deref().is_none_or(|uid| uid == &*facts.uid)
 }
 
 /// Old revisions beyond the limit, but never the last deployed one.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::live::Live;
+use super::objects::drift;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -130,30 +131,4 @@ pub fn situation(facts: &Facts) -> Situation {
         }
         () => Situation::Changed,
     }
-}
-
-/// How the live objects differ from the newest revision's inventory.
-pub fn drift(facts: &Facts) -> Vec<Drift> {
-    let Some(inventory) = facts.history.last().and_then(|r| r.inventory.as_ref()) else { return Vec::new() };
-    let mut drift = Vec::new();
-    for (id, reference) in &inventory.0 {
-        if facts.unsynced.contains(&(id.gvk.clone(), id.namespace.clone())) {
-            continue;
-        }
-        match facts.live.get(id) {
-            None => drift.push(Drift::Missing(id.clone())),
-            // It goes; when it is gone, it is missing.
-            Some(live) if live.deleting => {}
-            Some(live) if live.uid != reference.uid || live.digest.as_ref() != Some(&reference.digest) => {
-                drift.push(Drift::Changed(id.clone()));
-            }
-            Some(_) => {}
-        }
-    }
-    for (id, live) in &facts.live {
-        if !inventory.0.contains_key(id) && !live.deleting && super::is_ours(facts, live) {
-            drift.push(Drift::Stray(id.clone(), live.uid.clone()));
-        }
-    }
-    drift
 }

@@ -20,6 +20,7 @@ fn live(name: &str) -> (ObjectId, Live) {
         resource_version: 1,
         digest: Some(format!("digest-{name}").into()),
         owner_uid: Some("cr".into()),
+        shared: false,
         kept: false,
         deleting: false,
         health: Health::Ready,

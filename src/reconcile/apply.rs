@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::object::{Applied, Notice, Objects};
 use super::observe::{Observed, read_record, secret_id};
 use super::render::Prepared;
 use super::sinks::metadata;
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, CrObject};
-use crate::cluster::client::{Conflicts, describe};
+use crate::cluster::client::describe;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::plan::stamp::{RELEASE_NAME, RELEASE_NAMESPACE, Stamped};
 use crate::plan::{Plan, Step, Verb};
 use crate::release::inventory::{Inventory, MAX_BYTES, Reference};
 use crate::release::object::ObjectId;
-use crate::release::owned;
 use crate::release::record::{New, Record, RecordError, Status};
 use crate::release::secret::{self, Revision};
 
@@ -29,6 +28,8 @@ pub struct Outcome {
     pub prepared: Prepared,
     /// How many objects it changed on the server; an apply that changed nothing does not count.
     pub changed: Vec<ObjectId>,
+    /// What deserves an event.
+    pub notices: Vec<(ObjectId, Notice)>,
     /// How many it deleted.
     pub pruned: usize,
     /// The custom resource is finished with: there is no status to write.
@@ -48,6 +49,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 verb: Verb::Rest,
                 prepared: Prepared::default(),
                 changed: Vec::new(),
+                notices: Vec::new(),
                 pruned: 0,
                 finished: false,
                 revision: 0,
@@ -69,8 +71,8 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     if let Some(e) = &error {
         run.mark_failed(e).await;
     }
-    let Run { changed, pruned, finished, .. } = run;
-    Outcome { verb: plan.verb, changed, pruned, finished, revision: plan.revision, error, prepared }
+    let Run { changed, notices, pruned, finished, .. } = run;
+    Outcome { verb: plan.verb, changed, notices, pruned, finished, revision: plan.revision, error, prepared }
 }
 
 /// A plan that is being carried out.
@@ -85,7 +87,9 @@ struct Run<'a> {
     head: Option<Revision>,
     /// The API server's answers to our applies.
     references: BTreeMap<ObjectId, Reference>,
+    objects: Objects<'a>,
     changed: Vec<ObjectId>,
+    notices: Vec<(ObjectId, Notice)>,
     pruned: usize,
     finished: bool,
 }
@@ -102,7 +106,9 @@ impl<'a> Run<'a> {
             record,
             head,
             references: BTreeMap::new(),
+            objects: Objects::new(observed, &prepared.desired, ctx),
             changed: Vec::new(),
+            notices: Vec::new(),
             pruned: 0,
             finished: false,
         }
@@ -115,14 +121,31 @@ impl<'a> Run<'a> {
             Step::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
             Step::Apply { object, force } => {
                 let object = &self.prepared.desired.objects[*object];
-                self.apply_object(object, *force).await
+                let applied = self.objects.apply(object, *force).await?;
+                self.note_applied(applied);
+                Ok(())
             }
-            Step::Prune { id, uid } => self.prune(id, uid.as_deref()).await,
+            Step::Prune { id, uid } => {
+                let pruned = self.objects.prune(id, uid.as_deref()).await?;
+                self.pruned += usize::from(pruned);
+                Ok(())
+            }
             Step::Supersede(revision) => self.supersede(*revision).await,
             Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,
             Step::Note(revision) => self.note(*revision).await,
             Step::Forget(revision) => self.forget(*revision).await,
             Step::Unfinalize => self.unfinalize().await,
+        }
+    }
+
+    fn note_applied(&mut self, applied: Applied) {
+        let Applied { id, reference, changed, notices } = applied;
+        self.notices.extend(notices.into_iter().map(|notice| (id.clone(), notice)));
+        if changed {
+            self.changed.push(id.clone());
+        }
+        if let Some(reference) = reference {
+            self.references.insert(id, reference);
         }
     }
 
@@ -226,103 +249,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn apply_object(&mut self, object: &Stamped, force: bool) -> Result<(), Error> {
-        let id = &object.id;
-        let resource = self.resource(id, "apply").await?;
-        self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
-        let before = self.observed.facts.live.get(id);
-        let conflicts = if force { Conflicts::Force } else { Conflicts::Refuse };
-        let (answer, created) = match self.ctx.cluster.apply(&resource, id, &object.body, conflicts).await {
-            Err(e) if !force && e.is_conflict() => {
-                self.check_ours(&resource, id, &e).await?;
-                self.ctx.cluster.apply(&resource, id, &object.body, Conflicts::Force).await?
-            }
-            answer => answer?,
-        };
-        if !force && !created {
-            self.check_not_foreign(&resource, id, &answer).await?;
-        }
-        if let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) {
-            // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
-            if before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid) {
-                self.changed.push(id.clone());
-            }
-            let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
-            self.references.insert(id, reference);
-        }
-        Ok(())
-    }
-
-    /// Somebody else holds other values of our fields. That is no obstacle when the object belongs to this release.
-    async fn check_ours(&self, resource: &Resource, id: &ObjectId, conflict: &ApiError) -> Result<(), Error> {
-        match self.ctx.cluster.get(resource, id).await? {
-            Some(object) if self.is_of_this_release(&object) => Ok(()),
-            None => Ok(()),
-            Some(_) => Err(ApiError::Foreign { what: describe("apply", id), why: conflict.to_string() }.into()),
-        }
-    }
-
-    /// Nobody held other values, but the object was there before the release was: then our fields are taken back.
-    async fn check_not_foreign(&self, resource: &Resource, id: &ObjectId, answer: &Value) -> Result<(), Error> {
-        let meta = metadata(answer);
-        let created = meta.get("creationTimestamp").and_then(Value::as_str).unwrap_or_default();
-        let since = self.head.as_ref().map_or("", |r| &r.created);
-        let managers = meta.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // Both times are the API server's, in the same format, so they compare as text.
-        if created > since || !owned::has_other_manager(managers) {
-            return Ok(());
-        }
-        let mut body = Map::new();
-        body.insert("apiVersion".into(), id.gvk.api_version().into());
-        body.insert("kind".into(), Value::from(&*id.gvk.kind));
-        body.insert("metadata".into(), json!({"name": &*id.name, "namespace": id.namespace.as_deref()}));
-        let (answer, _) = self.ctx.cluster.apply(resource, id, &body, Conflicts::Force).await?;
-        // A watch may have shown it as ours in between, and it must not be deleted for that.
-        self.ctx.cache.wrote_object(&id.gvk, &answer);
-        let why = "it is older than the release and managed by somebody else".to_owned();
-        Err(ApiError::Foreign { what: describe("apply", id), why }.into())
-    }
-
-    fn is_of_this_release(&self, object: &Value) -> bool {
-        let meta = metadata(object);
-        let annotation = |name: &str| meta.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_str);
-        let owner = &self.observed.owner;
-        let references = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
-        let named = annotation(RELEASE_NAME) == Some(&*owner.release_name)
-            && annotation(RELEASE_NAMESPACE) == Some(&*owner.release_namespace);
-        named || references.into_iter().any(|r| r.get("uid").and_then(Value::as_str) == Some(&*owner.uid))
-    }
-
-    async fn prune(&mut self, id: &ObjectId, uid: Option<&str>) -> Result<(), Error> {
-        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
-        let found;
-        let uid = if let Some(uid) = uid {
-            uid
-        } else {
-            // No watch shows it: it is gone, or has lost its label, or was never ours.
-            let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
-            if !self.is_of_this_release(&object) {
-                return Ok(());
-            }
-            found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-            &found
-        };
-        let foreground = self.observed.facts.wait_for_deletion;
-        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await {
-            Ok(Some(left)) => {
-                self.ctx.cache.wrote_object(&id.gvk, &left);
-            }
-            Ok(None) => {
-                self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
-            }
-            // Another object has the name by now; it is not the one that had to go.
-            Err(e) if e.is_conflict() => {}
-            Err(e) => return Err(e.into()),
-        }
-        self.pruned += 1;
-        Ok(())
-    }
-
     async fn supersede(&mut self, revision: u64) -> Result<(), Error> {
         let known = self.observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == revision);
         let record = match known {
@@ -406,7 +332,7 @@ impl<'a> Run<'a> {
         let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
         let unfinished =
             matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
-        if !unfinished || error.is_outage() {
+        if !unfinished || error.is_outage() || error.is_stale() {
             return;
         }
         let what = if head.status == Status::PendingInstall { "Release" } else { "Upgrade" };
@@ -444,11 +370,6 @@ impl<'a> Run<'a> {
             let owner = &self.observed.owner;
             self.ctx.cache.wrote_revision(&owner.release_namespace, &owner.release_name, revision);
         }
-    }
-
-    async fn resource(&self, id: &ObjectId, verb: &str) -> Result<Arc<Resource>, Error> {
-        let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
-        Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
     }
 }
 

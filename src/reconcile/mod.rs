@@ -6,6 +6,7 @@
 mod apply;
 pub mod chart;
 pub mod controller;
+mod object;
 mod observe;
 mod patches;
 mod pods;
@@ -145,7 +146,7 @@ impl Error {
 
     /// Whether the pass acted on what is no longer so; the next one knows better.
     pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Api(error) if error.is_conflict())
+        matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
     }
 }
 

@@ -11,6 +11,8 @@ use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
+use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
+use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
 use crate::plan::status::is_spent;
@@ -47,6 +49,8 @@ pub struct Observed {
     pub extras: Extras,
     /// Its chart, when it can be used.
     pub chart: Option<Arc<Loaded>>,
+    /// Fields that are left to others.
+    pub ignored: Vec<Ignore>,
     /// What the server can do.
     pub capabilities: Capabilities,
     /// What decisions depend on.
@@ -94,7 +98,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             extras: &extras.digest,
         })
     });
-    let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or_else(|| extras.refusal.clone());
+    let (ignored, bad_ignored) = match read_ignored(&cr) {
+        Ok(rules) => (rules, None),
+        Err(refusal) => (Vec::new(), Some(refusal)),
+    };
+    let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or(bad_ignored).or_else(|| extras.refusal.clone());
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -143,6 +151,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         owner,
         values,
         extras,
+        ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         chart: chart.ok(),
         capabilities,
         facts,
@@ -195,6 +204,12 @@ pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Resu
 pub fn secret_id(key: &ReleaseKey, revision: u64) -> ObjectId {
     let name = secret::name(&key.name, revision).into();
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&key.namespace)), name }
+}
+
+fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
+    let Some(text) = cr.annotations.get(IGNORE_DRIFT) else { return Ok(Vec::new()) };
+    ignore::parse(text)
+        .map_err(|e| Refusal { reason: "InvalidAnnotation", message: format!("annotation {IGNORE_DRIFT}: {e}") })
 }
 
 fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
@@ -267,9 +282,11 @@ fn foreign(owner: &Owner, cr: &Cr, ctx: &Context, history: &[secret::Revision]) 
     let name = &owner.release_name;
     let Some(uid) = &newest.owner_uid else {
         // After an uninstall with its history kept the name is free.
-        return (newest.status != Status::Uninstalled).then(|| {
+        let take = cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
+        return (newest.status != Status::Uninstalled && !take).then(|| {
             format!(
-                "a Helm release {name} exists in this namespace and was not made for this custom resource; adopting it is not supported yet"
+                "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
+                 {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
             )
         });
     };

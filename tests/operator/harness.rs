@@ -51,12 +51,19 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
 }
 
 /// Looks until the condition holds; fails with what it said last.
-pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+pub fn eventually<T, E: Display>(what: &str, look: impl FnMut() -> Result<T, E>) -> T {
+    eventually_within(DEADLINE.as_secs(), what, look)
+}
+
+/// [`eventually`], within some seconds.
+pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let since = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
-            Err(why) if since.elapsed() > DEADLINE => panic!("{what}: not within {} s: {why}", DEADLINE.as_secs()),
+            Err(why) if since.elapsed() > Duration::from_secs(seconds) => {
+                panic!("{what}: not within {seconds} s: {why}")
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }

@@ -1,0 +1,95 @@
+//! Which objects drifted, and which are applied and pruned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::live::Live;
+use super::situation::{Drift, Facts};
+use super::stamp::Stamped;
+use super::{Desired, Step};
+use crate::release::object::ObjectId;
+
+/// How the live objects differ from the newest revision's inventory.
+pub fn drift(facts: &Facts) -> Vec<Drift> {
+    let Some(inventory) = facts.history.last().and_then(|r| r.inventory.as_ref()) else { return Vec::new() };
+    let mut drift = Vec::new();
+    for (id, reference) in &inventory.0 {
+        if facts.unsynced.contains(&(id.gvk.clone(), id.namespace.clone())) {
+            continue;
+        }
+        match facts.live.get(id) {
+            None => drift.push(Drift::Missing(id.clone())),
+            // It goes; when it is gone, it is missing.
+            Some(live) if live.deleting => {}
+            Some(live) if live.uid != reference.uid || live.digest.as_ref() != Some(&reference.digest) => {
+                drift.push(Drift::Changed(id.clone()));
+            }
+            Some(_) => {}
+        }
+    }
+    for (id, live) in &facts.live {
+        if !inventory.0.contains_key(id) && !live.deleting && is_ours(facts, live) {
+            drift.push(Drift::Stray(id.clone(), live.uid.clone()));
+        }
+    }
+    drift
+}
+
+/// Brings back what drifted, and only that.
+pub fn repair(desired: &Desired, drift: &[Drift], newest: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut rewrite = false;
+    for (index, object) in desired.objects.iter().enumerate() {
+        if drift.iter().any(|d| matches!(d, Drift::Missing(id) | Drift::Changed(id) if *id == object.id)) {
+            steps.push(Step::Apply { object: index, force: true });
+            rewrite = true;
+        }
+    }
+    for item in drift {
+        if let Drift::Stray(id, uid) = item {
+            steps.push(Step::Prune { id: id.clone(), uid: Some(uid.clone()) });
+        }
+    }
+    if rewrite {
+        // Written only when the references really changed: the executor compares.
+        steps.push(Step::Note(newest));
+    }
+    steps
+}
+
+/// Whether the objects are those of the last record.
+pub fn is_same(desired: &Desired) -> bool {
+    let sorted = |objects: &[Stamped]| -> BTreeMap<ObjectId, Stamped> {
+        objects.iter().map(|o| (o.id.clone(), o.clone())).collect()
+    };
+    desired.previous.as_ref().is_some_and(|previous| sorted(previous) == sorted(&desired.objects))
+}
+
+/// Applies all objects in their order.
+pub fn applies(facts: &Facts, desired: &Desired) -> Vec<Step> {
+    let known: BTreeSet<&ObjectId> =
+        facts.history.iter().filter_map(|r| r.inventory.as_ref()).flat_map(|i| i.0.keys()).collect();
+    let force = |id: &ObjectId| known.contains(id) || facts.live.contains_key(id);
+    (0..desired.objects.len()).map(|object| Step::Apply { object, force: force(&desired.objects[object].id) }).collect()
+}
+
+/// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
+pub fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
+    let wanted: BTreeSet<&ObjectId> = desired.objects.iter().map(|o| &o.id).collect();
+    let mut steps = Vec::new();
+    for (id, live) in facts.live.iter().rev() {
+        if !wanted.contains(id) && !live.kept && !live.deleting && is_ours(facts, live) {
+            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
+        }
+    }
+    for object in desired.previous.iter().flatten().rev() {
+        if !wanted.contains(&object.id) && !object.kept && !facts.live.contains_key(&object.id) {
+            steps.push(Step::Prune { id: object.id.clone(), uid: None });
+        }
+    }
+    steps
+}
+
+/// An object is pruned only when it names this custom resource as its owner and we have applied it.
+pub fn is_ours(facts: &Facts, live: &Live) -> bool {
+    live.digest.is_some() && !live.kept && live.owner_uid.as_deref().is_none_or(|uid| uid == &*facts.uid)
+}

@@ -1,0 +1,311 @@
+//! One object: how it is applied, taken over and pruned.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::observe::Observed;
+use super::report::event;
+use super::sinks::metadata;
+use super::{Context, Error};
+use crate::cluster::client::{Conflicts, describe};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::plan::Desired;
+use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
+use crate::plan::leave::{autoscaled, leave};
+use crate::plan::situation::{Drift, Situation};
+use crate::plan::stamp::Stamped;
+use crate::plan::tolerate::{self, Fault};
+use crate::release::inventory::Reference;
+use crate::release::managers;
+use crate::release::object::ObjectId;
+
+/// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
+const MAX_FAULTS: usize = 20;
+
+/// The objects of one release.
+pub struct Objects<'a> {
+    observed: &'a Observed,
+    /// As the last record has them, when it was read.
+    previous: BTreeMap<&'a ObjectId, &'a Stamped>,
+    /// Whose replicas an autoscaler of the release sets.
+    autoscaled: BTreeSet<ObjectId>,
+    ctx: &'a Context,
+}
+
+/// An object that was applied.
+pub struct Applied {
+    /// Which.
+    pub id: ObjectId,
+    /// The API server's answer.
+    pub reference: Option<Reference>,
+    /// Whether it is another object than before.
+    pub changed: bool,
+    /// What deserves an event.
+    pub notices: Vec<Notice>,
+}
+
+/// Something that people should know about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Reason of the event.
+    pub reason: &'static str,
+    /// A sentence, without the object's name.
+    pub text: String,
+    /// A warning, or just news.
+    pub warning: bool,
+}
+
+impl<'a> Objects<'a> {
+    /// Of a release, as a pass observed it.
+    pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
+        let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        Self { observed, previous, autoscaled: autoscaled(&desired.objects), ctx }
+    }
+
+    /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
+    pub async fn apply(&self, object: &Stamped, known: bool) -> Result<Applied, Error> {
+        let id = &object.id;
+        let resource = self.resource(id, "apply").await?;
+        self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
+        let before = self.observed.facts.live.get(id);
+        let mut one =
+            One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
+        let mut answer = if known {
+            let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
+            if before.is_some_and(|b| b.shared || ruled())
+                && let Some(found) = self.ctx.cluster.get(&resource, id).await?
+            {
+                one.leave(&found);
+                one.hand_over(&found).await?;
+            }
+            one.send().await?
+        } else {
+            one.create_or_take_over().await?
+        };
+        if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await?.is_some() {
+            answer = one.send().await?;
+        }
+        if self.is_repaired(id)
+            && let Some(managers) = managers::relinquish(managed(&answer))
+        {
+            answer = self.ctx.cluster.set_managers(&resource, id, &answer, &managers).await?;
+        }
+        one.check_survivors(&answer);
+        let notices = one.notices;
+        let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
+            return Ok(Applied { id: id.clone(), reference: None, changed: false, notices });
+        };
+        // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
+        let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
+        let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
+        Ok(Applied { id, reference: Some(reference), changed, notices })
+    }
+
+    /// Whether the pass repairs fields of this object.
+    fn is_repaired(&self, id: &ObjectId) -> bool {
+        let Situation::Drifted(drift) = &self.observed.situation else { return false };
+        drift.iter().any(|d| matches!(d, Drift::Changed(changed) if changed == id))
+    }
+
+    fn claim(&self, object: &Value) -> Claim {
+        let take = self.observed.cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
+        claim(metadata(object), &self.observed.owner, take)
+    }
+
+    /// Deletes an object, only the one with this uid; without one it is looked at first. Whether there was something to delete.
+    pub async fn prune(&self, id: &ObjectId, uid: Option<&str>) -> Result<bool, Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(false) };
+        let found;
+        let uid = if let Some(uid) = uid {
+            uid
+        } else {
+            // No watch shows it: it is gone, or has lost its label, or was never ours.
+            let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
+            if claim(metadata(&object), &self.observed.owner, false) != Claim::Ours {
+                return Ok(false);
+            }
+            found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+            &found
+        };
+        let foreground = self.observed.facts.wait_for_deletion;
+        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await {
+            Ok(Some(left)) => {
+                self.ctx.cache.wrote_object(&id.gvk, &left);
+            }
+            Ok(None) => {
+                self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
+            }
+            // Another object has the name by now; it is not the one that had to go.
+            Err(e) if e.is_conflict() => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(true)
+    }
+
+    async fn resource(&self, id: &ObjectId, verb: &str) -> Result<Arc<Resource>, Error> {
+        let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
+        Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
+    }
+}
+
+/// One object while it is applied.
+struct One<'a> {
+    objects: &'a Objects<'a>,
+    resource: &'a Resource,
+    object: &'a Stamped,
+    /// What is sent: without what the API server refused.
+    body: Cow<'a, Map<String, Value>>,
+    notices: Vec<Notice>,
+}
+
+impl One<'_> {
+    /// Applies; values of others give way.
+    async fn send(&mut self) -> Result<Value, Error> {
+        match self.request(false).await {
+            Err(e) if !e.immutable().is_empty() => {
+                self.make_room(&e).await?;
+                Ok(self.request(false).await?)
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
+    async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
+        let Objects { observed, ctx, .. } = self.objects;
+        let id = &self.object.id;
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(()) };
+        let what = describe("apply", id);
+        if metadata(&live).get("deletionTimestamp").is_some() {
+            return Err(ApiError::Remaking { what }.into());
+        }
+        let wanted = Value::Object(self.body.clone().into_owned());
+        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
+        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let (remake, lost) = immutable::remake(&id.gvk);
+        let forced = observed
+            .cr
+            .annotations
+            .get(UPGRADE_FORCE)
+            .is_some_and(|v| matches!(&**v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+        let remedy = match remake {
+            Remake::Never => ", so it never is".to_owned(),
+            _ if forced => String::new(),
+            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
+        };
+        if !remedy.is_empty() {
+            return Err(ApiError::Immutable { what, fields, lost, remedy }.into());
+        }
+        let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
+        let left = match remake {
+            Remake::Orphan => ctx.cluster.orphan(self.resource, id, uid).await?,
+            _ => ctx.cluster.delete(self.resource, id, Some(uid), false).await?,
+        };
+        event(
+            observed,
+            ctx,
+            true,
+            "ObjectRemade",
+            format!("{id}: it is made anew, because {fields} cannot be changed"),
+        );
+        match left {
+            Some(left) => {
+                ctx.cache.wrote_object(&id.gvk, &left);
+                Err(ApiError::Remaking { what }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
+    async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        for _ in 0..MAX_FAULTS {
+            let answer = if new {
+                cluster.apply_new(self.resource, id, &self.body).await
+            } else {
+                cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+            };
+            let faults = match &answer {
+                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message()),
+                _ => None,
+            };
+            let Some(faults) = faults else { return answer };
+            let notice = |f: &Fault| Notice { reason: "ManifestMended", text: f.to_string(), warning: true };
+            self.notices.extend(faults.iter().map(notice));
+        }
+        cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+    }
+
+    /// Makes the object. One that is there already is taken over when it may be.
+    async fn create_or_take_over(&mut self) -> Result<Value, Error> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let conflict = match self.request(true).await {
+            Err(e) if e.is_conflict() => e,
+            answer => return Ok(answer?),
+        };
+        // Gone meanwhile: the next pass makes it.
+        let Some(found) = cluster.get(self.resource, id).await? else { return Err(conflict.into()) };
+        match self.objects.claim(&found) {
+            Claim::Ours => {}
+            Claim::Adopted => {
+                self.notices.push(Notice {
+                    reason: "ObjectAdopted",
+                    text: "it existed and was taken over".into(),
+                    warning: false,
+                });
+            }
+            Claim::Refused(why) => return Err(ApiError::Foreign { what: describe("apply", id), why }.into()),
+        }
+        self.leave(&found);
+        self.hand_over(&found).await?;
+        self.send().await
+    }
+
+    /// Leaves out what is left to others.
+    fn leave(&mut self, found: &Value) {
+        let Objects { observed, previous, autoscaled, .. } = self.objects;
+        let id = &self.object.id;
+        let previous = previous.get(id).copied();
+        let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
+        if let Some(body) = left {
+            self.body = Cow::Owned(body);
+        }
+    }
+
+    /// Takes over what Helm owned, so that what the chart drops really goes. The answer, when there was something to take.
+    async fn hand_over(&self, found: &Value) -> Result<Option<Value>, Error> {
+        let Stamped { id, body, .. } = self.object;
+        let now = Value::Object(body.clone());
+        let before = self.objects.previous.get(id).map(|o| Value::Object(o.body.clone()));
+        let manifests: Vec<&Value> = before.iter().chain([&now]).collect();
+        let Some(managers) = managers::hand_over(managed(found), &id.gvk.api_version(), &manifests) else {
+            return Ok(None);
+        };
+        Ok(Some(self.objects.ctx.cluster.set_managers(self.resource, id, found, &managers).await?))
+    }
+
+    /// Says which fields the chart dropped and somebody else keeps.
+    fn check_survivors(&mut self, answer: &Value) {
+        let Some(before) = self.objects.previous.get(&self.object.id).filter(|o| o.body != self.object.body) else {
+            return;
+        };
+        let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
+        for survivor in managers::survivors(managed(answer), &before, &now) {
+            let text = format!(
+                "the chart does not have {} any more, and it stays because {} owns it",
+                survivor.path, survivor.manager
+            );
+            self.notices.push(Notice { reason: "FieldStays", text, warning: true });
+        }
+    }
+}
+
+fn managed(object: &Value) -> &[Value] {
+    metadata(object).get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
