@@ -30,6 +30,7 @@ const MAX_NOTICES: usize = 10;
 /// Writes the report and says when the next pass is due.
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
+    count(observed, &outcome, ctx);
     if outcome.finished {
         ctx.pods.forget(&observed.key);
         ctx.sources.set_used(&observed.key, Vec::new());
@@ -273,6 +274,15 @@ pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static
         reason,
         note,
     });
+}
+
+fn count(observed: &Observed, outcome: &Outcome, ctx: &Context) {
+    let controller = &ctx.kinds[observed.key.kind].controller;
+    let ended = outcome.error.as_ref().map_or("success", Error::reason);
+    ctx.metrics.outcome(controller, &format!("{:?}", outcome.verb), ended);
+    if outcome.verb == Verb::Repair {
+        ctx.metrics.repaired(controller, outcome.changed.len() + outcome.pruned);
+    }
 }
 
 fn log(observed: &Observed, outcome: &Outcome) {

@@ -12,6 +12,7 @@ mod history;
 mod immutable;
 mod lifecycle;
 mod lookup;
+mod metrics;
 mod outage;
 mod rest;
 mod shared;
