@@ -91,6 +91,7 @@ impl Controller {
             events,
             queue: Arc::new(Queue::new(Arc::clone(metrics))),
             metrics: Arc::clone(metrics),
+            contests: super::contests::Contests::default(),
             period: settings.period,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);

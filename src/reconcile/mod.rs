@@ -5,6 +5,7 @@
 
 mod apply;
 pub mod chart;
+mod contests;
 pub mod controller;
 mod object;
 mod observe;
@@ -46,6 +47,8 @@ pub struct Context {
     pub cache: Arc<Cache>,
     /// The kinds of custom resources, with their charts.
     pub kinds: Vec<Served>,
+    /// What others change as often as we repair it.
+    pub contests: contests::Contests,
     /// Watches of the objects of releases.
     pub watches: Watches,
     /// Renders charts off the workers.
@@ -122,7 +125,10 @@ impl Error {
 
 /// Brings one release closer to what its custom resource says.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
-    let Some(observed) = observe::observe(key, ctx).await else { return Ok(Next::Event) };
+    let Some(observed) = observe::observe(key, ctx).await else {
+        ctx.contests.forget(key);
+        return Ok(Next::Event);
+    };
     let rendered = render::render(&observed, ctx).await;
     let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
     let outcome = apply::apply(&observed, plan, ctx).await;

@@ -116,6 +116,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
         refusal,
         inputs: inputs.map(Into::into),
+        paused: ctx.contests.with(key, |contest, now| contest.paused(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         live,
         history,
@@ -126,6 +127,9 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let mut situation = situation(&facts);
+    let is_drifted =
+        |id: &ObjectId| matches!(&situation, Situation::Drifted(drift) if drift.iter().any(|d| d.names(id)));
+    ctx.contests.with(key, |contest, now| contest.settle(now, is_drifted));
     if !ctx.cache.is_synced(key) {
         situation = match ctx.cache.history_blind(&key.namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),

@@ -13,7 +13,7 @@ use crate::cluster::events::Event;
 use crate::plan::Verb;
 use crate::plan::live::Health;
 use crate::plan::situation::Situation;
-use crate::plan::status::{Failure, Release, Report, patch, status};
+use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
 
@@ -45,7 +45,11 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
-        None => Ok(Next::After(period(observed, ctx))),
+        None => {
+            let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
+            let due = due.and_then(|s| u64::try_from(s).ok()).map_or(Duration::MAX, Duration::from_secs);
+            Ok(Next::After(period(observed, ctx).min(due)))
+        }
     }
 }
 
@@ -85,7 +89,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     let objects = objects(observed, newest, ctx);
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
     let now = format!("{:.0}", jiff::Timestamp::now());
-    let new = status(&Report {
+    let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
         now: &now,
@@ -104,6 +108,8 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
+    let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
+    status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
     // The uid: a custom resource of the same name that was made since has its own status.
