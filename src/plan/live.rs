@@ -61,12 +61,14 @@ pub struct Live {
     pub deleting: bool,
     /// How it is.
     pub health: Health,
+    /// The label selector of its pods, when it is a workload and not ready.
+    pub pods: Option<Box<str>>,
 }
 
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, health } = self;
+        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, health, pods: _ } = self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid

@@ -100,10 +100,11 @@ pub enum Drift {
     Stray(ObjectId, Box<str>),
 }
 
-impl Drift {
+impl Situation {
     /// Whether an object of the release is to be repaired.
-    pub fn names(&self, object: &ObjectId) -> bool {
-        matches!(self, Self::Missing(id) | Self::Changed(id) if id == object)
+    pub fn repairs(&self, object: &ObjectId) -> bool {
+        let of = |d: &Drift| matches!(d, Drift::Missing(id) | Drift::Changed(id) if id == object);
+        matches!(self, Self::Drifted(drift) if drift.iter().any(of))
     }
 }
 

@@ -24,6 +24,7 @@ fn live(name: &str) -> (ObjectId, Live) {
         kept: false,
         deleting: false,
         health: Health::Ready,
+        pods: None,
     };
     (id(name), live)
 }

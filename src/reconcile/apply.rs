@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
             first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&text),
             now: &text,
             chart: &chart.json,
-            config: &self.observed.values,
+            config: &self.prepared.values,
             rendered,
         });
         let id = secret_id(&self.observed.key, revision);
@@ -336,8 +336,9 @@ impl<'a> Run<'a> {
             return;
         }
         let what = if head.status == Status::PendingInstall { "Release" } else { "Upgrade" };
-        let description =
-            crate::plan::status::bound(&format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name));
+        let description = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
+        // Masked before it is cut: half a secret would not be found.
+        let description = crate::plan::status::bound(&self.ctx.masks.clean(&description));
         record.set_status(Status::Failed, &description);
         let mut patch = status_patch(Status::Failed);
         let Ok(data) = data(record) else { return };

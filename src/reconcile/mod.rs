@@ -9,10 +9,13 @@ mod contests;
 pub mod controller;
 mod object;
 mod observe;
+mod patches;
+mod pods;
 pub mod queue;
 mod render;
 mod report;
 mod sinks;
+mod values;
 mod watches;
 
 use std::sync::Arc;
@@ -23,13 +26,17 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
+use crate::cluster::sources::Sources;
+use crate::mask::Masks;
 use crate::plan;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use chart::Served;
+use pods::Pods;
 use queue::Queue;
 use render::Renderer;
+use values::ValueWatches;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.
@@ -51,6 +58,14 @@ pub struct Context {
     pub contests: contests::Contests,
     /// Watches of the objects of releases.
     pub watches: Watches,
+    /// Watches of the pods of unhealthy workloads.
+    pub pods: Pods,
+    /// What is known of the sources of values.
+    pub sources: Arc<Sources>,
+    /// Watches of them.
+    pub value_watches: ValueWatches,
+    /// What must appear in no text.
+    pub masks: Arc<Masks<ReleaseKey>>,
     /// Renders charts off the workers.
     pub renderer: Renderer,
     /// Kubernetes events.
@@ -61,6 +76,18 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// How often a release is compared with the caches when nothing happens.
     pub period: Duration,
+    /// Events show no overridden values.
+    pub hide_overrides: bool,
+}
+
+impl Context {
+    /// A custom resource is gone, and what is kept for it goes too.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.contests.forget(key);
+        self.pods.forget(key);
+        self.sources.set_used(key, Vec::new());
+        self.masks.forget(key);
+    }
 }
 
 /// When the release deserves the next pass.
@@ -87,6 +114,9 @@ pub enum Error {
     /// What was rendered is not a list of objects, or too many.
     #[error("{0}")]
     Manifest(String),
+    /// A source of values does not hold what it should.
+    #[error("{0}")]
+    Values(String),
     /// A request failed.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -100,6 +130,7 @@ impl Error {
             Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
             Self::Render(_) | Self::Renderer(_) => "RenderError",
             Self::Manifest(_) => "InvalidManifest",
+            Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
         }
     }
@@ -107,7 +138,7 @@ impl Error {
     /// Whether only the user can mend it: nothing is tried again until an input changes.
     pub fn is_terminal(&self) -> bool {
         match self {
-            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) => true,
+            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) | Self::Values(_) => true,
             Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) | Self::Api(_) => false,
         }
     }
@@ -126,7 +157,7 @@ impl Error {
 /// Brings one release closer to what its custom resource says.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
     let Some(observed) = observe::observe(key, ctx).await else {
-        ctx.contests.forget(key);
+        ctx.forget(key);
         return Ok(Next::Event);
     };
     let rendered = render::render(&observed, ctx).await;

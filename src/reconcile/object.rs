@@ -17,7 +17,6 @@ use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
-use crate::plan::situation::Situation;
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
@@ -75,7 +74,7 @@ impl<'a> Objects<'a> {
         let before = self.observed.facts.live.get(id);
         let mut one =
             One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
-        let (key, repaired) = (&self.observed.key, self.is_repaired(id));
+        let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
         let mut taken = None;
         let mut answer = if known {
             let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
@@ -115,12 +114,6 @@ impl<'a> Objects<'a> {
         }
         let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
         Ok(Applied { id, reference: Some(reference), changed, notices })
-    }
-
-    /// Whether the pass repairs fields of this object.
-    fn is_repaired(&self, id: &ObjectId) -> bool {
-        let Situation::Drifted(drift) = &self.observed.situation else { return false };
-        drift.iter().any(|d| d.names(id))
     }
 
     fn claim(&self, object: &Value) -> Claim {

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::chart::Loaded;
+use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
@@ -42,8 +43,10 @@ pub struct Observed {
     pub cr: Arc<Cr>,
     /// The custom resource as the owner of objects.
     pub owner: Owner,
-    /// Its values.
+    /// The values of its custom resource, under the kind's `overrideValues`.
     pub values: Map<String, Value>,
+    /// Further sources of values.
+    pub extras: Extras,
     /// Its chart, when it can be used.
     pub chart: Option<Arc<Loaded>>,
     /// Fields that are left to others.
@@ -71,10 +74,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let capabilities =
         Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
     let values = read_values(&cr);
-    let (values, bad_values) = match values {
+    let (mut values, bad_values) = match values {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
+    let extras = values::gather(&mut values, key, &cr, ctx);
     let owner = Owner {
         gvk: served.gvk().clone(),
         namespace: Some(Arc::clone(&key.namespace)),
@@ -91,13 +95,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             name: &key.name,
             namespace: &key.namespace,
             capabilities: &chart.capabilities_digest(&capabilities),
+            extras: &extras.digest,
         })
     });
-    let (ignored, bad_ignored) = match read_ignored(&cr) {
-        Ok(rules) => (rules, None),
-        Err(refusal) => (Vec::new(), Some(refusal)),
-    };
-    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values).or(bad_ignored);
+    let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
+    let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or(bad_ignored).or_else(|| extras.refusal.clone());
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -127,9 +129,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let mut situation = situation(&facts);
-    let is_drifted =
-        |id: &ObjectId| matches!(&situation, Situation::Drifted(drift) if drift.iter().any(|d| d.names(id)));
-    ctx.contests.with(key, |contest, now| contest.settle(now, is_drifted));
+    ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
     if !ctx.cache.is_synced(key) {
         situation = match ctx.cache.history_blind(&key.namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
@@ -141,12 +141,16 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     {
         situation = Situation::Waiting;
     }
+    if extras.waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+        situation = Situation::Waiting;
+    }
     let mut observed = Observed {
         key: key.clone(),
         cr,
         owner,
         values,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
+        extras,
         chart: chart.ok(),
         capabilities,
         facts,
@@ -242,8 +246,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option<Refusal> {
-    let kind = &ctx.kinds[key.kind].kind;
+fn refusal(key: &ReleaseKey, no_chart: Option<&String>) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     if key.namespace.is_empty() {
         return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
@@ -257,9 +260,6 @@ fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option
     }
     if let Some(error) = no_chart {
         return refuse("ChartUnusable", error.clone());
-    }
-    if let Some(field) = kind.unsupported.first() {
-        return refuse("Unsupported", format!("{field} in watches.yaml is not supported yet"));
     }
     None
 }

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::observe::Observed;
-use super::{Context, Error};
+use super::{Context, Error, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
+use crate::mask::Secrets;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::plan::stamp::{Stamped, stamp_all};
@@ -31,6 +32,8 @@ pub struct Prepared {
     pub desired: Desired,
     /// For the record.
     pub rendered: Option<Rendered>,
+    /// All values that it was rendered with, for the record.
+    pub values: Map<String, Value>,
 }
 
 /// Renders off the workers, so many at a time as there are cores.
@@ -46,13 +49,26 @@ impl Default for Renderer {
 }
 
 impl Renderer {
-    async fn render(&self, observed: &Observed, release: Release, ctx: &Context) -> Result<Rendered, Error> {
+    async fn render(
+        &self,
+        observed: &Observed,
+        values: Map<String, Value>,
+        release: Release,
+        ctx: &Context,
+    ) -> Result<Rendered, Error> {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
-        let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
+        let capabilities = observed.capabilities.clone();
+        let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
+        let learn = move |object: &Map<String, Value>| {
+            let mut secrets = Secrets::default();
+            secrets.add_secret_object(object, &[]);
+            masks.learn(&key, secrets);
+        };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
+        let host = host.telling_of_secrets(learn);
         let rendering = tokio::task::spawn_blocking(move || {
             let options = Options { limits: LIMITS, ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
@@ -75,8 +91,9 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         Situation::New | Situation::Changed => from_chart(observed, record, ctx).await,
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
+            values::learn(observed, ctx).await;
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, ..Prepared::default() })
         }
         Situation::Uninstall => {
             let objects = match record.map(Record::objects) {
@@ -84,7 +101,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 // No record, or none that can be read: by label and owner (apply.md D2).
                 _ => Vec::new(),
             };
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, ..Prepared::default() })
         }
         _ => Ok(Prepared::default()),
     }
@@ -98,10 +115,12 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         revision: newest + 1,
         is_upgrade: observed.situation == Situation::Changed,
     };
-    let rendered = ctx.renderer.render(observed, release, ctx).await?;
+    let values = values::complete(observed, ctx).await?;
+    let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
+    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
     let crds = unknown_crds(&rendered, ctx).await?;
     if !crds.is_empty() {
-        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered) });
+        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });
     }
     let mut objects = Vec::new();
     for manifest in &rendered.manifests {
@@ -119,7 +138,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         _ => None,
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
-    Ok(Prepared { desired: Desired { objects, previous, hooks_equal, crds }, rendered: Some(rendered) })
+    Ok(Prepared { desired: Desired { objects, previous, hooks_equal, crds }, rendered: Some(rendered), values })
 }
 
 /// What becomes of an object whose kind the API server does not serve.
@@ -147,8 +166,21 @@ async fn stamp(
             }
         }
     }
+    learn_secrets(&known, observed, ctx);
     let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
     Ok(stamp_all(&known, &observed.owner, is_namespaced))
+}
+
+/// What the release's own Secrets hold appears in no text, be it in its notes.
+fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
+    let owner = &observed.owner;
+    let mut names: Vec<&str> = objects.iter().map(|o| o.name.as_str()).collect();
+    names.extend([&*owner.release_name, &*owner.release_namespace, &*owner.chart]);
+    let mut secrets = Secrets::default();
+    for object in objects.iter().filter(|o| o.gvk.group.is_empty() && &*o.gvk.kind == "Secret") {
+        secrets.add_secret_object(&object.body, &names);
+    }
+    ctx.masks.learn(&observed.key, secrets);
 }
 
 /// The definitions in `crds/` of which the API server does not know a version yet. Helm creates them before anything else and

@@ -1,5 +1,6 @@
 //! Report: what happened, into status, events, log and metrics.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
 use crate::plan::live::Health;
-use crate::plan::situation::Situation;
+use crate::plan::situation::{Refusal, Situation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
@@ -30,6 +31,8 @@ const MAX_NOTICES: usize = 10;
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
     if outcome.finished {
+        ctx.pods.forget(&observed.key);
+        ctx.sources.set_used(&observed.key, Vec::new());
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
         return Ok(Next::Event);
     }
@@ -85,15 +88,19 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
         _ => None,
     };
-    let failure = outcome.error.as_ref().map(failure);
+    // Masked before anything is cut: half a secret would not be found.
+    let failure = outcome.error.as_ref().map(|error| failure(error, ctx));
     let objects = objects(observed, newest, ctx);
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
+    let can_mask = observed.extras.sources.is_empty() || ctx.masks.is_complete(&observed.key);
+    let notes = notes.filter(|_| can_mask).map(|notes| ctx.masks.clean(notes));
+    let situation = clean(&observed.situation, ctx);
     let now = format!("{:.0}", jiff::Timestamp::now());
     let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
         now: &now,
-        situation: &observed.situation,
+        situation: &situation,
         verb: outcome.verb,
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
@@ -103,13 +110,14 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             revision: r.revision,
             chart,
         }),
-        notes,
+        notes: notes.as_deref(),
         hooks: rendered.map(|r| r.hooks.len()),
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
     let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
     status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
+    ctx.masks.clean_status(&mut new);
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
     // The uid: a custom resource of the same name that was made since has its own status.
@@ -136,7 +144,10 @@ fn objects(
     newest: Option<&crate::release::secret::Revision>,
     ctx: &Context,
 ) -> BTreeMap<ObjectId, Option<Health>> {
-    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else { return BTreeMap::new() };
+    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else {
+        ctx.pods.forget(&observed.key);
+        return BTreeMap::new();
+    };
     let live = ctx.cache.objects(&observed.key, inventory.0.keys());
     let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let unsynced = ctx.cache.unsynced(watches);
@@ -155,11 +166,30 @@ fn objects(
             }
         }
     }
+    ctx.pods.explain(&observed.key, &mut objects, &live);
+    for health in objects.values_mut().flatten() {
+        if let Health::Failed(message) | Health::Progressing(message) = health
+            && let Cow::Owned(clean) = ctx.masks.clean(message)
+        {
+            *message = clean.into();
+        }
+    }
     objects
 }
 
-fn failure(error: &Error) -> Failure {
-    Failure { reason: error.reason(), message: error.to_string(), terminal: error.is_terminal() }
+fn failure(error: &Error, ctx: &Context) -> Failure {
+    let message = ctx.masks.clean(&error.to_string()).into_owned();
+    Failure { reason: error.reason(), message, terminal: error.is_terminal() }
+}
+
+fn clean(situation: &Situation, ctx: &Context) -> Situation {
+    match situation {
+        Situation::Refused(refusal) => Situation::Refused(Refusal {
+            reason: refusal.reason,
+            message: ctx.masks.clean(&refusal.message).into_owned(),
+        }),
+        other => other.clone(),
+    }
 }
 
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
@@ -173,13 +203,13 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseCorrupted", note);
     }
     if let Some(error) = &outcome.error {
-        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string()) {
+        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string(), ctx) {
             event(observed, ctx, true, error.reason(), error.to_string());
         }
         return;
     }
     if let Situation::Refused(refusal) = &observed.situation
-        && is_news(observed, refusal.reason, &refusal.message)
+        && is_news(observed, refusal.reason, &refusal.message, ctx)
     {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
     }
@@ -193,6 +223,11 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     } else if outside && !observed.corrupted {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    if matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
+        for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
+            event(observed, ctx, true, "OverrideValuesInUse", note);
+        }
     }
     match outcome.verb {
         Verb::Install => {
@@ -223,10 +258,10 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.
-fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
+fn is_news(observed: &Observed, reason: &str, message: &str, ctx: &Context) -> bool {
     let status = observed.cr.status();
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let message = crate::plan::status::bound(message);
+    let message = crate::plan::status::bound(&ctx.masks.clean(message));
     !conditions.into_iter().flatten().any(|c| {
         c.get("reason").and_then(Value::as_str) == Some(reason)
             && c.get("message").and_then(Value::as_str) == Some(message.as_str())

@@ -5,7 +5,9 @@
 
 mod bad_input;
 mod drift;
+mod flags;
 mod harness;
+mod health;
 mod history;
 mod immutable;
 mod lifecycle;
@@ -15,3 +17,4 @@ mod rest;
 mod shared;
 mod sources;
 mod takeover;
+mod values;
