@@ -4,7 +4,7 @@ use super::defaults::empty;
 use crate::template::budget;
 use crate::template::function::{FnError, FnResult};
 use crate::template::stack::deeper;
-use crate::template::value::{List, Map, Value};
+use crate::template::value::{List, Map, MapType, Str, Value};
 
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
@@ -16,12 +16,22 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         return Err("stack overflow".into());
     }
     budget::work_of(source.len())?;
+    // A map of strings takes none of another map's values, which might be anything.
+    let takes = target.kind != MapType::Str || source.kind == MapType::Str;
+    let insert = |key: Str, new: Value| {
+        if !takes {
+            return Err("reflect.Value.SetMapIndex: value of type interface {} is not assignable to type string".into());
+        }
+        target.note_change(&new);
+        target.insert(key, new);
+        Ok::<_, FnError>(())
+    };
     for (key, new) in source.entries() {
         budget::make(key.len())?;
         let old = target.get(key.bytes());
         if matches!(new, Value::Nil) {
             if overwrite {
-                target.insert(key, new);
+                insert(key, new)?;
             }
             continue;
         }
@@ -30,8 +40,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         }
         if let (Value::List(_), true) = (&new, overwrite) {
             // Even an empty list replaces another value.
-            target.note_change(&new);
-            target.insert(key, new);
+            insert(key, new)?;
             continue;
         }
         let set = match &old {
@@ -41,8 +50,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             Some(_) => overwrite,
         };
         if set {
-            target.note_change(&new);
-            target.insert(key, new);
+            insert(key, new)?;
         }
     }
     Ok(())

@@ -54,7 +54,7 @@ fn find_all(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
     let text = bytes(args, 1);
     let mut all = Vec::new();
-    for found in pattern.find_iter(text).take(limit(args, 2)) {
+    for found in matches(&pattern, text).take(limit(args, 2)) {
         searched(&text[found.start()..])?;
         budget::make(64 + found.len())?;
         all.push(found.as_bytes());
@@ -63,6 +63,14 @@ fn find_all(args: &[Value], must: bool) -> FnResult {
         return Ok(Value::List(List::nil(Elem::Str)));
     }
     Ok(Value::strings(all))
+}
+
+/// All matches. Empty ones stand between characters only, where the text is UTF-8.
+fn matches<'t>(pattern: &'t Regex, text: &'t [u8]) -> impl Iterator<Item = regex::bytes::Match<'t>> {
+    let inside = |at: usize| {
+        (1..4.min(at + 1)).any(|back| text::next_char(&text[at - back..]).is_some_and(|(_, width)| width > back))
+    };
+    pattern.find_iter(text).filter(move |found| !found.is_empty() || !inside(found.start()))
 }
 
 fn split(args: &[Value], must: bool) -> FnResult {
@@ -76,7 +84,7 @@ fn split(args: &[Value], must: bool) -> FnResult {
     }
     let mut parts: Vec<&[u8]> = Vec::new();
     let (mut begin, mut end) = (0, 0);
-    for found in pattern.find_iter(text).take(limit) {
+    for found in matches(&pattern, text).take(limit) {
         searched(&text[found.start()..])?;
         budget::make(64 + found.start() - begin)?;
         if parts.len() + 1 == limit {

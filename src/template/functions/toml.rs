@@ -168,21 +168,26 @@ impl Writer {
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in map.entries() {
             match plain(&value) {
-                Value::Nil => {}
-                Value::Map(map) if map.is_nil() => {}
-                Value::List(list) if list.is_nil() => {}
-                Value::List(list) if is_table_list(&list)? => tables.push((key, value)),
-                Value::Map(_) => tables.push((key, value)),
+                Value::Map(map) if !map.is_nil() => tables.push((key, value)),
+                Value::List(list) if !list.is_nil() && is_table_list(&list)? => tables.push((key, value)),
                 _ => direct.push((key, value)),
             }
         }
         self.out.push('{');
+        let count = direct.len() + tables.len();
         for (i, (key, value)) in direct.iter().chain(&tables).enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
+            // What is nil is left out, but not the comma that would stand before it.
+            match plain(value) {
+                Value::Nil => continue,
+                Value::Map(map) if map.is_nil() => continue,
+                Value::List(list) if list.is_nil() => continue,
+                _ => {}
             }
             let _ = write!(self.out, "{} = ", key_text(&key.text()));
             self.element(value, depth + 1)?;
+            if i + 1 < count {
+                self.out.push_str(", ");
+            }
         }
         self.out.push('}');
         Ok(())

@@ -41,7 +41,13 @@ pub struct Url {
 
 fn url_parse(_: &Context, args: &[Value]) -> FnResult {
     let text = string(args, 0);
-    let url = Url::parse(&text).map_err(|e| format!("unable to parse url: parse {}: {e}", quoted(&text)))?;
+    let whole = Url::parse(&text).map_err(|e| {
+        // A mistake before the fragment is shown without it.
+        let before = text.split('#').next().unwrap_or_default();
+        let shown = if Url::parse(before).is_err() { before } else { &text };
+        format!("unable to parse url: parse {}: {e}", quoted(shown))
+    });
+    let url = whole?;
     let map = Map::new(MapType::Any);
     map.insert("hostname", url.hostname());
     map.insert("userinfo", url.user.as_ref().map(userinfo).unwrap_or_default());
