@@ -5,6 +5,7 @@
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
 pub mod claim;
+pub mod contest;
 pub mod immutable;
 pub mod leave;
 pub mod live;

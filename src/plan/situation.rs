@@ -36,6 +36,8 @@ pub struct Facts {
     pub inputs: Option<Box<str>>,
     /// These inputs were tried and can not work: nothing is tried again until they change (apply.md A3).
     pub spent: bool,
+    /// Objects that somebody changes as often as we repair them: left for a while.
+    pub paused: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
     /// Kinds, per namespace, of which the caches do not know all objects yet: nothing is judged missing there.
@@ -96,6 +98,14 @@ pub enum Drift {
     Changed(ObjectId),
     /// It is ours and the revision does not list it.
     Stray(ObjectId, Box<str>),
+}
+
+impl Situation {
+    /// Whether an object of the release is to be repaired.
+    pub fn repairs(&self, object: &ObjectId) -> bool {
+        let of = |d: &Drift| matches!(d, Drift::Missing(id) | Drift::Changed(id) if id == object);
+        matches!(self, Self::Drifted(drift) if drift.iter().any(of))
+    }
 }
 
 /// The first row that fits wins; the order is the safety argument.

@@ -99,6 +99,18 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     status
 }
 
+/// Says in a status whether somebody fights about fields, and with whom; the condition goes to `False` when nobody does any more.
+pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now, generation };
+    match message {
+        Some(message) => conditions.set("Drifted", true, "Contested", message),
+        None if conditions.has("Drifted") => conditions.set("Drifted", false, "Settled", ""),
+        None => return,
+    }
+    status.insert("conditions".into(), Value::Array(conditions.list));
+}
+
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
 pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value> {
     let mut patch = Map::new();

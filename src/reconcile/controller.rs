@@ -104,6 +104,7 @@ impl Controller {
             events,
             queue: Arc::new(Queue::new(Arc::clone(metrics))),
             metrics: Arc::clone(metrics),
+            contests: super::contests::Contests::default(),
             period: settings.period,
             hide_overrides: settings.hide_overrides,
         });

@@ -98,10 +98,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             extras: &extras.digest,
         })
     });
-    let (ignored, bad_ignored) = match read_ignored(&cr) {
-        Ok(rules) => (rules, None),
-        Err(refusal) => (Vec::new(), Some(refusal)),
-    };
+    let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
     let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or(bad_ignored).or_else(|| extras.refusal.clone());
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
@@ -121,6 +118,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
         refusal,
         inputs: inputs.map(Into::into),
+        paused: ctx.contests.with(key, |contest, now| contest.paused(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         live,
         history,
@@ -131,6 +129,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let mut situation = situation(&facts);
+    ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
     if !ctx.cache.is_synced(key) {
         situation = match ctx.cache.history_blind(&key.namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
@@ -150,8 +149,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         cr,
         owner,
         values,
-        extras,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
+        extras,
         chart: chart.ok(),
         capabilities,
         facts,

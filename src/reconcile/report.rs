@@ -14,7 +14,7 @@ use crate::cluster::events::Event;
 use crate::plan::Verb;
 use crate::plan::live::Health;
 use crate::plan::situation::{Refusal, Situation};
-use crate::plan::status::{Failure, Release, Report, patch, status};
+use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
 
@@ -49,7 +49,11 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
-        None => Ok(Next::After(period(observed, ctx))),
+        None => {
+            let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
+            let due = due.and_then(|s| u64::try_from(s).ok()).map_or(Duration::MAX, Duration::from_secs);
+            Ok(Next::After(period(observed, ctx).min(due)))
+        }
     }
 }
 
@@ -112,6 +116,8 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
+    let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
+    status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
     ctx.masks.clean_status(&mut new);
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
