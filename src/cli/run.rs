@@ -154,7 +154,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if let Some(listener) = metrics_listener {
         let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
-        let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster()));
+        let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster().unfenced()));
         let security = Security { certificate, guard };
         tokio::spawn(serve_metrics(listener, Arc::clone(&metrics), security, stop.clone()));
     }
@@ -165,7 +165,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
     let name = or(&args.leader_election_id, &args.operator_name);
-    let mut lease = Lease::new(controller.cluster(), &namespace, &name, identity());
+    let mut lease = Lease::new(&controller.cluster(), &namespace, &name, identity());
     metrics.set_standby(true);
     metrics.set_leader(&name, false);
     if !lease.acquire(&stop).await {

@@ -15,6 +15,7 @@ use tower::{Layer, Service};
 
 use super::discovery::Resource;
 use super::error::ApiError;
+use super::lease::Fence;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::server::metrics::Metrics;
@@ -39,6 +40,7 @@ pub enum Conflicts {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    fence: Arc<Fence>,
 }
 
 impl Cluster {
@@ -48,7 +50,18 @@ impl Cluster {
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into() };
-        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build() })
+        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build(), fence: Arc::default() })
+    }
+
+    /// What forbids writes of this cluster and its clones.
+    pub fn fence(&self) -> Arc<Fence> {
+        Arc::clone(&self.fence)
+    }
+
+    /// The same cluster for what may write without leading: the lease itself, and questions.
+    #[must_use]
+    pub fn unfenced(&self) -> Self {
+        Self { client: self.client.clone(), fence: Arc::default() }
     }
 
     /// The library's client, for watches and discovery.
@@ -192,6 +205,10 @@ impl Cluster {
         what: &str,
         secret: bool,
     ) -> Result<T, ApiError> {
+        if request.method() != http::Method::GET && !self.fence.is_open() {
+            let message = "this instance no longer leads".to_owned();
+            return Err(ApiError::Unreachable { what: what.to_owned(), message });
+        }
         let sending = async {
             let response = self.client.send(request).await?;
             let code = response.status().as_u16();

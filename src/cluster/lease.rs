@@ -2,8 +2,14 @@
 //! renewed for its duration **by our own clock** since we last saw it change, so that clocks need not agree.
 //! Every write carries the resourceVersion, so that of two only one succeeds.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
+use kube::Api;
+use kube::core::params::WatchParams;
+use kube::core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -17,13 +23,63 @@ const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 
+/// Between two attempts, whatever wakes us.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Forbids writes once the lease may be somebody else's (apply.md A8): before each write the time of the last renewal is looked at, by
+/// our own clock. A process that was stopped and goes on after its lease has expired writes nothing more.
+#[derive(Debug)]
+pub struct Fence(AtomicU64);
+
+/// When the process began to measure.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+impl Default for Fence {
+    /// Open for ever: without a lease nobody else writes.
+    fn default() -> Self {
+        LazyLock::force(&START);
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Fence {
+    /// Whether writes are allowed.
+    pub fn is_open(&self) -> bool {
+        millis(Instant::now()) < self.0.load(Ordering::Acquire)
+    }
+
+    /// Writes are allowed until then.
+    fn open_until(&self, until: Instant) {
+        self.0.store(millis(until), Ordering::Release);
+    }
+}
+
+fn millis(at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(*START).as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A lease, and who we are.
 pub struct Lease {
+    /// The lease is written also while nothing else may be.
     cluster: Cluster,
+    fence: Arc<Fence>,
     id: ObjectId,
     identity: String,
     /// What we last saw of the lease, and when it changed for us.
-    seen: Option<(String, Instant)>,
+    seen: Option<Seen>,
+}
+
+/// A lease as we saw it.
+#[derive(Clone, Debug)]
+struct Seen {
+    version: String,
+    /// When it became so for us.
+    at: Instant,
+    duration: Duration,
+}
+
+fn holder(lease: &Value) -> &str {
+    lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// How an attempt ended.
@@ -35,9 +91,9 @@ enum Attempt {
 
 impl Lease {
     /// For a lease of this name.
-    pub fn new(cluster: Cluster, namespace: &str, name: &str, identity: String) -> Self {
+    pub fn new(cluster: &Cluster, namespace: &str, name: &str, identity: String) -> Self {
         let id = ObjectId { gvk: Resource::leases().gvk, namespace: Some(namespace.into()), name: name.into() };
-        Self { cluster, id, identity, seen: None }
+        Self { fence: cluster.fence(), cluster: cluster.unfenced(), id, identity, seen: None }
     }
 
     /// Waits until we lead. `false` when cancelled before.
@@ -58,7 +114,40 @@ impl Lease {
             }
             tokio::select! {
                 () = stop.cancelled() => return false,
-                () = tokio::time::sleep(RETRY) => {}
+                () = self.wait() => {}
+            }
+        }
+    }
+
+    /// Waits until it is worth another attempt: the lease was given up, or nobody has renewed it for its duration. A watch tells of
+    /// the former at once; where it is not to be had, it is looked at from time to time.
+    async fn wait(&mut self) {
+        tokio::time::sleep(PAUSE).await;
+        let Some(seen) = self.seen.clone() else { return tokio::time::sleep(RETRY).await };
+        let kind = ApiResource::erase::<k8s_openapi::api::coordination::v1::Lease>(&());
+        let namespace = self.id.namespace.as_deref().unwrap_or_default();
+        let api: Api<DynamicObject> = Api::namespaced_with(self.cluster.client(), namespace, &kind);
+        let params = WatchParams::default().fields(&format!("metadata.name={}", self.id.name)).disable_bookmarks();
+        let expires = |seen: &Seen| tokio::time::Instant::from_std(seen.at + seen.duration + PAUSE);
+        let mut expiry = expires(&seen);
+        let opening = tokio::time::timeout_at(expiry, api.watch(&params, &seen.version)).await;
+        let mut events = match opening {
+            Ok(Ok(events)) => events.boxed(),
+            Ok(Err(_)) => return tokio::time::sleep(RETRY).await,
+            Err(_) => return,
+        };
+        loop {
+            match tokio::time::timeout_at(expiry, events.next()).await {
+                Ok(Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease)))) => {
+                    let Ok(lease) = serde_json::to_value(lease) else { return };
+                    if holder(&lease).is_empty() {
+                        return;
+                    }
+                    expiry = expires(self.see(&lease));
+                }
+                // Nobody has renewed it, or it is gone.
+                Err(_) | Ok(Some(Ok(WatchEvent::Deleted(_)))) => return,
+                Ok(_) => return tokio::time::sleep(RETRY).await,
             }
         }
     }
@@ -87,6 +176,16 @@ impl Lease {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, ApiError> {
+        // The time before the request: the API server's answer may have come long after it wrote.
+        let began = Instant::now();
+        let attempt = self.try_once().await;
+        if matches!(attempt, Ok(Attempt::Held)) {
+            self.fence.open_until(began + RENEW_DEADLINE);
+        }
+        attempt
+    }
+
+    async fn try_once(&mut self) -> Result<Attempt, ApiError> {
         let resource = Resource::leases();
         let Some(lease) = self.cluster.get(&resource, &self.id).await? else {
             let body = self.body(None, 0);
@@ -96,7 +195,7 @@ impl Lease {
                 Err(e) => Err(e),
             };
         };
-        let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let holder = holder(&lease).to_owned();
         if holder != self.identity && !holder.is_empty() && !self.is_expired(&lease) {
             return Ok(Attempt::Other(holder));
         }
@@ -113,16 +212,17 @@ impl Lease {
 
     /// Whether nobody renewed it for its duration since we first saw it as it is.
     fn is_expired(&mut self, lease: &Value) -> bool {
+        let seen = self.see(lease);
+        seen.at.elapsed() > seen.duration
+    }
+
+    /// Remembers the lease, and since when it is as it is.
+    fn see(&mut self, lease: &Value) -> &Seen {
         let version = lease.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
         let duration = seconds.map_or(LEASE, Duration::from_secs);
-        match &self.seen {
-            Some((seen, at)) if seen == version => at.elapsed() > duration,
-            _ => {
-                self.seen = Some((version.to_owned(), Instant::now()));
-                false
-            }
-        }
+        let old = self.seen.take().filter(|seen| seen.version == version);
+        self.seen.insert(old.unwrap_or_else(|| Seen { version: version.to_owned(), at: Instant::now(), duration }))
     }
 
     fn body(&self, current: Option<&Value>, transitions: i64) -> Value {
@@ -156,5 +256,21 @@ impl Lease {
         if let Err(error) = self.cluster.merge::<Value>(&resource, &self.id, &body, None).await {
             tracing::debug!(%error, "the lease could not be given up");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fence;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a8_a_fence_is_open_without_a_lease_and_else_as_long_as_the_last_renewal_holds() {
+        let fence = Fence::default();
+        assert!(fence.is_open());
+        fence.open_until(Instant::now() + Duration::from_secs(3600));
+        assert!(fence.is_open());
+        fence.open_until(Instant::now());
+        assert!(!fence.is_open());
     }
 }

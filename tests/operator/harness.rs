@@ -358,6 +358,11 @@ impl Operator {
         })
     }
 
+    /// The file of its log.
+    pub fn log_file(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     /// Its log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -367,6 +372,20 @@ impl Operator {
     pub fn stop(mut self) -> bool {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         self.child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Sends it a signal, such as `STOP`.
+    pub fn signal(&self, signal: &str) {
+        let signalled = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        assert!(signalled.is_ok_and(|status| status.success()));
+    }
+
+    /// Waits until it has ended; whether it ended well.
+    pub fn ended(mut self) -> bool {
+        eventually("it ends", || match self.child.try_wait() {
+            Ok(Some(status)) => Ok(status.success()),
+            other => Err(format!("{other:?}")),
+        })
     }
 
     /// Kills it on the spot.

@@ -10,6 +10,7 @@ mod harness;
 mod health;
 mod history;
 mod immutable;
+mod lease;
 mod lifecycle;
 mod lookup;
 mod metrics;

@@ -1,0 +1,94 @@
+//! Of several instances one works: the lease decides, and whoever has lost it writes nothing more.
+
+use crate::harness::{Operator, Space, eventually};
+use serde_json::json;
+
+fn leads(operator: &Operator) {
+    eventually(
+        "it leads",
+        || {
+            if operator.log().contains("this instance leads") { Ok(()) } else { Err(operator.log()) }
+        },
+    );
+}
+
+fn waits(operator: &Operator) {
+    eventually("it waits", || {
+        if operator.log().contains("another instance leads") { Ok(()) } else { Err(operator.log()) }
+    });
+}
+
+fn revisions(space: &Space) -> usize {
+    space.helm(&["history", "app"]).unwrap().lines().count() - 1
+}
+
+#[test]
+fn a_crashed_leader_is_followed_when_its_lease_has_expired() {
+    let space = Space::new("crash");
+    let watches = space.watches(&[("Web", "web")]);
+    let first = space.operator(&watches, &["--leader-elect"]);
+    leads(&first);
+    let second = space.operator(&watches, &["--leader-elect"]);
+    waits(&second);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    first.kill();
+    space.apply("Web", "app", &json!({"replicas": 4}));
+    leads(&second);
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
+    assert_eq!(revisions(&space), 2);
+    assert_eq!(space.get("lease/tillerman").unwrap()["spec"]["leaseTransitions"], 1);
+}
+
+#[test]
+fn a8_a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
+    let space = Space::new("stopped");
+    let watches = space.watches(&[("Web", "web")]);
+    let first = space.operator(&watches, &["--leader-elect"]);
+    leads(&first);
+    let second = space.operator(&watches, &["--leader-elect"]);
+    waits(&second);
+    space.apply("Web", "app", &json!({}));
+    space.wait_web("app");
+    first.signal("STOP");
+    space.apply("Web", "app", &json!({"replicas": 4}));
+    leads(&second);
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
+    // Now it sees all that has happened, and would act on it.
+    space.apply("Web", "app", &json!({"replicas": 5}));
+    first.signal("CONT");
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(5));
+    let log = {
+        let path = first.log_file();
+        assert!(!first.ended(), "it ends with an error, so that it is started again");
+        std::fs::read_to_string(path).unwrap()
+    };
+    assert!(log.contains("this instance no longer leads"), "{log}");
+    second.settle();
+    assert_eq!(revisions(&space), 3);
+    let holder = space.get("lease/tillerman").unwrap()["spec"]["holderIdentity"].clone();
+    assert!(second.log().contains(holder.as_str().unwrap()), "{holder}");
+}
+
+#[test]
+fn instances_that_come_and_go_never_work_at_once() {
+    let space = Space::new("relay");
+    let watches = space.watches(&[("Web", "web")]);
+    let mut leader = space.operator(&watches, &["--leader-elect"]);
+    leads(&leader);
+    for round in 1..=4_usize {
+        let next = space.operator(&watches, &["--leader-elect"]);
+        waits(&next);
+        space.apply("Web", "app", &json!({"replicas": round}));
+        // In the middle of its work.
+        assert!(leader.stop());
+        leads(&next);
+        space.wait_field("deployment/app-web", "/spec/replicas", &json!(round));
+        space.wait("web/app", "Deployed", "True");
+        eventually("one revision for each change", || {
+            let found = space.helm(&["history", "app"])?.lines().count() - 1;
+            if found == round { Ok(()) } else { Err(format!("{found} revisions")) }
+        });
+        leader = next;
+    }
+}
