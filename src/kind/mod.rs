@@ -28,8 +28,6 @@ pub struct Kind {
     pub selector: Option<String>,
     /// How often the operator compares its caches.
     pub reconcile_period: Option<Duration>,
-    /// Fields of its objects that are left to others.
-    pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.
     pub overrides: Overrides,
     /// Secrets and `ConfigMap`s with values, below those of a custom resource.
@@ -38,6 +36,8 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
+    /// Fields of its objects that are left to others.
+    pub ignore_drift: Vec<ignore::Ignore>,
 }
 
 /// Where the chart of a kind is.

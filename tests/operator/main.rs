@@ -13,6 +13,7 @@ mod immutable;
 mod lifecycle;
 mod lookup;
 mod outage;
+mod prune;
 mod rest;
 mod shared;
 mod sources;
