@@ -165,7 +165,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
     let name = or(&args.leader_election_id, &args.operator_name);
-    let mut lease = Lease::new(controller.cluster(), &namespace, &name, identity());
+    let mut lease = Lease::new(&controller.cluster(), &namespace, &name, identity());
     metrics.set_standby(true);
     if !lease.acquire(&stop).await {
         return Ok(());

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::client::{Body, ClientBuilder};
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -15,6 +15,7 @@ use tower::{Layer, Service};
 
 use super::discovery::Resource;
 use super::error::ApiError;
+use super::fence::Fence;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::server::metrics::Metrics;
@@ -39,6 +40,7 @@ pub enum Conflicts {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    fence: Fence,
 }
 
 impl Cluster {
@@ -48,7 +50,12 @@ impl Cluster {
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into() };
-        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build() })
+        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build(), fence: Fence::default() })
+    }
+
+    /// For the lease's own requests, which open the fence of all others.
+    pub fn beside_fence(&self) -> (Self, Fence) {
+        (Self { client: self.client(), fence: Fence::default() }, self.fence.clone())
     }
 
     /// The library's client, for watches and discovery.
@@ -192,13 +199,16 @@ impl Cluster {
         what: &str,
         secret: bool,
     ) -> Result<T, ApiError> {
+        let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
+        if request.method() != http::Method::GET && !self.fence.is_open(Instant::now()) {
+            return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
+        }
         let sending = async {
             let response = self.client.send(request).await?;
             let code = response.status().as_u16();
             Ok((code, response.into_body().collect_bytes().await?))
         };
         let answer = tokio::time::timeout(DEADLINE, sending).await;
-        let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
         let (code, bytes) = match answer {
             Err(_) => return Err(unreachable(format!("no answer within {} seconds", DEADLINE.as_secs()))),
             Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::client::Cluster;
 use super::discovery::Resource;
 use super::error::ApiError;
+use super::fence::Fence;
 use crate::release::object::ObjectId;
 
 /// client-go's defaults as controller-runtime sets them.
@@ -20,6 +21,8 @@ const RETRY: Duration = Duration::from_secs(2);
 /// A lease, and who we are.
 pub struct Lease {
     cluster: Cluster,
+    /// Shuts when the lease is not renewed.
+    fence: Fence,
     id: ObjectId,
     identity: String,
     /// What we last saw of the lease, and when it changed for us.
@@ -35,9 +38,10 @@ enum Attempt {
 
 impl Lease {
     /// For a lease of this name.
-    pub fn new(cluster: Cluster, namespace: &str, name: &str, identity: String) -> Self {
+    pub fn new(cluster: &Cluster, namespace: &str, name: &str, identity: String) -> Self {
         let id = ObjectId { gvk: Resource::leases().gvk, namespace: Some(namespace.into()), name: name.into() };
-        Self { cluster, id, identity, seen: None }
+        let (cluster, fence) = cluster.beside_fence();
+        Self { cluster, fence, id, identity, seen: None }
     }
 
     /// Waits until we lead. `false` when cancelled before.
@@ -87,6 +91,15 @@ impl Lease {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, ApiError> {
+        let began = Instant::now();
+        let attempt = self.try_once().await;
+        if matches!(attempt, Ok(Attempt::Held)) {
+            self.fence.renewed(began);
+        }
+        attempt
+    }
+
+    async fn try_once(&mut self) -> Result<Attempt, ApiError> {
         let resource = Resource::leases();
         let Some(lease) = self.cluster.get(&resource, &self.id).await? else {
             let body = self.body(None, 0);
