@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::client::{Body, ClientBuilder};
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -215,7 +215,6 @@ impl Cluster {
             Ok((code, response.into_body().collect_bytes().await?))
         };
         let answer = tokio::time::timeout(DEADLINE, sending).await;
-        let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
         let (code, bytes) = match answer {
             Err(_) => return Err(unreachable(format!("no answer within {} seconds", DEADLINE.as_secs()))),
             Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),

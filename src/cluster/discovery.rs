@@ -117,7 +117,23 @@ impl Discovery {
         if at.is_none_or(|at| at < asked && at.elapsed() > MIN_INTERVAL) {
             self.refresh().await?;
         }
-        Ok(self.cached(gvk))
+        if let Some(found) = self.cached(gvk) {
+            return Ok(Some(found));
+        }
+        self.check_gone(gvk).await?;
+        Ok(None)
+    }
+
+    /// A kind that discovery does not list is gone only when its version is not served, or serves without it: the server
+    /// of an aggregated API may just be away, and then its objects are not to be taken for gone (apply.md D1).
+    async fn check_gone(&self, gvk: &Gvk) -> Result<(), ApiError> {
+        if gvk.group.is_empty() {
+            return Ok(());
+        }
+        match self.cluster.get_path::<serde_json::Value>(&format!("/apis/{}/{}", gvk.group, gvk.version)).await {
+            Err(e) if e.is_not_found() => Ok(()),
+            answer => answer.map(|_| ()),
+        }
     }
 
     /// Asks the API server for all kinds (two requests) and its version (one).

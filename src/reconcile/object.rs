@@ -130,7 +130,8 @@ impl<'a> Objects<'a> {
         } else {
             // No watch shows it: it is gone, or has lost its label, or was never ours.
             let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
-            if claim(metadata(&object), &self.observed.owner, false) != Claim::Ours {
+            let ours = claim(metadata(&object), &self.observed.owner, false) == Claim::Ours;
+            if !ours || !managers::is_applied(managed(&object)) {
                 return Ok(false);
             }
             found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -112,6 +112,13 @@ pub fn taken(managed: &[Value], wanted: &Value) -> Vec<Survivor> {
     managed.iter().filter(|e| !is_ours(e)).flat_map(of).collect()
 }
 
+/// Whether Helm or we applied an object, or nobody can tell any more. A copy that a user made has another owner.
+pub fn is_applied(managed: &[Value]) -> bool {
+    let mut main = managed.iter().filter(|e| !has_subresource(e));
+    let mut others = main.clone().filter(|e| !UNKNOWN.contains(&manager(e)));
+    others.next().is_none() || main.any(|e| is_ours(e) || is_helm(e))
+}
+
 /// Who owns `spec.replicas` through the subresource `scale`.
 pub fn scalers(managed: &[Value]) -> Vec<&str> {
     let scales = |e: &&Value| {
@@ -156,7 +163,7 @@ fn with_fields(entry: &Value, fields: &Fields) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hand_over, needs_hand_over, ours, relinquish, survivors};
+    use super::{hand_over, is_applied, needs_hand_over, ours, relinquish, survivors};
     use serde_json::{Value, json};
 
     fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
@@ -225,6 +232,23 @@ mod tests {
         assert_eq!(after[2], managed[2]);
         // A map in which each has its own keys is shared by nobody.
         assert_eq!(relinquish(&after), None);
+    }
+
+    #[test]
+    fn d1_a_copy_by_a_user_is_not_ours_whatever_it_says() {
+        let marked = json!({"f:metadata": {"f:annotations": {"f:meta.helm.sh/release-name": {}}}});
+        for (entries, applied) in [
+            (vec![("tillerman", "Apply"), ("kubectl-edit", "Update")], true),
+            (vec![("helm", "Update")], true),
+            (vec![("nginx-operator", "Update")], true),
+            (vec![("kubectl-create", "Update")], false),
+            (vec![("before-first-apply", "Update")], true),
+            (vec![("before-first-apply", "Update"), ("kubectl", "Apply")], false),
+            (vec![], true),
+        ] {
+            let managed: Vec<Value> = entries.iter().map(|(name, operation)| entry(name, operation, &marked)).collect();
+            assert_eq!(is_applied(&managed), applied, "{entries:?}");
+        }
     }
 
     #[test]

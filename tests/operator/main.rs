@@ -15,6 +15,7 @@ mod lifecycle;
 mod lookup;
 mod metrics;
 mod outage;
+mod prune;
 mod rest;
 mod shared;
 mod sources;
