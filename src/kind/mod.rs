@@ -2,6 +2,7 @@
 
 pub mod crd;
 pub mod duration;
+pub mod switches;
 pub mod watches;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::release::object::Gvk;
+use switches::Switches;
 
 /// A kind of custom resource and the chart that it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Kind {
     pub selector: Option<String>,
     /// How often the operator compares its caches.
     pub reconcile_period: Option<Duration>,
+    /// How releases are handled, where a custom resource does not say otherwise.
+    pub switches: Switches,
     /// What the entry asks for and Tillerman does not do yet; its custom resources are not touched while this is not empty.
     pub unsupported: Vec<String>,
 }

@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::switches::Switches;
 use super::{ChartRef, Kind, duration};
 use crate::release::object::Gvk;
 
@@ -74,6 +75,9 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     };
     let required =
         |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
+    let wrong_at =
+        |key: &Spanned<String>, message: String| WatchesError::Entry { line: key.referenced.line(), message };
+    let mut switches = Switches::default();
     let mut unsupported = Vec::new();
     for (key, value) in &entry.0 {
         match key.value.as_str() {
@@ -87,6 +91,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "dryRunOption" => {}
             "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
             "overrideValues" => unsupported.push("overrideValues".to_owned()),
+            field if switches.set_field(field, value).map_err(|e| wrong_at(key, e))? => {}
             other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
         }
     }
@@ -97,6 +102,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
+        switches,
         unsupported,
     })
 }
@@ -223,6 +229,17 @@ mod tests {
         assert_eq!(fails("\n- group: a\n  version: v1\n  chart: x\n"), "line 2: kind is missing");
         assert!(
             fails("- {version: v1, kind: A, chart: x, reconcilePeriod: soon}").contains("invalid duration \"soon\"")
+        );
+    }
+
+    #[test]
+    fn switches_of_a_kind_are_read_and_a_bad_one_is_named_with_its_line() {
+        let entry = "- group: a\n  version: v1\n  kind: A\n  chart: x\n";
+        let kind = parse(&format!("{entry}  maxHistory: 3\n  hooks: off\n"), Path::new(BASE)).unwrap().kinds.remove(0);
+        assert_eq!((kind.switches.max_history, kind.switches.hooks), (3, false));
+        assert_eq!(
+            fails(&format!("{entry}  onFailure: cry\n")),
+            "line 5: onFailure: \"cry\" is none of rollback, keep and uninstall"
         );
     }
 

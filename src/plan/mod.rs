@@ -4,6 +4,7 @@
 //! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
+pub mod attempts;
 pub mod live;
 pub mod objects;
 pub mod situation;
@@ -13,15 +14,13 @@ pub mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::kind::switches::DeletionPolicy;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 use objects::{applies, is_ours, is_same, prune, repair};
-use situation::{Facts, Situation};
+use situation::{Facts, Operation, Situation, newest_operation, operation};
 use stamp::Stamped;
-
-/// Revisions of a release that are kept, as Helm's `--history-max` defaults to.
-pub const MAX_HISTORY: usize = 10;
 
 /// What the release should consist of.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +52,10 @@ pub enum Verb {
     Note,
     /// Custom resource definitions of the chart come first.
     CreateCrds,
+    /// An upgrade failed for good, and the last deployed revision comes back.
+    RollBack,
+    /// The first installation failed for good, and goes.
+    Abandon,
     /// The custom resource is going.
     Uninstall,
 }
@@ -71,6 +74,13 @@ pub enum Step {
         /// `pending-install` or `pending-upgrade`.
         status: Status,
     },
+    /// Creates the record of a revision that goes back to an earlier one.
+    CreateRollback {
+        /// Revision.
+        revision: u64,
+        /// The revision whose objects it has.
+        to: u64,
+    },
     /// Applies an object: its index in [`Desired::objects`].
     Apply {
         /// Index.
@@ -85,6 +95,8 @@ pub enum Step {
         /// Only this one; `None` when it must be looked at first.
         uid: Option<Box<str>>,
     },
+    /// Takes the custom resource from an object's owners, so that the object survives it.
+    Orphan(ObjectId),
     /// Marks a revision superseded.
     Supersede(u64),
     /// Marks the revision deployed and writes its inventory, in one request.
@@ -127,30 +139,71 @@ impl fmt::Display for Plan {
     }
 }
 
+impl Plan {
+    /// What the plan would change, in a sentence: for `dry-run`.
+    pub fn describe(&self, desired: &Desired) -> String {
+        let before: BTreeMap<&ObjectId, &Stamped> = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        let (mut create, mut change, mut delete) = (Vec::new(), Vec::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Apply { object, .. } => {
+                    let object = &desired.objects[*object];
+                    match before.get(&object.id) {
+                        None if desired.previous.is_none() && self.verb != Verb::Install => change.push(&object.id),
+                        None => create.push(&object.id),
+                        Some(old) if old.body != object.body => change.push(&object.id),
+                        Some(_) => {}
+                    }
+                }
+                Step::Prune { id, .. } => delete.push(id),
+                _ => {}
+            }
+        }
+        let mut text = format!("{:?}, revision {}", self.verb, self.revision);
+        for (what, ids) in [("create", create), ("change", change), ("delete", delete)] {
+            if !ids.is_empty() {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                text.extend(["; ", what, " ", &ids.join(", ")]);
+            }
+        }
+        text
+    }
+}
+
 /// The writes that follow from a situation.
 pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
     let head = facts.history.last();
     let newest = head.map_or(0, |r| r.revision);
     match situation {
-        Situation::Settled | Situation::Blocked | Situation::Refused(_) | Situation::Leave | Situation::Waiting => {
-            Plan::new(Verb::Rest, newest, Vec::new())
-        }
+        Situation::Settled
+        | Situation::Blocked
+        | Situation::Refused(_)
+        | Situation::Leave
+        | Situation::Paused(_)
+        | Situation::Waiting => Plan::new(Verb::Rest, newest, Vec::new()),
         Situation::Uninstall => uninstall(facts, desired),
+        Situation::Abandoned => {
+            let forget = facts.history.iter().map(|r| Step::Forget(r.revision));
+            let steps = remove_all(facts, desired).into_iter().chain(forget).collect();
+            Plan::new(Verb::Abandon, newest, steps)
+        }
         _ if !desired.crds.is_empty() => {
             let steps = finalizer(facts).chain([Step::CreateCrds]).collect();
             Plan::new(Verb::CreateCrds, newest, steps)
         }
-        Situation::New => {
+        Situation::New => begin(facts, desired, Operation::Install),
+        Situation::RollBack(to) => {
             let revision = newest + 1;
             let steps = finalizer(facts)
-                .chain([Step::CreateRecord { revision, status: Status::PendingInstall }])
+                .chain([Step::CreateRollback { revision, to: *to }])
                 .chain(finish(facts, desired, revision))
                 .collect();
-            Plan::new(Verb::Install, revision, steps)
+            Plan::new(Verb::RollBack, revision, steps)
         }
         Situation::Unfinished => {
+            let back = facts.spent && newest_operation(&facts.history) == Operation::Rollback;
             let steps = finalizer(facts).chain(finish(facts, desired, newest)).collect();
-            Plan::new(Verb::Resume, newest, steps)
+            Plan::new(if back { Verb::RollBack } else { Verb::Resume }, newest, steps)
         }
         Situation::Changed => changed(facts, desired, newest),
         Situation::Drifted(drift) => {
@@ -171,12 +224,18 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
         let steps = finalizer(facts).chain(applies).chain([Step::Note(newest)]).collect();
         return Plan::new(if unknown { Verb::Repair } else { Verb::Note }, newest, steps);
     }
-    let revision = newest + 1;
+    begin(facts, desired, operation(&facts.history))
+}
+
+/// A new revision.
+fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
+    let revision = facts.history.last().map_or(0, |r| r.revision) + 1;
+    let verb = if operation == Operation::Install { Verb::Install } else { Verb::Upgrade };
     let steps = finalizer(facts)
-        .chain([Step::CreateRecord { revision, status: Status::PendingUpgrade }])
+        .chain([Step::CreateRecord { revision, status: operation.pending() }])
         .chain(finish(facts, desired, revision))
         .collect();
-    Plan::new(Verb::Upgrade, revision, steps)
+    Plan::new(verb, revision, steps)
 }
 
 /// Brings a revision whose record exists to `deployed`.
@@ -186,11 +245,28 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
     let older = || facts.history.iter().filter(|r| r.revision < revision);
     steps.extend(older().filter(|r| r.status == Status::Deployed).map(|r| Step::Supersede(r.revision)));
     steps.push(Step::MarkDeployed(revision));
-    steps.extend(trim(&older().collect::<Vec<_>>()));
+    steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
     steps
 }
 
 fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
+    let newest = facts.history.last().map_or(0, |r| r.revision);
+    if facts.switches.deletion_policy == DeletionPolicy::Orphan {
+        let owned = facts.live.iter().filter(|(_, live)| is_ours(facts, live) && live.owner_uid.is_some());
+        let steps = owned.map(|(id, _)| Step::Orphan(id.clone())).chain([Step::Unfinalize]).collect();
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
+    let mut steps = remove_all(facts, desired);
+    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
+    if !waits {
+        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
+        steps.push(Step::Unfinalize);
+    }
+    Plan::new(Verb::Uninstall, newest, steps)
+}
+
+/// Deletes what the release has or had, in the reverse order of its installation.
+fn remove_all(facts: &Facts, desired: &Desired) -> Vec<Step> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
@@ -214,12 +290,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
             _ => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
         }
     }
-    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
-    if !waits {
-        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
-        steps.push(Step::Unfinalize);
-    }
-    Plan::new(Verb::Uninstall, facts.history.last().map_or(0, |r| r.revision), steps)
+    steps
 }
 
 fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
@@ -227,9 +298,9 @@ fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
 }
 
 /// Old revisions beyond the limit, but never the last deployed one.
-fn trim(older: &[&Revision]) -> Vec<Step> {
+fn trim(limit: usize, older: &[&Revision]) -> Vec<Step> {
     let last_deployed = older.iter().rev().find(|r| r.status == Status::Deployed).map(|r| r.revision);
-    let excess = (older.len() + 1).saturating_sub(MAX_HISTORY);
+    let excess = if limit == 0 { 0 } else { (older.len() + 1).saturating_sub(limit) };
     older.iter().take(excess).filter(|r| Some(r.revision) != last_deployed).map(|r| Step::Forget(r.revision)).collect()
 }
 

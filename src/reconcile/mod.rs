@@ -9,6 +9,7 @@ pub mod controller;
 mod object;
 mod observe;
 pub mod queue;
+mod records;
 mod render;
 mod report;
 mod sinks;
@@ -23,6 +24,7 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::plan;
+use crate::plan::attempts::Retry;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
@@ -101,11 +103,14 @@ impl Error {
         }
     }
 
-    /// Whether only the user can mend it: nothing is tried again until an input changes.
-    pub fn is_terminal(&self) -> bool {
+    /// Whether it is tried again without anything having changed.
+    pub fn retry(&self) -> Retry {
         match self {
-            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) => true,
-            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) | Self::Api(_) => false,
+            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) => Retry::Never,
+            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
+            // The object is wrong, and not the cluster.
+            Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
+            Self::Api(_) => Retry::Always,
         }
     }
 

@@ -134,6 +134,26 @@ impl<'a> Objects<'a> {
         Ok(true)
     }
 
+    /// Takes the custom resource from an object's owners.
+    pub async fn orphan(&self, id: &ObjectId) -> Result<(), Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
+        let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
+        let meta = metadata(&object);
+        let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
+        let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
+        // The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+        let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
+        match self.ctx.cluster.merge::<Value>(&resource, id, &patch, None).await {
+            Ok(answer) => {
+                self.ctx.cache.wrote_object(&id.gvk, &answer);
+                Ok(())
+            }
+            Err(e) if e.is_not_found() => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     async fn resource(&self, id: &ObjectId, verb: &str) -> Result<Arc<Resource>, Error> {
         let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
         Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::chart::Loaded;
+use super::chart::{Loaded, Served};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
+use crate::kind::switches::{self, HELM_TIMEOUT};
+use crate::plan::attempts;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
-use crate::plan::status::is_spent;
 use crate::release::digest::{self, Inputs};
 use crate::release::object::ObjectId;
 use crate::release::record::{Record, RecordError, Status};
@@ -25,12 +26,6 @@ const MAX_NAME: usize = 53;
 const MAX_SPEC: usize = 1 << 20;
 /// Levels of nesting in a spec. The deepest charts use a dozen.
 const MAX_DEPTH: usize = 100;
-
-/// Helm's `--timeout`, in seconds.
-const HELM_TIMEOUT: i64 = 300;
-
-/// helm-operator's annotation: the custom resource stays until the objects of its release are gone.
-const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
 
 /// A release as it is.
 pub struct Observed {
@@ -48,10 +43,16 @@ pub struct Observed {
     pub capabilities: Capabilities,
     /// What decisions depend on.
     pub facts: Facts,
+    /// Digest of all that an attempt depends on: the inputs and the switches.
+    pub attempt: String,
+    /// Milliseconds until the next attempt, while it pauses.
+    pub pause: u64,
     /// How it stands.
     pub situation: Situation,
     /// The newest record, when it was needed.
     pub record: Result<Option<Record>, Error>,
+    /// The record of the revision that the release goes back to.
+    pub target: Option<Record>,
     /// The newest record could not be read.
     pub corrupted: bool,
     /// Why the caches cannot see some of its objects.
@@ -71,15 +72,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
-    let owner = Owner {
-        gvk: served.gvk().clone(),
-        namespace: Some(Arc::clone(&key.namespace)),
-        name: Arc::clone(&key.name),
-        uid: Arc::clone(&cr.uid),
-        release_name: Arc::clone(&key.name),
-        release_namespace: Arc::clone(&key.namespace),
-        chart: chart.as_ref().map_or_else(|_| "".into(), |c| c.chart.metadata.name.as_str().into()),
-    };
+    let owner = owner(key, &cr, served, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
             chart: &chart.digest,
@@ -89,7 +82,17 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             capabilities: &chart.capabilities_digest(&capabilities),
         })
     });
-    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_values);
+    let (switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
+        Ok(switches) => (switches, None),
+        Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
+    };
+    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_switch).or(bad_values);
+    let status = cr.status();
+    let attempt = attempt(inputs.as_deref(), &cr);
+    let attempts = attempts::read(&status, &attempt);
+    let now = jiff::Timestamp::now();
+    let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
+    let handled = status.get("lastHandledReconcileAt").and_then(Value::as_str);
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -102,10 +105,13 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         uid: (&*cr.uid).into(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
-        wait_for_deletion: cr.annotations.get(UNINSTALL_WAIT).is_some_and(|v| &**v == "true"),
-        busy: is_busy(history.last()),
+        wait_for_deletion: switches.uninstall_wait,
+        asked: switches.reconcile_at.as_deref().is_some_and(|asked| handled != Some(asked)),
+        busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
-        spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
+        spent: refusal.is_none() && attempts.spent,
+        pausing: refusal.is_none() && pause > 0,
+        switches,
         refusal,
         inputs: inputs.map(Into::into),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
@@ -137,15 +143,50 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         chart: chart.ok(),
         capabilities,
         facts,
+        attempt,
+        pause,
         situation,
         record: Ok(None),
+        target: None,
         corrupted: false,
         blind,
     };
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
         read_newest(&mut observed, ctx).await;
     }
+    if let Situation::RollBack(to) = observed.situation {
+        read_target(&mut observed, to, ctx).await;
+    }
     Some(observed)
+}
+
+/// The custom resource as the owner of objects.
+fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> Owner {
+    Owner {
+        gvk: served.gvk().clone(),
+        namespace: Some(Arc::clone(&key.namespace)),
+        name: Arc::clone(&key.name),
+        uid: Arc::clone(&cr.uid),
+        release_name: Arc::clone(&key.name),
+        release_namespace: Arc::clone(&key.namespace),
+        chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
+    }
+}
+
+/// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
+fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
+    let mut hasher = digest::Hasher::default();
+    hasher.text(inputs.unwrap_or_default()).text(switches::text(&cr.annotations));
+    hasher.finish()
+}
+
+/// Reads the record that the release goes back to. Without it, what is there stays.
+async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
+    match read_record(&observed.key, to, ctx).await {
+        Ok(Some(record)) => observed.target = Some(record),
+        Ok(None) | Err(Error::Record(RecordError::Corrupted(_))) => observed.situation = Situation::Blocked,
+        Err(error) => observed.record = Err(error),
+    }
 }
 
 /// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
@@ -164,10 +205,11 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
     }
     let unreadable = matches!(observed.record, Ok(None));
     if unreadable && matches!(observed.situation, Situation::Drifted(_) | Situation::Unfinished) {
-        observed.situation = match (&observed.facts.refusal, observed.facts.spent) {
-            (Some(refusal), _) => Situation::Refused(refusal.clone()),
-            (None, true) => Situation::Blocked,
-            (None, false) => Situation::Changed,
+        observed.situation = match (&observed.facts.refusal, observed.facts.spent, observed.facts.pausing) {
+            (Some(refusal), ..) => Situation::Refused(refusal.clone()),
+            (None, true, _) => Situation::Blocked,
+            (None, false, true) => Situation::Waiting,
+            (None, false, false) => Situation::Changed,
         };
     }
 }
@@ -246,13 +288,13 @@ fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option
 }
 
 /// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
-fn is_busy(newest: Option<&secret::Revision>) -> bool {
+fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
     newest.is_some_and(|r| {
         let unfinished = matches!(
             r.status,
             Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback | Status::Uninstalling
         );
-        unfinished && r.inputs.is_none() && jiff::Timestamp::now().as_second() - r.at < HELM_TIMEOUT
+        unfinished && r.inputs.is_none() && now - r.at < HELM_TIMEOUT.as_secs().cast_signed()
     })
 }
 

@@ -11,7 +11,7 @@ use super::{Context, Error};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::plan::Desired;
-use crate::plan::situation::Situation;
+use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
 use crate::release::record::Record;
@@ -73,12 +73,21 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
         Situation::New | Situation::Changed => from_chart(observed, record, ctx).await,
+        Situation::RollBack(_) => {
+            let Some(target) = &observed.target else { return Ok(Prepared::default()) };
+            let objects = stamp(&target.objects()?, observed, ctx, Missing::IsAnError).await?;
+            let previous = match record.map(Record::objects) {
+                Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
+                _ => None,
+            };
+            Ok(Prepared { desired: Desired { objects, previous, ..Desired::default() }, rendered: None })
+        }
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
             Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
         }
-        Situation::Uninstall => {
+        Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
                 Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
                 // No record, or none that can be read: by label and owner (apply.md D2).
@@ -96,7 +105,8 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         name: observed.owner.release_name.to_string(),
         namespace: observed.owner.release_namespace.to_string(),
         revision: newest + 1,
-        is_upgrade: observed.situation == Situation::Changed,
+        is_upgrade: observed.situation == Situation::Changed
+            && operation(&observed.facts.history) == Operation::Upgrade,
     };
     let rendered = ctx.renderer.render(observed, release, ctx).await?;
     let crds = unknown_crds(&rendered, ctx).await?;

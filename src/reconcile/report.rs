@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use super::apply::{Outcome, cr_id};
 use super::observe::Observed;
+use super::queue::with_jitter;
 use super::{Context, Error, Next};
 use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
+use crate::plan::attempts;
 use crate::plan::live::Health;
 use crate::plan::situation::Situation;
 use crate::plan::status::{Failure, Release, Report, patch, status};
@@ -37,8 +39,12 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     }
     events(observed, &outcome, ctx);
     match outcome.error {
-        Some(error) if error.is_terminal() => Ok(Next::After(period(observed, ctx))),
+        // What follows, such as a rollback, is another pass.
+        Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
         Some(error) => Err(error),
+        None if observed.situation == Situation::Waiting && observed.facts.pausing => {
+            Ok(Next::After(with_jitter(Duration::from_millis(observed.pause))))
+        }
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
@@ -46,10 +52,15 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     }
 }
 
+/// Whether the status that was just written says that nothing more is tried.
+fn spent(observed: &Observed, ctx: &Context) -> bool {
+    let status = ctx.cache.cr(&observed.key).map(|cr| cr.status()).unwrap_or_default();
+    !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
+}
+
 /// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
 fn period(observed: &Observed, ctx: &Context) -> Duration {
-    let annotation = observed.cr.annotations.get("helm.sdk.operatorframework.io/reconcile-period");
-    let annotated = annotation.and_then(|text| crate::kind::duration::parse(text).ok());
+    let annotated = observed.facts.switches.reconcile_period;
     let period = annotated.or(ctx.kinds[observed.key.kind].kind.reconcile_period).unwrap_or(ctx.period);
     // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
     if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
@@ -90,6 +101,10 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         verb: outcome.verb,
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
+        attempt: &observed.attempt,
+        asked: observed.facts.switches.reconcile_at.as_deref(),
+        dry_run: outcome.dry_run.as_deref(),
+        repaired: &repaired(outcome),
         release: deployed.map(|r| Release {
             name: &owner.release_name,
             namespace: &owner.release_namespace,
@@ -150,7 +165,7 @@ fn objects(
 }
 
 fn failure(error: &Error) -> Failure {
-    Failure { reason: error.reason(), message: error.to_string(), terminal: error.is_terminal() }
+    Failure { reason: error.reason(), message: error.to_string(), retry: error.retry() }
 }
 
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
@@ -188,12 +203,18 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
             event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
         }
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
-            let repaired: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
-            let mut note = format!("repaired: {}", repaired.join(", "));
-            if outcome.pruned > 0 {
-                note = format!("{note}; removed: {} objects that the release does not have", outcome.pruned);
-            }
-            event(observed, ctx, false, "DriftRepaired", note);
+            event(observed, ctx, false, "DriftRepaired", repaired(outcome));
+        }
+        Verb::RollBack => {
+            let history = &observed.facts.history;
+            let to = history.iter().rev().find(|r| r.status == Status::Deployed).map_or(0, |r| r.revision);
+            let note =
+                format!("the upgrade failed; release {name} is rolled back to revision {to}, as revision {revision}");
+            event(observed, ctx, true, "RolledBack", note);
+        }
+        Verb::Abandon => {
+            let note = format!("the installation failed; release {name} is uninstalled");
+            event(observed, ctx, true, "Uninstalled", note);
         }
         _ => {}
     }
@@ -202,6 +223,19 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         let note = format!("hooks are not supported yet: {hooks} of the chart were not run");
         event(observed, ctx, true, "HooksNotRun", note);
     }
+}
+
+/// What a repair did; empty for nothing.
+fn repaired(outcome: &Outcome) -> String {
+    let changed: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
+    let mut texts = Vec::new();
+    if !changed.is_empty() {
+        texts.push(format!("repaired: {}", changed.join(", ")));
+    }
+    if outcome.pruned > 0 {
+        texts.push(format!("removed: {} objects that the release does not have", outcome.pruned));
+    }
+    texts.join("; ")
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.

@@ -146,6 +146,22 @@ impl Record {
         Self { fields, info }
     }
 
+    /// A further revision that goes back to this one, as `helm rollback` makes it. No hook of it has run.
+    #[must_use]
+    pub fn rollback(&self, revision: u64, now: &str) -> Self {
+        let mut record = self.clone();
+        record.fields.insert("version".to_owned(), raw(&revision));
+        let mut hooks: Vec<Value> = self.field("hooks").unwrap_or_default();
+        for hook in hooks.iter_mut().filter_map(Value::as_object_mut) {
+            hook.insert("last_run".to_owned(), json!({"phase": ""}));
+        }
+        record.fields.insert("hooks".to_owned(), raw(&hooks));
+        record.info.insert("last_deployed".to_owned(), now.into());
+        record.info.insert("rollback_revision".to_owned(), self.revision().into());
+        record.set_status(Status::PendingRollback, &format!("Rollback to {}", self.revision()));
+        record
+    }
+
     /// Reads the `release` key of a release Secret (after Kubernetes' own base64).
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
         const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
@@ -199,6 +215,10 @@ impl Record {
     /// NOTES.txt as rendered.
     pub fn notes(&self) -> &str {
         self.info.get("notes").and_then(Value::as_str).unwrap_or_default()
+    }
+    /// The sentence that `helm history` shows.
+    pub fn description(&self) -> String {
+        self.info.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
     /// When the release was first deployed.
     pub fn first_deployed(&self) -> Option<&str> {
@@ -360,6 +380,18 @@ mod tests {
         let again = Record::decode(read.encode().unwrap().as_bytes()).unwrap();
         assert_eq!((again.status(), again.notes(), again.revision()), (Status::Deployed, "hello <you>", 3));
         assert_eq!(again.first_deployed(), Some("2026-11-21T09:00:00Z"));
+    }
+
+    #[test]
+    fn a_rollback_is_a_further_revision_with_the_content_of_the_earlier_one() {
+        let mut target = record();
+        target.set_status(Status::Superseded, "superseded by new release");
+        let back = target.rollback(7, "2026-11-22T09:00:00Z");
+        assert_eq!((back.revision(), back.status()), (7, Status::PendingRollback));
+        assert_eq!(back.description(), "Rollback to 3");
+        assert_eq!((back.manifest(), back.notes()), (target.manifest(), target.notes()));
+        assert_eq!(back.first_deployed(), target.first_deployed());
+        assert_eq!(back.info["rollback_revision"], 3);
     }
 
     #[test]

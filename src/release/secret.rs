@@ -29,6 +29,9 @@ pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// a revision that a crash left half applied can be seen whole.
 pub const KINDS: &str = "tillerman.dev/kinds";
 
+/// Annotation: the revision that this one goes back to.
+pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
+
 /// Name of the Secret of a revision.
 pub fn name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
@@ -57,6 +60,8 @@ pub struct Revision {
     pub inputs: Option<Box<str>>,
     /// What is applied; `None` until it is.
     pub inventory: Option<Inventory>,
+    /// The revision that it goes back to, when it is a rollback of ours.
+    pub rollback: Option<u64>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
@@ -80,6 +85,7 @@ impl Revision {
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
+            rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

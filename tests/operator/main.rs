@@ -3,6 +3,7 @@
 //! Each test has a namespace and an operator process of its own, which acts under a user of its own. Tests wait for conditions with a
 //! deadline and never for a time, except where the point is that nothing happens.
 
+mod attempts;
 mod bad_input;
 mod drift;
 mod harness;
@@ -12,3 +13,4 @@ mod lookup;
 mod outage;
 mod rest;
 mod sources;
+mod switches;
