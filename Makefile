@@ -1,15 +1,20 @@
 # Every target installs what it needs, or names it. `make help` lists them.
 SHELL := /bin/bash
 CARGO ?= nice cargo
-BIN := target/release/tillerman
+OUT := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(OUT)/tillerman
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+# On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner.
+STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static)
 
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: build
-build: ## the operator and command line, optimised
-	$(CARGO) build --release
+build: ## the operator and command line, optimised: target/tillerman
+	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) build --release --target $(HOST)
+	ln -f $(OUT)/$(HOST)/release/tillerman $(BIN)
 
 .PHONY: tools
 tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from their Go modules once

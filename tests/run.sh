@@ -18,6 +18,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 command -v cargo >/dev/null || { echo "error: Rust is needed: install it with rustup" >&2; exit 1; }
 cargo="nice cargo"
+bin=${CARGO_TARGET_DIR:-target}/tillerman # what `make build` makes
 
 # count NAME PASSED FAILED
 count() {
@@ -80,20 +81,20 @@ for part in "$@"; do
 		;;
 	unit) cargo_tests unit $cargo test --no-fail-fast ;;
 	conformance)
-		$cargo build --release || { count conformance 0 1; continue; }
-		sums conformance tests/conformance/run.sh target/release/tillerman
+		make --no-print-directory build || { count conformance 0 1; continue; }
+		sums conformance tests/conformance/run.sh "$bin"
 		;;
 	instructions)
-		$cargo build --release || { count instructions 0 1; continue; }
-		sums instructions tests/instructions/run.sh target/release/tillerman
+		make --no-print-directory build || { count instructions 0 1; continue; }
+		sums instructions tests/instructions/run.sh "$bin"
 		;;
 	lint-charts)
-		{ $cargo build --release && tests/cluster/build-tools.sh control-plane; } || { count lint-charts 0 1; continue; }
-		sums lint-charts tests/lint.sh target/release/tillerman
+		{ make --no-print-directory build && tests/cluster/build-tools.sh control-plane; } || { count lint-charts 0 1; continue; }
+		sums lint-charts tests/lint.sh "$bin"
 		;;
 	sources)
 		$cargo build || { count sources 0 1; continue; }
-		sums sources tests/sources/run.sh target/debug/tillerman
+		sums sources tests/sources/run.sh "${CARGO_TARGET_DIR:-target}/debug/tillerman"
 		;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
@@ -101,8 +102,8 @@ for part in "$@"; do
 		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
 		;;
 	demo)
-		$cargo build --release || { count demo 0 1; continue; }
-		one demo tests/demo.sh target/release/tillerman
+		make --no-print-directory build || { count demo 0 1; continue; }
+		one demo tests/demo.sh "$bin"
 		;;
 	*) echo "error: unknown part '$part'" >&2; exit 2 ;;
 	esac

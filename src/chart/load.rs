@@ -182,6 +182,8 @@ fn read_at_most(path: &Path, limit: u64, buffer: &mut [u8]) -> std::io::Result<O
     let mut data = buffer[..read].to_vec();
     // A file answers with less than was asked for only at its end.
     if read == buffer.len() {
+        let rest = file.metadata()?.len().min(limit + 1).saturating_sub(read as u64);
+        data.reserve_exact(usize::try_from(rest).unwrap_or_default() + 1);
         // One byte more than allowed shows that it is too large.
         file.take((limit + 1).saturating_sub(read as u64)).read_to_end(&mut data)?;
     }

@@ -26,7 +26,8 @@ pub fn manifest(args: &Args, rendered: &Rendered) -> String {
 
 /// Prints the manifest and the hooks, or those that `--show-only` picks. Hooks go into files with `--output-dir`.
 pub fn print(args: &Args, manifest: &str, hooks: &[Hook], name: &str) -> Result<(), CliError> {
-    let mut out = format!("{}\n", manifest.trim());
+    let manifest = manifest.trim();
+    let mut out = String::new();
     for hook in hooks.iter().filter(|hook| args.wants(hook)) {
         match args.output_dir() {
             None => {
@@ -39,8 +40,15 @@ pub fn print(args: &Args, manifest: &str, hooks: &[Hook], name: &str) -> Result<
             }
         }
     }
-    let text = if args.show_only.is_empty() { out } else { only(&args.show_only, &out)? };
-    std::io::stdout().lock().write_all(text.as_bytes()).map_err(|e| CliError(format!("cannot print: {e}")))
+    let mut stdout = std::io::stdout().lock();
+    let printed = if args.show_only.is_empty() {
+        // The manifest may have many megabytes: it is not copied for this.
+        stdout.write_all(manifest.as_bytes()).and_then(|()| stdout.write_all(b"\n"))
+    } else {
+        out = only(&args.show_only, &format!("{manifest}\n{out}"))?;
+        Ok(())
+    };
+    printed.and_then(|()| stdout.write_all(out.as_bytes())).map_err(|e| CliError(format!("cannot print: {e}")))
 }
 
 /// Writes CRDs and manifests below the folder of `--output-dir`.

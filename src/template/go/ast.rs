@@ -140,7 +140,7 @@ pub struct Pipe {
     /// `=` rather than `:=`.
     pub assign: bool,
     /// Variables to set.
-    pub variables: Vec<Variable>,
+    pub variables: Box<[Variable]>,
     /// The commands; never empty.
     pub commands: SmallVec<[Command; 1]>,
 }
@@ -157,7 +157,7 @@ pub struct Command {
     /// Position of its first token.
     pub pos: u32,
     /// The function or value, then the arguments; never empty.
-    pub args: Vec<Expr>,
+    pub args: Box<[Expr]>,
 }
 
 /// An operand.

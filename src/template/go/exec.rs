@@ -349,7 +349,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         self.step()?;
         let Pipe { assign, variables, .. } = &branch.pipe;
         let mark = self.state.variables.len();
-        match (variables.as_slice(), assign) {
+        match (&**variables, assign) {
             ([], _) => {}
             ([only], true) => *self.find(only.id, only.name)? = item.clone(),
             ([first, second, ..], true) => {

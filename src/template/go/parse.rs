@@ -212,7 +212,10 @@ impl Parser<'_> {
         let mut body = Vec::new();
         loop {
             match self.peek().kind {
-                Kind::Eof => return Ok(body),
+                Kind::Eof => {
+                    body.shrink_to_fit();
+                    return Ok(body);
+                }
                 Kind::LeftDelim => {
                     let delim = self.next();
                     if self.next_non_space().kind == Kind::Define {
@@ -278,11 +281,11 @@ impl Parser<'_> {
     }
 
     fn item_list(&mut self) -> Parse<(Vec<Node>, Item)> {
-        let mut list = Vec::new();
+        let mut list = SmallVec::<[Node; 6]>::new();
         while self.peek_non_space().kind != Kind::Eof {
             match self.text_or_action()? {
                 Item::Node(node) => list.push(node),
-                end => return Ok((list, end)),
+                end => return Ok((exact(list), end)),
             }
         }
         self.error("unexpected EOF")
@@ -426,8 +429,9 @@ impl Parser<'_> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
         let first = self.peek_non_space();
-        let mut pipe = Pipe { pos: position(first), assign: false, variables: Vec::new(), commands: SmallVec::new() };
-        self.declarations(&mut pipe, context)?;
+        let (variables, assign) = self.declarations(context)?;
+        let variables = variables.into_vec().into_boxed_slice();
+        let mut pipe = Pipe { pos: position(first), assign, variables, commands: SmallVec::new() };
         loop {
             let token = self.next_non_space();
             match token.kind {
@@ -463,11 +467,13 @@ impl Parser<'_> {
         Ok(pipe)
     }
 
-    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parse<()> {
+    /// The variables that a pipeline sets, and whether they exist already.
+    fn declarations(&mut self, context: &str) -> Parse<(SmallVec<[Variable; 2]>, bool)> {
+        let mut variables = SmallVec::new();
         loop {
             let token = self.peek_non_space();
             if token.kind != Kind::Variable {
-                return Ok(());
+                return Ok((variables, false));
             }
             self.next();
             let after = self.peek();
@@ -477,12 +483,11 @@ impl Parser<'_> {
                 self.next_non_space();
                 let variable = self.variable(token);
                 self.tree.variables.push(variable.id);
-                pipe.variables.push(variable);
+                variables.push(variable);
                 if !comma {
-                    pipe.assign = next.kind == Kind::Assign;
-                    return Ok(());
+                    return Ok((variables, next.kind == Kind::Assign));
                 }
-                if context != "range" || pipe.variables.len() >= 2 {
+                if context != "range" || variables.len() >= 2 {
                     return self.error(format!("too many declarations in {context}"));
                 }
                 if !matches!(self.peek_non_space().kind, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
@@ -494,14 +499,14 @@ impl Parser<'_> {
                 } else {
                     self.backup2(token);
                 }
-                return Ok(());
+                return Ok((variables, false));
             }
         }
     }
 
     fn command(&mut self) -> Parse<Command> {
         let pos = position(self.peek_non_space());
-        let mut args = Vec::new();
+        let mut args = SmallVec::<[Expr; 4]>::new();
         loop {
             self.peek_non_space();
             if let Some(operand) = self.operand()? {
@@ -519,7 +524,7 @@ impl Parser<'_> {
         if args.is_empty() {
             return self.error("empty command");
         }
-        Ok(Command { pos, args })
+        Ok(Command { pos, args: exact(args).into_boxed_slice() })
     }
 
     fn operand(&mut self) -> Parse<Option<Expr>> {
@@ -620,4 +625,12 @@ impl Parser<'_> {
             Err(message) => self.error(message),
         }
     }
+}
+
+/// A list that takes no more memory than it needs: trees live as long as their chart, and a command that renders once
+/// waits for the memory that it touches.
+fn exact<A: smallvec::Array>(list: SmallVec<A>) -> Vec<A::Item> {
+    let mut list = list.into_vec();
+    list.shrink_to_fit();
+    list
 }
