@@ -21,8 +21,8 @@ use super::readiness;
 use crate::plan::live::Live;
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
-use crate::release::owned;
 use crate::release::secret::Revision;
+use crate::release::{managers, owned};
 
 /// A custom resource, and with it a release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -622,6 +622,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         uid: text("uid")?.into(),
         resource_version: text("resourceVersion")?.parse().unwrap_or(0),
         digest: owned::digest(managed, object.as_object()?).map(Into::into),
+        handover: managers::needs_hand_over(managed),
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),

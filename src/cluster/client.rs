@@ -10,7 +10,7 @@ use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Precondit
 use kube::core::{Request, Status};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tower::{Layer, Service};
 
 use super::discovery::Resource;
@@ -56,21 +56,48 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Server-side apply. Answers with the object, and whether this request created it.
+    /// Server-side apply. Answers with the object.
     pub async fn apply(
         &self,
         resource: &Resource,
         id: &ObjectId,
         body: &Map<String, Value>,
         conflicts: Conflicts,
-    ) -> Result<(Value, bool), ApiError> {
+    ) -> Result<Value, ApiError> {
         let what = describe("apply", id);
         let mut params = PatchParams::apply(MANAGER);
         params.force = conflicts == Conflicts::Force;
         let request = collection(resource, id);
         let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
-        let (code, value) = self.send(request.map(Body::from), &what, is_secret(id)).await?;
-        Ok((value, code == 201))
+        self.send(request.map(Body::from), &what, is_secret(id)).await
+    }
+
+    /// Server-side apply of an object that must not exist yet: a conflict when it does, whatever its fields are. No object has
+    /// the resourceVersion 1, and the API server looks at it only when there is an object (tried on 1.36).
+    pub async fn apply_new(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &Map<String, Value>,
+    ) -> Result<Value, ApiError> {
+        let mut body = body.clone();
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+            metadata.insert("resourceVersion".into(), "1".into());
+        }
+        self.apply(resource, id, &body, Conflicts::Force).await
+    }
+
+    /// Writes who owns which fields, only to the object as it was seen.
+    pub async fn set_managers(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        seen: &Value,
+        managers: &[Value],
+    ) -> Result<Value, ApiError> {
+        let version = seen.pointer("/metadata/resourceVersion");
+        let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
+        self.merge(resource, id, &patch, None).await
     }
 
     /// A JSON merge patch, of the object or of its status.
@@ -89,7 +116,7 @@ impl Cluster {
             None => request.patch(&id.name, &params, &Patch::Merge(patch)),
         };
         let request = request.map_err(|e| unsent(&what, &e))?;
-        self.send(request.map(Body::from), &what, is_secret(id)).await.map(|(_, value)| value)
+        self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
     /// Creates an object.
@@ -99,7 +126,7 @@ impl Cluster {
         let bytes = body.to_string().into_bytes();
         let request = collection(resource, id).create(&params, bytes);
         let request = request.map_err(|e| unsent(&what, &e))?;
-        self.send(request.map(Body::from), &what, is_secret(id)).await.map(|(_, value)| value)
+        self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
     /// Reads an object; `None` when there is none.
@@ -109,7 +136,7 @@ impl Cluster {
         let request =
             request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
-            Ok((_, value)) => Ok(Some(value)),
+            Ok(value) => Ok(Some(value)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -130,9 +157,7 @@ impl Cluster {
         let request = collection(resource, id);
         let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
-            Ok((_, value)) => {
-                Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value))
-            }
+            Ok(value) => Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -143,7 +168,7 @@ impl Cluster {
         let what = format!("read {path}");
         let request = Request::new(path.to_owned()).list(&kube::core::params::ListParams::default());
         let request = request.map_err(|e| unsent(&what, &e))?;
-        self.send(request.map(Body::from), &what, false).await.map(|(_, value)| value)
+        self.send(request.map(Body::from), &what, false).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -151,7 +176,7 @@ impl Cluster {
         request: http::Request<Body>,
         what: &str,
         secret: bool,
-    ) -> Result<(u16, T), ApiError> {
+    ) -> Result<T, ApiError> {
         let sending = async {
             let response = self.client.send(request).await?;
             let code = response.status().as_u16();
@@ -166,7 +191,7 @@ impl Cluster {
         };
         if code < 400 {
             let value = serde_json::from_slice(&bytes).map_err(|e| unreachable(format!("answer is not JSON: {e}")))?;
-            return Ok((code, value));
+            return Ok(value);
         }
         let status = serde_json::from_slice::<Status>(&bytes)
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));

@@ -2,6 +2,9 @@
 
 use kube::core::Status;
 
+/// How server-side apply says that an object is not of its kind's type.
+const UNTYPED: &str = "failed to create typed patch object";
+
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
@@ -52,6 +55,13 @@ impl ApiError {
         let message = if secret && code == 422 {
             let fields: Vec<&str> = causes.clone().map(|c| c.field.as_str()).filter(|f| !f.is_empty()).collect();
             format!("invalid: {}", if fields.is_empty() { "(values hidden)".to_owned() } else { fields.join(", ") })
+        } else if secret && status.message.contains(UNTYPED) {
+            status
+                .message
+                .lines()
+                .map(|line| line.split(", got ").next().unwrap_or_default())
+                .collect::<Vec<_>>()
+                .join("\n")
         } else {
             status.message.clone()
         };
@@ -96,8 +106,15 @@ impl ApiError {
         }
     }
     /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).
-    fn is_untyped(&self) -> bool {
-        matches!(self, Self::Refused { message, .. } if message.contains("failed to create typed patch object"))
+    pub fn is_untyped(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains(UNTYPED))
+    }
+    /// The API server's sentence.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Refused { message, .. } => message,
+            _ => "",
+        }
     }
     /// 404.
     pub fn is_not_found(&self) -> bool {

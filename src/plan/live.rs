@@ -50,6 +50,8 @@ pub struct Live {
     pub resource_version: u64,
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
+    /// Fields of it wait to be taken over from Helm (apply.md B1). It is no drift: the next apply does it.
+    pub handover: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
     /// `helm.sh/resource-policy: keep`.
@@ -63,7 +65,7 @@ pub struct Live {
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, digest, owner_uid, kept, deleting, health } = self;
+        let Self { uid, resource_version: _, handover: _, digest, owner_uid, kept, deleting, health } = self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid

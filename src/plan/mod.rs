@@ -5,11 +5,13 @@
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
 pub mod attempts;
+pub mod claim;
 pub mod live;
 pub mod objects;
 pub mod situation;
 pub mod stamp;
 pub mod status;
+pub mod tolerate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -48,7 +48,7 @@ impl Owner {
         }
     }
     /// `NAMESPACE/NAME` as operator-sdk's annotation has it.
-    fn primary_resource(&self) -> String {
+    pub fn primary_resource(&self) -> String {
         format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.name)
     }
 }

@@ -21,6 +21,7 @@ fn live(name: &str) -> (ObjectId, Live) {
         resource_version: 1,
         digest: Some(format!("digest-{name}").into()),
         owner_uid: Some("cr".into()),
+        handover: false,
         kept: false,
         deleting: false,
         health: Health::Ready,

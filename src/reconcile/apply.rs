@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::object::{Applied, Objects};
+use super::object::{Applied, Notice, Objects};
 use super::observe::Observed;
 use super::render::Prepared;
 use super::sinks::metadata;
@@ -28,6 +28,8 @@ pub struct Outcome {
     pub prepared: Prepared,
     /// How many objects it changed on the server; an apply that changed nothing does not count.
     pub changed: Vec<ObjectId>,
+    /// What deserves an event.
+    pub notices: Vec<(ObjectId, Notice)>,
     /// How many it deleted.
     pub pruned: usize,
     /// The custom resource is finished with: there is no status to write.
@@ -49,6 +51,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 verb: Verb::Rest,
                 prepared: Prepared::default(),
                 changed: Vec::new(),
+                notices: Vec::new(),
                 pruned: 0,
                 finished: false,
                 revision: 0,
@@ -75,8 +78,8 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     if let Some(e) = &error {
         run.mark_failed(e).await;
     }
-    let Run { changed, pruned, finished, .. } = run;
-    Outcome { verb: plan.verb, changed, pruned, finished, revision: plan.revision, dry_run, error, prepared }
+    let Run { changed, notices, pruned, finished, .. } = run;
+    Outcome { verb: plan.verb, changed, notices, pruned, finished, revision: plan.revision, dry_run, error, prepared }
 }
 
 /// A plan that is being carried out.
@@ -91,7 +94,9 @@ pub(super) struct Run<'a> {
     pub(super) head: Option<Revision>,
     /// The API server's answers to our applies.
     pub(super) references: BTreeMap<ObjectId, Reference>,
+    pub(super) objects: Objects<'a>,
     pub(super) changed: Vec<ObjectId>,
+    pub(super) notices: Vec<(ObjectId, Notice)>,
     pub(super) pruned: usize,
     pub(super) finished: bool,
 }
@@ -108,7 +113,9 @@ impl<'a> Run<'a> {
             record,
             head,
             references: BTreeMap::new(),
+            objects: Objects::new(observed, prepared.desired.previous.as_deref(), ctx),
             changed: Vec::new(),
+            notices: Vec::new(),
             pruned: 0,
             finished: false,
         }
@@ -120,19 +127,18 @@ impl<'a> Run<'a> {
             Step::CreateCrds => self.create_crds().await,
             Step::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
             Step::Apply { object, force } => {
-                let since = self.head.as_ref().map_or("", |r| &r.created);
                 let object = &self.prepared.desired.objects[*object];
-                let applied = Objects::new(self.observed, since, self.ctx).apply(object, *force).await?;
+                let applied = self.objects.apply(object, *force).await?;
                 self.note_applied(applied);
                 Ok(())
             }
             Step::Prune { id, uid } => {
-                let pruned = Objects::new(self.observed, "", self.ctx).prune(id, uid.as_deref()).await?;
+                let pruned = self.objects.prune(id, uid.as_deref()).await?;
                 self.pruned += usize::from(pruned);
                 Ok(())
             }
             Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
-            Step::Orphan(id) => Objects::new(self.observed, "", self.ctx).orphan(id).await,
+            Step::Orphan(id) => self.objects.orphan(id).await,
             Step::Supersede(revision) => self.supersede(*revision).await,
             Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,
             Step::Note(revision) => self.note(*revision).await,
@@ -142,7 +148,8 @@ impl<'a> Run<'a> {
     }
 
     fn note_applied(&mut self, applied: Applied) {
-        let Applied { id, reference, changed } = applied;
+        let Applied { id, reference, changed, notices } = applied;
+        self.notices.extend(notices.into_iter().map(|notice| (id.clone(), notice)));
         if changed {
             self.changed.push(id.clone());
         }

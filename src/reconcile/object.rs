@@ -1,5 +1,7 @@
 //! One object: how it is applied, taken over and pruned.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -10,16 +12,22 @@ use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::plan::stamp::{RELEASE_NAME, RELEASE_NAMESPACE, Stamped};
+use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::situation::{Drift, Situation};
+use crate::plan::stamp::Stamped;
+use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
+use crate::release::managers;
 use crate::release::object::ObjectId;
-use crate::release::owned;
+
+/// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
+const MAX_FAULTS: usize = 20;
 
 /// The objects of one release.
 pub struct Objects<'a> {
     observed: &'a Observed,
-    /// When the revision was begun, by the API server's clock.
-    since: &'a str,
+    /// As the last record has them, when it was read.
+    previous: BTreeMap<&'a ObjectId, &'a Stamped>,
     ctx: &'a Context,
 }
 
@@ -31,77 +39,74 @@ pub struct Applied {
     pub reference: Option<Reference>,
     /// Whether it is another object than before.
     pub changed: bool,
+    /// What deserves an event.
+    pub notices: Vec<Notice>,
+}
+
+/// Something that people should know about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Reason of the event.
+    pub reason: &'static str,
+    /// A sentence, without the object's name.
+    pub text: String,
+    /// A warning, or just news.
+    pub warning: bool,
 }
 
 impl<'a> Objects<'a> {
     /// Of a release, as a pass observed it.
-    pub fn new(observed: &'a Observed, since: &'a str, ctx: &'a Context) -> Self {
-        Self { observed, since, ctx }
+    pub fn new(observed: &'a Observed, previous: Option<&'a [Stamped]>, ctx: &'a Context) -> Self {
+        let previous = previous.into_iter().flatten().map(|o| (&o.id, o)).collect();
+        Self { observed, previous, ctx }
     }
 
-    /// Applies an object. With `force` it is known to be ours; otherwise one of somebody else's is refused.
-    pub async fn apply(&self, object: &Stamped, force: bool) -> Result<Applied, Error> {
+    /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
+    pub async fn apply(&self, object: &Stamped, known: bool) -> Result<Applied, Error> {
         let id = &object.id;
         let resource = self.resource(id, "apply").await?;
         self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
         let before = self.observed.facts.live.get(id);
-        let conflicts = if force { Conflicts::Force } else { Conflicts::Refuse };
-        let (answer, created) = match self.ctx.cluster.apply(&resource, id, &object.body, conflicts).await {
-            Err(e) if !force && e.is_conflict() => {
-                self.check_ours(&resource, id, &e).await?;
-                self.ctx.cluster.apply(&resource, id, &object.body, Conflicts::Force).await?
+        let mut one =
+            One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
+        let mut answer = if known {
+            if before.is_some_and(|b| b.handover)
+                && let Some(found) = self.ctx.cluster.get(&resource, id).await?
+            {
+                one.hand_over(&found).await?;
             }
-            answer => answer?,
+            one.send().await?
+        } else {
+            one.create_or_take_over().await?
         };
-        if !force && !created {
-            self.check_not_foreign(&resource, id, &answer).await?;
+        if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await?.is_some() {
+            answer = one.send().await?;
         }
+        if self.is_repaired(id)
+            && let Some(managers) = managers::relinquish(managed(&answer))
+        {
+            answer = self.ctx.cluster.set_managers(&resource, id, &answer, &managers).await?;
+        }
+        one.check_survivors(&answer);
+        let notices = one.notices;
         let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
-            return Ok(Applied { id: id.clone(), reference: None, changed: false });
+            return Ok(Applied { id: id.clone(), reference: None, changed: false, notices });
         };
         // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
         let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
         let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
-        Ok(Applied { id, reference: Some(reference), changed })
+        Ok(Applied { id, reference: Some(reference), changed, notices })
     }
 
-    /// Somebody else holds other values of our fields. That is no obstacle when the object belongs to this release.
-    async fn check_ours(&self, resource: &Resource, id: &ObjectId, conflict: &ApiError) -> Result<(), Error> {
-        match self.ctx.cluster.get(resource, id).await? {
-            Some(object) if self.is_of_this_release(&object) => Ok(()),
-            None => Ok(()),
-            Some(_) => Err(ApiError::Foreign { what: describe("apply", id), why: conflict.to_string() }.into()),
-        }
+    /// Whether the pass repairs fields of this object.
+    fn is_repaired(&self, id: &ObjectId) -> bool {
+        let Situation::Drifted(drift) = &self.observed.situation else { return false };
+        drift.iter().any(|d| matches!(d, Drift::Changed(changed) if changed == id))
     }
 
-    /// Nobody held other values, but the object was there before the release was: then our fields are taken back.
-    async fn check_not_foreign(&self, resource: &Resource, id: &ObjectId, answer: &Value) -> Result<(), Error> {
-        let meta = metadata(answer);
-        let created = meta.get("creationTimestamp").and_then(Value::as_str).unwrap_or_default();
-        let managers = meta.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // Both times are the API server's, in the same format, so they compare as text.
-        if created > self.since || !owned::has_other_manager(managers) {
-            return Ok(());
-        }
-        let mut body = Map::new();
-        body.insert("apiVersion".into(), id.gvk.api_version().into());
-        body.insert("kind".into(), Value::from(&*id.gvk.kind));
-        body.insert("metadata".into(), json!({"name": &*id.name, "namespace": id.namespace.as_deref()}));
-        let (answer, _) = self.ctx.cluster.apply(resource, id, &body, Conflicts::Force).await?;
-        // A watch may have shown it as ours in between, and it must not be deleted for that.
-        self.ctx.cache.wrote_object(&id.gvk, &answer);
-        let why = "it is older than the release and managed by somebody else".to_owned();
-        Err(ApiError::Foreign { what: describe("apply", id), why }.into())
-    }
-
-    fn is_of_this_release(&self, object: &Value) -> bool {
-        let meta = metadata(object);
-        let annotation = |name: &str| meta.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_str);
-        let owner = &self.observed.owner;
-        let references = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
-        let named = annotation(RELEASE_NAME) == Some(&*owner.release_name)
-            && annotation(RELEASE_NAMESPACE) == Some(&*owner.release_namespace);
-        named || references.into_iter().any(|r| r.get("uid").and_then(Value::as_str) == Some(&*owner.uid))
+    fn claim(&self, object: &Value) -> Claim {
+        let take = self.observed.cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
+        claim(metadata(object), &self.observed.owner, take)
     }
 
     /// Deletes an object, only the one with this uid; without one it is looked at first. Whether there was something to delete.
@@ -113,7 +118,7 @@ impl<'a> Objects<'a> {
         } else {
             // No watch shows it: it is gone, or has lost its label, or was never ours.
             let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
-            if !self.is_of_this_release(&object) {
+            if claim(metadata(&object), &self.observed.owner, false) != Claim::Ours {
                 return Ok(false);
             }
             found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -158,4 +163,96 @@ impl<'a> Objects<'a> {
         let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
         Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
     }
+}
+
+/// One object while it is applied.
+struct One<'a> {
+    objects: &'a Objects<'a>,
+    resource: &'a Resource,
+    object: &'a Stamped,
+    /// What is sent: without what the API server refused.
+    body: Cow<'a, Map<String, Value>>,
+    notices: Vec<Notice>,
+}
+
+impl One<'_> {
+    /// Applies; values of others give way.
+    async fn send(&mut self) -> Result<Value, Error> {
+        Ok(self.request(false).await?)
+    }
+
+    /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
+    async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        for _ in 0..MAX_FAULTS {
+            let answer = if new {
+                cluster.apply_new(self.resource, id, &self.body).await
+            } else {
+                cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+            };
+            let faults = match &answer {
+                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message()),
+                _ => None,
+            };
+            let Some(faults) = faults else { return answer };
+            let notice = |f: &Fault| Notice { reason: "ManifestMended", text: f.to_string(), warning: true };
+            self.notices.extend(faults.iter().map(notice));
+        }
+        cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+    }
+
+    /// Makes the object. One that is there already is taken over when it may be.
+    async fn create_or_take_over(&mut self) -> Result<Value, Error> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let conflict = match self.request(true).await {
+            Err(e) if e.is_conflict() => e,
+            answer => return Ok(answer?),
+        };
+        // Gone meanwhile: the next pass makes it.
+        let Some(found) = cluster.get(self.resource, id).await? else { return Err(conflict.into()) };
+        match self.objects.claim(&found) {
+            Claim::Ours => {}
+            Claim::Adopted => {
+                self.notices.push(Notice {
+                    reason: "ObjectAdopted",
+                    text: "it existed and was taken over".into(),
+                    warning: false,
+                });
+            }
+            Claim::Refused(why) => return Err(ApiError::Foreign { what: describe("apply", id), why }.into()),
+        }
+        self.hand_over(&found).await?;
+        self.send().await
+    }
+
+    /// Takes over what Helm owned, so that what the chart drops really goes. The answer, when there was something to take.
+    async fn hand_over(&self, found: &Value) -> Result<Option<Value>, Error> {
+        let Stamped { id, body, .. } = self.object;
+        let now = Value::Object(body.clone());
+        let before = self.objects.previous.get(id).map(|o| Value::Object(o.body.clone()));
+        let manifests: Vec<&Value> = before.iter().chain([&now]).collect();
+        let Some(managers) = managers::hand_over(managed(found), &id.gvk.api_version(), &manifests) else {
+            return Ok(None);
+        };
+        Ok(Some(self.objects.ctx.cluster.set_managers(self.resource, id, found, &managers).await?))
+    }
+
+    /// Says which fields the chart dropped and somebody else keeps.
+    fn check_survivors(&mut self, answer: &Value) {
+        let Some(before) = self.objects.previous.get(&self.object.id).filter(|o| o.body != self.object.body) else {
+            return;
+        };
+        let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
+        for survivor in managers::survivors(managed(answer), &before, &now) {
+            let text = format!(
+                "the chart does not have {} any more, and it stays because {} owns it",
+                survivor.path, survivor.manager
+            );
+            self.notices.push(Notice { reason: "FieldStays", text, warning: true });
+        }
+    }
+}
+
+fn managed(object: &Value) -> &[Value] {
+    metadata(object).get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -12,6 +12,7 @@ use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::{self, HELM_TIMEOUT};
 use crate::plan::attempts;
+use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
 use crate::release::digest::{self, Inputs};
@@ -304,9 +305,11 @@ fn foreign(owner: &Owner, cr: &Cr, ctx: &Context, history: &[secret::Revision]) 
     let name = &owner.release_name;
     let Some(uid) = &newest.owner_uid else {
         // After an uninstall with its history kept the name is free.
-        return (newest.status != Status::Uninstalled).then(|| {
+        let take = cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
+        return (newest.status != Status::Uninstalled && !take).then(|| {
             format!(
-                "a Helm release {name} exists in this namespace and was not made for this custom resource; adopting it is not supported yet"
+                "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
+                 {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
             )
         });
     };

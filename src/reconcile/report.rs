@@ -25,6 +25,9 @@ const SOON: Duration = Duration::from_millis(800);
 /// How long until a release that waits is looked at again, if no event comes before.
 const WAIT: Duration = Duration::from_secs(30);
 
+/// Events about single objects that one pass sends.
+const MAX_NOTICES: usize = 10;
+
 /// Writes the report and says when the next pass is due.
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
@@ -170,6 +173,9 @@ fn failure(error: &Error) -> Failure {
 
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     let (name, revision) = (&observed.key.name, outcome.revision);
+    for (id, notice) in outcome.notices.iter().take(MAX_NOTICES) {
+        event(observed, ctx, notice.warning, notice.reason, format!("{id}: {}", notice.text));
+    }
     if observed.corrupted {
         let note =
             format!("the record of release {name} cannot be read; the release was taken over from its live objects");
@@ -188,7 +194,12 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     }
     let outside =
         observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
-    if outside && !observed.corrupted {
+    // The custom resource has had no release of ours yet: this one is not changed but continued.
+    let adopted = outside && !observed.cr.status().contains_key("release");
+    if adopted {
+        let note = format!("release {name} existed and is continued from revision {revision}");
+        event(observed, ctx, false, "ReleaseAdopted", note);
+    } else if outside && !observed.corrupted {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
@@ -202,6 +213,7 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         Verb::Resume => {
             event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
         }
+        Verb::Repair if adopted => {}
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
             event(observed, ctx, false, "DriftRepaired", repaired(outcome));
         }

@@ -3,7 +3,9 @@
 //! Everything here is a pure function of data: no client, no clock.
 
 pub mod digest;
+pub mod fields;
 pub mod inventory;
+pub mod managers;
 pub mod object;
 pub mod owned;
 pub mod record;

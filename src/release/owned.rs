@@ -29,18 +29,15 @@ pub fn digest(managed: &[Value], object: &Map<String, Value>) -> Option<String> 
     found.then(|| hasher.finish_short(LENGTH))
 }
 
-/// Whether another manager wrote to the object itself (not to a subresource such as `status`).
-pub fn has_other_manager(managed: &[Value]) -> bool {
-    managed.iter().any(|e| e.get("manager").and_then(Value::as_str) != Some(MANAGER) && !has_subresource(e))
-}
-
-fn is_ours(entry: &Value) -> bool {
+/// Whether an entry of `managedFields` is that of our applies.
+pub fn is_ours(entry: &Value) -> bool {
     entry.get("manager").and_then(Value::as_str) == Some(MANAGER)
         && entry.get("operation").and_then(Value::as_str) == Some("Apply")
         && !has_subresource(entry)
 }
 
-fn has_subresource(entry: &Value) -> bool {
+/// Whether an entry is about a subresource.
+pub fn has_subresource(entry: &Value) -> bool {
     entry.get("subresource").and_then(Value::as_str).is_some_and(|s| !s.is_empty())
 }
 
@@ -86,7 +83,7 @@ fn step<'a>(key: &str, at: Option<&'a Value>) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{digest, has_other_manager};
+    use super::digest;
     use serde_json::{Map, Value, json};
 
     fn managed() -> Vec<Value> {
@@ -149,13 +146,5 @@ mod tests {
     #[test]
     fn an_object_without_our_entry_has_no_digest() {
         assert_eq!(digest(&managed()[1..], &object(|_| ())), None);
-    }
-
-    #[test]
-    fn a_manager_of_a_subresource_is_no_other_manager() {
-        assert!(!has_other_manager(&managed()));
-        let mut other = managed();
-        other.push(json!({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {}}));
-        assert!(has_other_manager(&other));
     }
 }

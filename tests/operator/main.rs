@@ -14,3 +14,4 @@ mod outage;
 mod rest;
 mod sources;
 mod switches;
+mod takeover;

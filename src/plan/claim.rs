@@ -1,0 +1,113 @@
+//! Whose an object is that exists before we have applied it.
+
+use serde_json::Value;
+
+use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
+
+/// Annotation of a custom resource: what exists under the names of its release is taken over, also when no release made it, and
+/// a release that plain Helm made is continued.
+pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It belongs to this release: Helm, helm-operator or we made it.
+    Ours,
+    /// It is nobody's, and is taken over because the custom resource says so.
+    Adopted,
+    /// It is not touched: why.
+    Refused(String),
+}
+
+/// Whose an object is, from its `metadata`.
+pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool) -> Claim {
+    let annotation = |name: &str| metadata.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_str);
+    let references = || metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let text = |reference: &Value, key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let refers = |reference: &Value| text(reference, "uid") == *owner.uid;
+    // A custom resource of the same name that is gone: its release is continued.
+    let replaced = |r: &Value| {
+        text(r, "kind") == *owner.gvk.kind
+            && text(r, "name") == *owner.name
+            && text(r, "apiVersion").split('/').next() == Some(&*owner.gvk.group)
+    };
+    let controller = references().find(|r| r.get("controller") == Some(&Value::Bool(true)));
+    if references().any(refers) {
+        return Claim::Ours;
+    }
+    if let Some(other) = controller.filter(|r| !replaced(r)) {
+        return Claim::Refused(format!("it belongs to {} {}", text(other, "kind"), text(other, "name")));
+    }
+    if let (Some(kind), Some(name)) = (annotation(PRIMARY_RESOURCE_TYPE), annotation(PRIMARY_RESOURCE)) {
+        return if kind == owner.gvk.kind_group() && name == owner.primary_resource() {
+            Claim::Ours
+        } else {
+            Claim::Refused(format!("it belongs to {kind} {name}"))
+        };
+    }
+    match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
+        (Some(namespace), Some(name)) if namespace == &*owner.release_namespace && name == &*owner.release_name => {
+            Claim::Ours
+        }
+        _ if take_ownership => Claim::Adopted,
+        (Some(namespace), Some(name)) => {
+            Claim::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
+        }
+        _ => Claim::Refused(format!(
+            "nobody says whose it is; with the annotation {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Claim, claim};
+    use crate::plan::stamp::Owner;
+    use crate::release::object::Gvk;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn whose_an_object_is_is_told_by_its_metadata() {
+        let owner = Owner {
+            gvk: Gvk::new("demo.example.com", "v1", "Web"),
+            namespace: Some("ns".into()),
+            name: "app".into(),
+            uid: "uid".into(),
+            release_name: "app".into(),
+            release_namespace: "ns".into(),
+            chart: "web".into(),
+        };
+        let of = |uid: &str, name: &str| {
+            json!({"ownerReferences": [{"apiVersion": "demo.example.com/v1", "kind": "Web", "name": name, "uid": uid,
+                "controller": true}]})
+        };
+        let helm = |name: &str| json!({"annotations": {"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": "ns"}});
+        let primary = |name: &str| {
+            json!({"annotations": {"operator-sdk/primary-resource": name,
+                "operator-sdk/primary-resource-type": "Web.demo.example.com"}})
+        };
+        let mut of_the_last = of("gone", "app");
+        of_the_last["annotations"] = helm("app")["annotations"].clone();
+        let refused = |why: &str| Claim::Refused(why.to_owned());
+        let nobody = "nobody says whose it is; with the annotation tillerman.dev/take-ownership: \"true\" on the custom \
+                      resource it is taken over";
+        let table: [(Value, Claim, Claim); 8] = [
+            (json!({}), refused(nobody), Claim::Adopted),
+            (of("uid", "app"), Claim::Ours, Claim::Ours),
+            (of("x", "other"), refused("it belongs to Web other"), refused("it belongs to Web other")),
+            (of_the_last, Claim::Ours, Claim::Ours),
+            (helm("app"), Claim::Ours, Claim::Ours),
+            (helm("else"), refused("it belongs to Helm release else in namespace ns"), Claim::Adopted),
+            (primary("ns/app"), Claim::Ours, Claim::Ours),
+            (
+                primary("ns/b"),
+                refused("it belongs to Web.demo.example.com ns/b"),
+                refused("it belongs to Web.demo.example.com ns/b"),
+            ),
+        ];
+        for (metadata, without, with) in table {
+            assert_eq!(claim(&metadata, &owner, false), without, "{metadata}");
+            assert_eq!(claim(&metadata, &owner, true), with, "{metadata}");
+        }
+    }
+}

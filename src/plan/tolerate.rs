@@ -1,0 +1,224 @@
+//! What server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not
+//! have (apply.md B3). Of two the last counts, as it does in a container's environment; an unknown field is left out, as the API
+//! server does with those of a create.
+//!
+//! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
+//! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// What was changed to make an object acceptable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A field that the kind does not have was left out.
+    Unknown(String),
+    /// Of several items with one key only the last is left.
+    Duplicate(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
+            Self::Duplicate(path) => write!(f, "{path} is there more than once; the last one counts"),
+        }
+    }
+}
+
+/// Changes an object by what the API server refused it for. `None` when that is of another kind, or nothing could be changed.
+pub fn mend(body: &mut Map<String, Value>, message: &str) -> Option<Vec<Fault>> {
+    let (_, faults) = message.split_once("failed to create typed patch object (")?;
+    let (_, faults) = faults.split_once("): ")?;
+    let mut object = Value::Object(std::mem::take(body));
+    let mended = faults.lines().filter(|line| *line != "errors:").map(|line| mend_one(&mut object, line.trim()));
+    let mended = mended.collect::<Option<Vec<Fault>>>();
+    if let Value::Object(object) = object {
+        *body = object;
+    }
+    mended.filter(|faults| !faults.is_empty())
+}
+
+fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
+    let name = |path: &str| path.trim_start_matches('.').to_owned();
+    if let Some(path) = line.strip_suffix(": field not declared in schema") {
+        let (parent, field) = parent(object, path)?;
+        parent.as_object_mut()?.remove(field)?;
+        return Some(Fault::Unknown(name(path)));
+    }
+    let (path, key) = line.split_once(": duplicate entries for key ")?;
+    let items = at(object, path)?.as_array_mut()?;
+    let fits = matcher(key.strip_prefix('[')?.strip_suffix(']')?)?;
+    let exact = items.iter().filter(|i| fits(i) == Fit::Exact).count();
+    let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
+    let last = items.iter().rposition(counts)?;
+    let before = items.len();
+    let mut index = 0;
+    items.retain(|item| {
+        let keep = index == last || !counts(item);
+        index += 1;
+        keep
+    });
+    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path))))
+}
+
+/// How an item fits to a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Exact,
+    /// It leaves out what the API server adds, such as `protocol: TCP`.
+    Partly,
+    Not,
+}
+
+/// Reads `name="web"`, `containerPort=80,protocol="TCP"`, or `="x"` of a set.
+fn matcher(key: &str) -> Option<impl Fn(&Value) -> Fit> {
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    let mut rest = key;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('=')?;
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        rest = after.get(values.byte_offset()..)?;
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+        pairs.push((name.to_owned(), value));
+    }
+    Some(move |item: &Value| {
+        if let [(name, value)] = &pairs[..]
+            && name.is_empty()
+        {
+            return if item == value { Fit::Exact } else { Fit::Not };
+        }
+        let found = || pairs.iter().map(|(name, value)| item.get(name).map(|found| found == value));
+        match () {
+            () if found().all(|f| f == Some(true)) => Fit::Exact,
+            () if found().any(|f| f == Some(true)) && found().all(|f| f != Some(false)) => Fit::Partly,
+            () => Fit::Not,
+        }
+    })
+}
+
+/// The value at a path.
+fn at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    if path.is_empty() {
+        return Some(value);
+    }
+    if let Some(rest) = path.strip_prefix('[') {
+        // Keys are JSON, so a bracket in them can only be within quotes.
+        let end = unquoted(rest, ']')?;
+        let (key, rest) = (rest.get(..end)?, rest.get(end + 1..)?);
+        let items = value.as_array_mut()?;
+        if let Ok(index) = key.parse::<usize>() {
+            return at(items.get_mut(index)?, rest);
+        }
+        let fits = matcher(key)?;
+        let found = items.iter().position(|i| fits(i) == Fit::Exact);
+        let found = found.or_else(|| items.iter().position(|i| fits(i) == Fit::Partly))?;
+        return at(items.get_mut(found)?, rest);
+    }
+    let (field, rest) = first_field(value, path)?;
+    let child = value.get_mut(field)?;
+    at(child, rest)
+}
+
+/// What holds the last field of a path, and that field.
+fn parent<'a, 'p>(value: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
+    // Names may contain dots: of the splits that lead somewhere the one with the longest name is meant.
+    let dots = path.match_indices('.').map(|(i, _)| i);
+    let split = dots.into_iter().find(|i| at(value, &path[..*i]).is_some_and(|v| v.get(&path[i + 1..]).is_some()))?;
+    Some((at(value, &path[..split])?, &path[split + 1..]))
+}
+
+/// Splits `.name.more` at the longest name that the value has.
+fn first_field<'p>(value: &Value, path: &'p str) -> Option<(&'p str, &'p str)> {
+    let path = path.strip_prefix('.')?;
+    let mut ends = path.match_indices(['.', '[']).map(|(i, _)| i).chain([path.len()]);
+    let end = ends.rfind(|end| value.get(&path[..*end]).is_some())?;
+    Some((&path[..end], &path[end..]))
+}
+
+fn unquoted(text: &str, wanted: char) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (index, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            c if c == wanted && !quoted => return Some(index),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, mend};
+    use serde_json::{Value, json};
+
+    fn mended(object: &Value, faults: &str) -> Option<(Value, Vec<String>)> {
+        let mut body = object.as_object().unwrap().clone();
+        let message = format!("failed to create typed patch object (ns/x; apps/v1, Kind=Deployment): {faults}");
+        let found = mend(&mut body, &message)?;
+        Some((Value::Object(body), found.iter().map(ToString::to_string).collect()))
+    }
+
+    fn containers(container: &Value) -> Value {
+        json!({"spec": {"containers": [{"name": "x"}, container]}})
+    }
+
+    #[test]
+    fn b3_the_last_of_two_items_counts() {
+        let object = containers(
+            &json!({"name": "a[\"]", "env": [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]}),
+        );
+        let faults = ".spec.containers[name=\"a[\\\"]\"].env: duplicate entries for key [name=\"A\"]";
+        let (after, said) = mended(&object, faults).unwrap();
+        assert_eq!(after["spec"]["containers"][1]["env"], json!([{"name": "B"}, {"name": "A", "value": "2"}]));
+        assert_eq!(
+            said,
+            ["spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] is there more than once; the last one counts"]
+        );
+    }
+
+    #[test]
+    fn b3_a_key_that_the_api_server_adds_counts_as_there() {
+        let object =
+            containers(&json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"},
+            {"containerPort": 1, "name": "b"}]}));
+        let faults = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=1,protocol=\"TCP\"]";
+        let (after, _) = mended(&object, faults).unwrap();
+        let left = json!([{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "name": "b"}]);
+        assert_eq!(after["spec"]["containers"][1]["ports"], left);
+    }
+
+    #[test]
+    fn b3_several_faults_are_mended_at_once_also_with_dots_in_names() {
+        let object =
+            json!({"spec": {"foo": 1, "a.b": {"c.d": 2, "e": 3}}, "metadata": {"finalizers": ["x", "y", "x"]}});
+        let faults = "errors:\n  .spec.foo: field not declared in schema\n  .spec.a.b.c.d: field not declared in schema\n  \
+                      .metadata.finalizers: duplicate entries for key [=\"x\"]";
+        let (after, said) = mended(&object, faults).unwrap();
+        assert_eq!(after, json!({"spec": {"a.b": {"e": 3}}, "metadata": {"finalizers": ["y", "x"]}}));
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[0], Fault::Unknown("spec.foo".into()).to_string());
+    }
+
+    #[test]
+    fn b3_what_is_refused_for_another_reason_or_elsewhere_is_not_touched() {
+        let object = json!({"spec": {"a": 1}});
+        for faults in [
+            ".spec.a: expected string, got 1",
+            ".spec.b: field not declared in schema",
+            ".spec.a: duplicate entries for key [name=\"A\"]",
+            ".spec.a: duplicate entries for key [name=",
+            "",
+        ] {
+            assert_eq!(mended(&object, faults), None, "{faults}");
+        }
+        let mut body = object.as_object().unwrap().clone();
+        assert_eq!(mend(&mut body, "forbidden"), None);
+        assert_eq!(Value::Object(body), object);
+    }
+}

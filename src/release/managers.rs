@@ -1,0 +1,217 @@
+//! Who owns which fields of an object, and which of them change hands (apply.md B1, B2, C2).
+
+use serde_json::{Value, json};
+
+use super::fields::Fields;
+use super::owned::{MANAGER, has_subresource, is_ours};
+
+/// Helm 4 applies under this name, and Helm 3 and its libraries update; helm-operator's is that of its binary.
+const HELM: [&str; 2] = ["helm", "helm-operator"];
+/// What the API server calls the owner of fields when it cannot tell: objects without managedFields, and entries beyond
+/// its limit. They may hold fields of anybody, so only those that a manifest of ours names are taken.
+const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
+/// Helm writes it into every object of a release. Whoever owns it is Helm under another name: its library takes that of the program.
+const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
+/// kubectl, by its verbs. Its users copy and edit objects with that mark in them.
+const KUBECTL: &str = "kubectl";
+
+/// Whether fields wait for [`hand_over`]: without it they would stay when the chart drops them.
+pub fn needs_hand_over(managed: &[Value]) -> bool {
+    let main = || managed.iter().filter(|e| !has_subresource(e));
+    if main().any(is_helm) {
+        return true;
+    }
+    let mut unknown = main().filter(|e| UNKNOWN.contains(&manager(e))).peekable();
+    unknown.peek().is_some() && {
+        let ours = ours(managed);
+        unknown.any(|e| !shared(&fields(e), &ours).is_empty())
+    }
+}
+
+/// `managedFields` in which what Helm owned is ours, or `None` when there is nothing to take. Of an owner that nobody knows,
+/// the fields that one of `manifests` has are taken.
+pub fn hand_over(managed: &[Value], api_version: &str, manifests: &[&Value]) -> Option<Vec<Value>> {
+    let mut taken = Fields::default();
+    let mut others = Vec::new();
+    for entry in managed.iter().filter(|e| !is_ours(e)) {
+        if has_subresource(entry) {
+            others.push(entry.clone());
+        } else if is_helm(entry) {
+            taken = taken.union(fields(entry));
+        } else if UNKNOWN.contains(&manager(entry)) {
+            let all = fields(entry);
+            let named = manifests.iter().fold(Fields::default(), |named, body| named.union(all.within(body)));
+            others.extend(with_fields(entry, &all.without(&named)));
+            taken = taken.union(named);
+        } else {
+            others.push(entry.clone());
+        }
+    }
+    if taken.is_empty() {
+        return None;
+    }
+    let entry = json!({"manager": MANAGER, "operation": "Apply", "apiVersion": api_version, "fieldsType": "FieldsV1",
+        "fieldsV1": taken.union(ours(managed)).write()});
+    others.push(entry);
+    Some(others)
+}
+
+/// `managedFields` in which no `Update` of others owns a field beside us, or `None` when none does: a field that somebody
+/// edited away and back would stay when the chart drops it. Other appliers keep their share.
+pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
+    let ours = ours(managed);
+    let mut changed = false;
+    let mut entries = Vec::new();
+    for entry in managed {
+        let subresource = entry.get("subresource").and_then(Value::as_str).unwrap_or_default();
+        let update = entry.get("operation").and_then(Value::as_str) == Some("Update");
+        let shared = if update && matches!(subresource, "" | "scale") {
+            shared(&fields(entry), &ours)
+        } else {
+            Fields::default()
+        };
+        if shared.is_empty() {
+            entries.push(entry.clone());
+        } else {
+            changed = true;
+            entries.extend(with_fields(entry, &fields(entry).without(&shared)));
+        }
+    }
+    changed.then_some(entries)
+}
+
+/// A field that the chart dropped and that stays, because somebody else owns it too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    /// As people write it.
+    pub path: String,
+    /// Who.
+    pub manager: String,
+}
+
+/// The fields that `before` had, `now` has not, and `managed`, from the answer to its apply, still knows.
+pub fn survivors(managed: &[Value], before: &Value, now: &Value) -> Vec<Survivor> {
+    let mut survivors = Vec::new();
+    for entry in managed.iter().filter(|e| !is_ours(e)) {
+        let all = fields(entry);
+        let left = all.within(before).without(&all.within(now));
+        let of = |path: String| Survivor { path, manager: manager(entry).to_owned() };
+        survivors.extend(left.paths().into_iter().map(of));
+    }
+    survivors
+}
+
+/// What is ours.
+pub fn ours(managed: &[Value]) -> Fields {
+    managed.iter().filter(|e| is_ours(e)).fold(Fields::default(), |all, entry| all.union(fields(entry)))
+}
+
+/// Fields that both own themselves; a list or map of which each owns other parts is not shared.
+fn shared(a: &Fields, b: &Fields) -> Fields {
+    a.leaves().intersection(&b.leaves())
+}
+
+fn is_helm(entry: &Value) -> bool {
+    let name = manager(entry);
+    let other_program = || {
+        entry.pointer(HELM_MARK).is_some() && name != MANAGER && !name.starts_with(KUBECTL) && !UNKNOWN.contains(&name)
+    };
+    HELM.contains(&name) || other_program()
+}
+
+fn manager(entry: &Value) -> &str {
+    entry.get("manager").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn fields(entry: &Value) -> Fields {
+    entry.get("fieldsV1").map(Fields::read).unwrap_or_default()
+}
+
+/// The entry with other fields; none without any.
+fn with_fields(entry: &Value, fields: &Fields) -> Option<Value> {
+    let mut entry = entry.clone();
+    entry["fieldsV1"] = fields.write();
+    (!fields.is_empty()).then_some(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hand_over, needs_hand_over, ours, relinquish, survivors};
+    use serde_json::{Value, json};
+
+    fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
+        json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    fn data(names: &[&str]) -> Value {
+        let names = names.iter().map(|n| (format!("f:{n}"), json!({}))).collect::<serde_json::Map<_, _>>();
+        json!({"f:data": names})
+    }
+
+    #[test]
+    fn b1_what_helm_owned_is_ours_and_what_others_own_is_theirs() {
+        let marked = json!({"f:metadata": {"f:annotations": {"f:meta.helm.sh/release-name": {}}}});
+        for (manager, operation, fields, taken) in [
+            ("helm", "Update", data(&["a"]), true),
+            ("helm", "Apply", data(&["a"]), true),
+            ("helm-operator", "Update", data(&["a"]), true),
+            ("nginx-operator", "Update", marked.clone(), true),
+            ("kubectl-create", "Update", marked, false),
+            ("kubectl-edit", "Update", data(&["a"]), false),
+        ] {
+            let managed = [entry("tillerman", "Apply", &data(&["b"])), entry(manager, operation, &fields)];
+            assert_eq!(needs_hand_over(&managed), taken, "{manager}");
+            let after = hand_over(&managed, "v1", &[]);
+            assert_eq!(after.is_some(), taken, "{manager}");
+            if let Some(after) = after {
+                assert_eq!(after.len(), 1, "{after:?}");
+                assert!(ours(&after).names(&["data", "b"]));
+                assert_eq!(hand_over(&after, "v1", &[]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn b1_entries_of_subresources_stay_where_they_are() {
+        let mut status = entry("helm-operator", "Update", &json!({"f:status": {}}));
+        status["subresource"] = "status".into();
+        assert!(!needs_hand_over(std::slice::from_ref(&status)));
+        assert_eq!(hand_over(&[status], "v1", &[]), None);
+    }
+
+    #[test]
+    fn b2_of_an_unknown_owner_only_what_our_manifests_name_is_taken() {
+        let unknown = json!({"f:data": {"f:a": {}, "f:b": {}, "f:theirs": {}}});
+        let managed = [entry("before-first-apply", "Update", &unknown), entry("tillerman", "Apply", &data(&["a"]))];
+        assert!(needs_hand_over(&managed));
+        let previous = json!({"data": {"b": "1"}});
+        let now = json!({"data": {"a": "1"}});
+        let after = hand_over(&managed, "v1", &[&previous, &now]).unwrap();
+        assert_eq!(ours(&after).write(), data(&["a", "b"]));
+        assert_eq!(after[0]["fieldsV1"], data(&["theirs"]));
+        assert!(!needs_hand_over(&after));
+    }
+
+    #[test]
+    fn c2_a_repaired_field_is_taken_from_an_update_and_not_from_another_applier() {
+        let both = json!({"f:data": {".": {}, "f:a": {}, "f:x": {}}});
+        let managed = [
+            entry("tillerman", "Apply", &json!({"f:data": {".": {}, "f:a": {}}})),
+            entry("kubectl-edit", "Update", &both),
+            entry("somebody", "Apply", &both),
+        ];
+        let after = relinquish(&managed).unwrap();
+        assert_eq!(after[1]["fieldsV1"], json!({"f:data": {".": {}, "f:x": {}}}));
+        assert_eq!(after[2], managed[2]);
+        // A map in which each has its own keys is shared by nobody.
+        assert_eq!(relinquish(&after), None);
+    }
+
+    #[test]
+    fn b2_a_field_that_survives_is_named_with_its_owner() {
+        let managed = [entry("kubectl-edit", "Update", &data(&["a", "b"])), entry("tillerman", "Apply", &data(&["b"]))];
+        let found = survivors(&managed, &json!({"data": {"a": "1", "b": "1"}}), &json!({"data": {"b": "2"}}));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].path.as_str(), found[0].manager.as_str()), ("data.a", "kubectl-edit"));
+    }
+}
