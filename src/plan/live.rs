@@ -58,6 +58,8 @@ pub struct Live {
     pub kept: bool,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// The hook that made it.
+    pub hook: Option<Box<super::hooks::Run>>,
     /// How it is.
     pub health: Health,
 }
@@ -65,12 +67,13 @@ pub struct Live {
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, handover: _, digest, owner_uid, kept, deleting, health } = self;
+        let Self { uid, resource_version: _, handover: _, digest, owner_uid, kept, deleting, hook, health } = self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid
             || *kept != other.kept
             || *deleting != other.deleting
+            || *hook != other.hook
             || *health != other.health
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod attempts;
 pub mod claim;
+pub mod hooks;
 pub mod live;
 pub mod objects;
 pub mod situation;
@@ -20,6 +21,7 @@ use crate::kind::switches::DeletionPolicy;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
+use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_same, prune, repair};
 use situation::{Facts, Operation, Situation, newest_operation, operation};
 use stamp::Stamped;
@@ -31,6 +33,8 @@ pub struct Desired {
     pub objects: Vec<Stamped>,
     /// The objects of the last record, when it was read.
     pub previous: Option<Vec<Stamped>>,
+    /// The hooks of the revision, as its record has them.
+    pub hooks: Vec<Hook>,
     /// Whether the hooks equal those of the last record.
     pub hooks_equal: bool,
     /// Objects of `crds/` that the cluster does not know yet.
@@ -90,6 +94,55 @@ pub enum Step {
         /// It is ours already: other managers' values give way. Otherwise somebody else's object of this name is refused.
         force: bool,
     },
+    /// Notes in the record that a hook runs, and creates its object. What has to come to an end is the last step of a plan.
+    StartHook {
+        /// Index in [`Desired::hooks`].
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// The run before failed, and its object is in the way.
+        again: bool,
+    },
+    /// Nothing: the hook runs until it ends or this time comes, in seconds since 1970.
+    AwaitHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// Deadline.
+        until: i64,
+    },
+    /// Notes that a hook succeeded.
+    FinishHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+    },
+    /// Notes that a hook failed, and with it the operation.
+    FailHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// A sentence.
+        why: Box<str>,
+        /// It is not tried again: it took as long as it may.
+        timeout: bool,
+    },
+    /// Deletes the object of a hook that succeeded.
+    DeleteHook(usize),
+    /// Writes the inventory of a revision that still waits for something.
+    MarkApplied(u64),
+    /// Nothing: the objects have until this time to get ready.
+    AwaitReady {
+        /// Deadline, in seconds since 1970.
+        until: i64,
+        /// The first object that is not, and why.
+        what: Box<str>,
+    },
+    /// The objects did not get ready in time, and with that the operation failed.
+    FailReady(Box<str>),
     /// Deletes an object that the revision no longer has.
     Prune {
         /// Which.
@@ -198,13 +251,14 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
             let revision = newest + 1;
             let steps = finalizer(facts)
                 .chain([Step::CreateRollback { revision, to: *to }])
-                .chain(finish(facts, desired, revision))
+                .chain(finish(facts, desired, revision, Operation::Rollback))
                 .collect();
             Plan::new(Verb::RollBack, revision, steps)
         }
         Situation::Unfinished => {
-            let back = facts.spent && newest_operation(&facts.history) == Operation::Rollback;
-            let steps = finalizer(facts).chain(finish(facts, desired, newest)).collect();
+            let operation = newest_operation(&facts.history);
+            let back = facts.spent && operation == Operation::Rollback;
+            let steps = finalizer(facts).chain(finish(facts, desired, newest, operation)).collect();
             Plan::new(if back { Verb::RollBack } else { Verb::Resume }, newest, steps)
         }
         Situation::Changed => changed(facts, desired, newest),
@@ -235,20 +289,67 @@ fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
     let verb = if operation == Operation::Install { Verb::Install } else { Verb::Upgrade };
     let steps = finalizer(facts)
         .chain([Step::CreateRecord { revision, status: operation.pending() }])
-        .chain(finish(facts, desired, revision))
+        .chain(finish(facts, desired, revision, operation))
         .collect();
     Plan::new(verb, revision, steps)
 }
 
-/// Brings a revision whose record exists to `deployed`.
-fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
-    let mut steps = applies(facts, desired);
-    steps.extend(prune(facts, desired));
+/// Brings a revision whose record exists to `deployed`, or as far as it can go now.
+fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation) -> Vec<Step> {
+    let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
+    let before = hooks::next(facts, hooks, revision, Event::before(operation));
+    let mut steps = before.steps;
+    if !before.done {
+        return steps;
+    }
+    let after = Event::after(operation);
+    let pending = |r: &&Revision| r.revision == revision && r.status == operation.pending();
+    let applied = facts.history.last().filter(pending).filter(|r| r.inventory.is_some());
+    if applied.is_none() {
+        steps.extend(applies(facts, desired));
+        steps.extend(prune(facts, desired));
+        if hooks::has(hooks, after) || facts.switches.timeout.is_some() {
+            steps.push(Step::MarkApplied(revision));
+        }
+    }
+    if let Some(timeout) = facts.switches.timeout {
+        let timeout = timeout.as_secs().cast_signed();
+        match applied {
+            // The caches know the objects in the next pass, which is due at once.
+            None => steps.push(Step::AwaitReady { until: facts.now, what: "the objects were applied".into() }),
+            Some(head) => match not_ready(facts, head) {
+                Some(what) if facts.now >= head.at + timeout => steps.push(Step::FailReady(what)),
+                Some(what) => steps.push(Step::AwaitReady { until: head.at + timeout, what }),
+                None => {}
+            },
+        }
+        if matches!(steps.last(), Some(Step::AwaitReady { .. } | Step::FailReady(_))) {
+            return steps;
+        }
+    }
+    let after = hooks::next(facts, hooks, revision, after);
+    steps.extend(after.steps);
+    if !after.done {
+        return steps;
+    }
     let older = || facts.history.iter().filter(|r| r.revision < revision);
-    steps.extend(older().filter(|r| r.status == Status::Deployed).map(|r| Step::Supersede(r.revision)));
+    // One that was left half done for other inputs is over, too.
+    let over = |r: &&Revision| {
+        matches!(r.status, Status::Deployed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
+    };
+    steps.extend(older().filter(over).map(|r| Step::Supersede(r.revision)));
     steps.push(Step::MarkDeployed(revision));
     steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
     steps
+}
+
+/// The first object of a revision that is not ready, and why.
+fn not_ready(facts: &Facts, head: &Revision) -> Option<Box<str>> {
+    head.inventory.iter().flat_map(|i| i.0.keys()).find_map(|id| match facts.live.get(id) {
+        None => Some(format!("{id}: it does not exist").into()),
+        Some(live) if live.health.is_ready() => None,
+        Some(live) => Some(format!("{id}: {}", live.health).into()),
+    })
 }
 
 fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
@@ -258,7 +359,20 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
         let steps = owned.map(|(id, _)| Step::Orphan(id.clone())).chain([Step::Unfinalize]).collect();
         return Plan::new(Verb::Uninstall, newest, steps);
     }
-    let mut steps = remove_all(facts, desired);
+    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (apply.md D2).
+    let runs_hooks = facts.switches.hooks && !facts.spent && facts.foreign.is_none();
+    let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
+    let before = hooks::next(facts, hooks, newest, Event::PreDelete);
+    let mut steps = before.steps;
+    if !before.done {
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
+    steps.extend(remove_all(facts, desired));
+    let after = hooks::next(facts, hooks, newest, Event::PostDelete);
+    steps.extend(after.steps);
+    if !after.done {
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
     let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
     if !waits {
         steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));

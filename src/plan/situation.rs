@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::hooks;
 use super::live::Live;
 use super::objects::drift;
 use crate::kind::switches::{OnFailure, Switches};
@@ -19,6 +20,8 @@ use crate::release::secret::Revision;
 pub struct Facts {
     /// uid of the custom resource.
     pub uid: Box<str>,
+    /// Now, in seconds since 1970.
+    pub now: i64,
     /// It has a deletionTimestamp.
     pub deleting: bool,
     /// It has our finalizer.
@@ -165,6 +168,8 @@ pub fn situation(facts: &Facts) -> Situation {
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let stays = facts.refusal.is_some() || facts.spent || facts.pausing;
     match () {
+        // A delete hook failed a moment ago.
+        () if facts.deleting && facts.finalized && facts.pausing => Situation::Waiting,
         () if facts.deleting && facts.finalized => Situation::Uninstall,
         () if facts.deleting => Situation::Leave,
         () if facts.foreign.is_some() => {
@@ -186,11 +191,17 @@ pub fn situation(facts: &Facts) -> Situation {
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
+        // What runs is not interrupted by a change of the inputs (apply.md D3).
+        () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {
             Situation::Unfinished
         }
         () => Situation::Changed,
     }
+}
+
+fn is_pending(status: Option<Status>) -> bool {
+    matches!(status, Some(Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback))
 }
 
 /// The attempts are spent, and the newest revision is not a good one.

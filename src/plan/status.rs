@@ -59,8 +59,8 @@ pub struct Report<'a> {
     pub release: Option<Release<'a>>,
     /// NOTES.txt, when this pass knows it.
     pub notes: Option<&'a str>,
-    /// The chart's hooks, which are not run yet, when this pass knows them.
-    pub hooks: Option<usize>,
+    /// What the release waits for before it can go on.
+    pub waiting: Option<&'a str>,
     /// The objects of the release, and `None` for those that are missing.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
@@ -122,7 +122,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
 
 /// Whether a failure counts as an attempt: repairs and rollbacks go on for as long as they are needed.
 fn counts(report: &Report<'_>) -> bool {
-    !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon | Verb::Uninstall)
+    !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon)
 }
 
 /// Whether what was tried last is over.
@@ -136,7 +136,7 @@ fn ends_attempts(report: &Report<'_>) -> bool {
             | Situation::RollBack(_)
             | Situation::Abandoned
     );
-    !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none()
+    !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
@@ -179,7 +179,7 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         return;
     }
     let Some(failure) = report.failure else {
-        if report.dry_run.is_some() {
+        if report.dry_run.is_some() || report.waiting.is_some() {
             return;
         }
         let reason = match report.verb {
@@ -325,6 +325,9 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
     if let Some(blind) = report.blind {
         return (false, "WatchFailed", blind.to_owned());
     }
+    if let Some(waiting) = report.waiting {
+        return (false, "Progressing", format!("waiting for {waiting}"));
+    }
     if report.verb == Verb::Uninstall {
         return (false, "Uninstalling", "waiting for the objects of the release to go".to_owned());
     }
@@ -365,15 +368,8 @@ fn release_status(report: &Report<'_>, release: &Release<'_>) -> Value {
         value.insert("chart".into(), format!("{}-{}", chart.name, chart.version).into());
         value.insert("appVersion".into(), chart.app_version.as_str().into());
     }
-    match report.hooks {
-        Some(0) => {
-            value.remove("hooksNotRun");
-        }
-        Some(hooks) => {
-            value.insert("hooksNotRun".into(), hooks.into());
-        }
-        None => {}
-    }
+    // An earlier version of the operator ran none.
+    value.remove("hooksNotRun");
     if let (Some(inputs), None, true) = (report.inputs, report.failure, ends_attempts(report)) {
         value.insert("digest".into(), inputs.into());
     }
@@ -480,7 +476,7 @@ mod tests {
             repaired: "",
             release: Some(Release { name: "r", namespace: "ns", revision: 1, chart: None }),
             notes: None,
-            hooks: None,
+            waiting: None,
             objects,
             blind: None,
         }

@@ -38,8 +38,19 @@ pub struct Outcome {
     pub revision: u64,
     /// What it would have done, and did not because of `dry-run`.
     pub dry_run: Option<String>,
+    /// What it waits for, if it could not go on.
+    pub waiting: Option<Waiting>,
     /// Why it stopped, if it did.
     pub error: Option<Error>,
+}
+
+/// Something that a release waits for; a watch tells when it is there.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// What.
+    pub what: String,
+    /// The latest time for the next look, in seconds since 1970.
+    pub until: i64,
 }
 
 /// Carries out the plan.
@@ -56,6 +67,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 finished: false,
                 revision: 0,
                 dry_run: None,
+                waiting: None,
                 error: Some(error),
             };
         }
@@ -74,12 +86,27 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
             error = Some(e);
             break;
         }
+        if run.waiting.is_some() {
+            break;
+        }
     }
     if let Some(e) = &error {
         run.mark_failed(e).await;
     }
-    let Run { changed, notices, pruned, finished, .. } = run;
-    Outcome { verb: plan.verb, changed, notices, pruned, finished, revision: plan.revision, dry_run, error, prepared }
+    let Run { changed, notices, pruned, finished, waiting, .. } = run;
+    let waiting = waiting.filter(|_| error.is_none());
+    Outcome {
+        verb: plan.verb,
+        changed,
+        notices,
+        pruned,
+        finished,
+        revision: plan.revision,
+        dry_run,
+        waiting,
+        error,
+        prepared,
+    }
 }
 
 /// A plan that is being carried out.
@@ -99,6 +126,7 @@ pub(super) struct Run<'a> {
     pub(super) notices: Vec<(ObjectId, Notice)>,
     pub(super) pruned: usize,
     pub(super) finished: bool,
+    pub(super) waiting: Option<Waiting>,
 }
 
 impl<'a> Run<'a> {
@@ -118,6 +146,7 @@ impl<'a> Run<'a> {
             notices: Vec::new(),
             pruned: 0,
             finished: false,
+            waiting: None,
         }
     }
 
@@ -138,6 +167,21 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
+            Step::StartHook { hook, event, again } => self.start_hook(*hook, *event, *again).await,
+            Step::AwaitHook { hook, event, until } => {
+                let what = format!("{event} hook {}", self.prepared.desired.hooks[*hook].id);
+                self.waiting = Some(Waiting { what, until: *until });
+                Ok(())
+            }
+            Step::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
+            Step::FailHook { hook, event, why, timeout } => self.fail_hook(*hook, *event, why, *timeout).await,
+            Step::DeleteHook(hook) => self.delete_hook(*hook).await,
+            Step::MarkApplied(revision) => self.mark_applied(*revision).await,
+            Step::AwaitReady { until, what } => {
+                self.waiting = Some(Waiting { what: what.to_string(), until: *until });
+                Ok(())
+            }
+            Step::FailReady(what) => Err(Error::NotReady(what.to_string())),
             Step::Orphan(id) => self.objects.orphan(id).await,
             Step::Supersede(revision) => self.supersede(*revision).await,
             Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,

@@ -6,6 +6,7 @@
 mod apply;
 pub mod chart;
 pub mod controller;
+mod hooks;
 mod object;
 mod observe;
 pub mod queue;
@@ -25,6 +26,7 @@ use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::plan;
 use crate::plan::attempts::Retry;
+use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
@@ -86,6 +88,21 @@ pub enum Error {
     /// What was rendered is not a list of objects, or too many.
     #[error("{0}")]
     Manifest(String),
+    /// A hook failed.
+    #[error("{event} hook {hook} failed: {why}")]
+    Hook {
+        /// What it ran for.
+        event: Event,
+        /// Its object.
+        hook: String,
+        /// What its object says, and the last lines of its pod.
+        why: String,
+        /// It took as long as it may.
+        timeout: bool,
+    },
+    /// The objects did not get ready in time.
+    #[error("not ready in time: {0}")]
+    NotReady(String),
     /// A request failed.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -99,6 +116,8 @@ impl Error {
             Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
             Self::Render(_) | Self::Renderer(_) => "RenderError",
             Self::Manifest(_) => "InvalidManifest",
+            Self::Hook { .. } => "HookFailed",
+            Self::NotReady(_) => "NotReady",
             Self::Api(error) => error.reason(),
         }
     }
@@ -106,8 +125,19 @@ impl Error {
     /// Whether it is tried again without anything having changed.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) => Retry::Never,
+            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) | Self::NotReady(_) => {
+                Retry::Never
+            }
+            // Who gave it a time meant that time.
+            Self::Hook { timeout, .. } => {
+                if *timeout {
+                    Retry::Never
+                } else {
+                    Retry::Bounded
+                }
+            }
             Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
+            Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
             Self::Api(_) => Retry::Always,

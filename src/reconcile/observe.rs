@@ -104,14 +104,16 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
         uid: (&*cr.uid).into(),
+        now: now.as_second(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
         asked: switches.reconcile_at.as_deref().is_some_and(|asked| handled != Some(asked)),
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
-        spent: refusal.is_none() && attempts.spent,
-        pausing: refusal.is_none() && pause > 0,
+        // A deletion needs no chart.
+        spent: (refusal.is_none() || cr.deleting) && attempts.spent,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0,
         switches,
         refusal,
         inputs: inputs.map(Into::into),
@@ -177,7 +179,9 @@ fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> 
 /// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
 fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
     let mut hasher = digest::Hasher::default();
-    hasher.text(inputs.unwrap_or_default()).text(switches::text(&cr.annotations));
+    // A deletion is no attempt at the inputs.
+    let inputs = if cr.deleting { "deletion" } else { inputs.unwrap_or_default() };
+    hasher.text(inputs).text(switches::text(&cr.annotations));
     hasher.finish()
 }
 

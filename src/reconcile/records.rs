@@ -57,8 +57,9 @@ impl Run<'_> {
     async fn write_record(&mut self, revision: u64, record: Record, mut annotations: Value) -> Result<(), Error> {
         let id = secret_id(&self.observed.key, revision);
         let owner = &self.observed.owner;
-        let kinds: BTreeSet<_> =
-            self.prepared.desired.objects.iter().map(|o| (o.id.gvk.clone(), o.id.namespace.clone())).collect();
+        let desired = &self.prepared.desired;
+        let ids = desired.objects.iter().map(|o| &o.id).chain(desired.hooks.iter().map(|h| &h.id));
+        let kinds: BTreeSet<_> = ids.map(|id| (id.gvk.clone(), id.namespace.clone())).collect();
         for (gvk, namespace) in &kinds {
             self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
         }
@@ -107,6 +108,7 @@ impl Run<'_> {
 
     pub(super) async fn mark_deployed(&mut self, revision: u64) -> Result<(), Error> {
         let history = self.history();
+        let inventory = self.inventory();
         let Some(record) = &mut self.record else {
             return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
         };
@@ -117,7 +119,7 @@ impl Run<'_> {
             Operation::Rollback => record.description(),
         };
         record.set_status(Status::Deployed, &description);
-        let inventory = encode(&Inventory(self.references.clone()))?;
+        let inventory = encode(&inventory)?;
         let mut patch = status_patch(Status::Deployed);
         patch["metadata"]["annotations"] = json!({
             secret::INVENTORY: inventory, secret::OWNER: self.observed.owner.describe(),
@@ -125,6 +127,49 @@ impl Run<'_> {
         patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
         patch["data"] = json!({"release": data(record)?});
         self.patch_head(revision, patch).await
+    }
+
+    /// What the revision consists of: as its annotation says, and what this pass applied.
+    fn inventory(&self) -> Inventory {
+        let mut inventory = self.head.as_ref().and_then(|h| h.inventory.clone()).unwrap_or_default();
+        inventory.0.extend(self.references.clone());
+        inventory
+    }
+
+    /// Writes what the revision consists of while it still waits for something.
+    pub(super) async fn mark_applied(&mut self, revision: u64) -> Result<(), Error> {
+        let inventory = encode(&self.inventory())?;
+        let mut patch = self.progress()?;
+        patch["metadata"]["annotations"] = json!({secret::INVENTORY: inventory});
+        self.patch_head(revision, patch).await
+    }
+
+    /// Writes how the hooks stand.
+    pub(super) async fn save_progress(&mut self) -> Result<(), Error> {
+        let patch = self.progress()?;
+        self.patch_head(self.plan.revision, patch).await
+    }
+
+    /// The record of a revision that is being worked on; one that failed before is so again.
+    fn progress(&mut self) -> Result<Value, Error> {
+        let operation = newest_operation(&self.history());
+        let rollback = self.head.as_ref().and_then(|h| h.rollback).unwrap_or_default();
+        let Some(record) = &mut self.record else {
+            return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
+        };
+        let status = if self.plan.verb == Verb::Uninstall { Status::Uninstalling } else { operation.pending() };
+        if record.status() != status {
+            let description = match (status, operation) {
+                (Status::Uninstalling, _) => "Deletion in progress (or silently failed)".to_owned(),
+                (_, Operation::Rollback) => format!("Rollback to {rollback}"),
+                (_, Operation::Install) => "Initial install underway".to_owned(),
+                (_, Operation::Upgrade) => "Preparing upgrade".to_owned(),
+            };
+            record.set_status(status, &description);
+        }
+        let mut patch = status_patch(status);
+        patch["data"] = json!({"release": data(record)?});
+        Ok(patch)
     }
 
     /// The revisions, with the one that this pass works on as it is now.
@@ -144,7 +189,7 @@ impl Run<'_> {
         if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs {
             return Ok(());
         }
-        let kinds = inventory.kinds();
+        let kinds: BTreeSet<_> = inventory.kinds().into_iter().chain(head.kinds.clone()).collect();
         let patch = json!({"metadata": {
             "annotations": {
                 secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,

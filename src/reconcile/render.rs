@@ -11,10 +11,11 @@ use super::{Context, Error};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::plan::Desired;
+use crate::plan::hooks::Hook;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
-use crate::release::record::Record;
+use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Options, Release, Rendered};
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
@@ -80,12 +81,14 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
                 _ => None,
             };
-            Ok(Prepared { desired: Desired { objects, previous, ..Desired::default() }, rendered: None })
+            let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
+            Ok(Prepared { desired: Desired { objects, previous, hooks, ..Desired::default() }, rendered: None })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+            let hooks = hooks(record.hooks(), observed, ctx).await?;
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, rendered: None })
         }
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
@@ -93,7 +96,9 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 // No record, or none that can be read: by label and owner (apply.md D2).
                 _ => Vec::new(),
             };
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, rendered: None })
+            // Hooks that cannot be read do not keep a custom resource from going.
+            let hooks = hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await.unwrap_or_default();
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, rendered: None })
         }
         _ => Ok(Prepared::default()),
     }
@@ -129,7 +134,21 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         _ => None,
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
-    Ok(Prepared { desired: Desired { objects, previous, hooks_equal, crds }, rendered: Some(rendered) })
+    let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
+    Ok(Prepared { desired: Desired { objects, previous, hooks, hooks_equal, crds }, rendered: Some(rendered) })
+}
+
+/// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.
+async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> Result<Vec<Hook>, Error> {
+    let mut hooks = Vec::with_capacity(records.len());
+    for record in records {
+        if let Ok(Some(object)) = Object::parse(&record.manifest) {
+            ctx.discovery.resolve(&object.gvk).await?;
+        }
+        let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
+        hooks.push(Hook::read(record, &observed.owner, is_namespaced).map_err(Error::Manifest)?);
+    }
+    Ok(hooks)
 }
 
 /// What becomes of an object whose kind the API server does not serve.

@@ -13,8 +13,9 @@ use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
 use crate::plan::attempts;
+use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
-use crate::plan::situation::Situation;
+use crate::plan::situation::{Operation, Situation, newest_operation};
 use crate::plan::status::{Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
@@ -32,6 +33,16 @@ const MAX_NOTICES: usize = 10;
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
     if outcome.finished {
+        if observed.facts.spent && has_deletion_hooks(&outcome.prepared.desired.hooks) {
+            let status = observed.cr.status();
+            let why = status.get("lastAttempted").and_then(|l| l.get("reason")).and_then(Value::as_str);
+            let note = format!(
+                "release {} was uninstalled without its delete hooks: {}",
+                observed.key.name,
+                why.unwrap_or("they failed")
+            );
+            event(observed, ctx, true, "HooksSkipped", note);
+        }
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
         return Ok(Next::Event);
     }
@@ -47,6 +58,11 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         Some(error) => Err(error),
         None if observed.situation == Situation::Waiting && observed.facts.pausing => {
             Ok(Next::After(with_jitter(Duration::from_millis(observed.pause))))
+        }
+        None if outcome.waiting.is_some() => {
+            let until = outcome.waiting.map_or(0, |w| w.until);
+            let left = u64::try_from(until - jiff::Timestamp::now().as_second()).unwrap_or(0);
+            Ok(Next::After(Duration::from_secs(left)))
         }
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
@@ -115,7 +131,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             chart,
         }),
         notes,
-        hooks: rendered.map(|r| r.hooks.len()),
+        waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
@@ -203,6 +219,9 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
+    if outcome.waiting.is_some() {
+        return;
+    }
     match outcome.verb {
         Verb::Install => {
             event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
@@ -210,9 +229,18 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         Verb::Upgrade => {
             event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
         }
-        Verb::Resume => {
-            event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
-        }
+        Verb::Resume => match newest_operation(&observed.facts.history) {
+            Operation::Install => {
+                event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
+            }
+            Operation::Upgrade => {
+                event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
+            }
+            Operation::Rollback => {
+                let note = format!("release {name} is rolled back, as revision {revision}");
+                event(observed, ctx, true, "RolledBack", note);
+            }
+        },
         Verb::Repair if adopted => {}
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
             event(observed, ctx, false, "DriftRepaired", repaired(outcome));
@@ -229,11 +257,6 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
             event(observed, ctx, true, "Uninstalled", note);
         }
         _ => {}
-    }
-    let hooks = outcome.prepared.rendered.as_ref().map_or(0, |r| r.hooks.len());
-    if hooks > 0 && matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
-        let note = format!("hooks are not supported yet: {hooks} of the chart were not run");
-        event(observed, ctx, true, "HooksNotRun", note);
     }
 }
 

@@ -74,6 +74,64 @@ impl fmt::Display for Status {
     }
 }
 
+/// How a hook stands (`pkg/release/v1/hook.go`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names are Helm's")]
+pub enum Phase {
+    /// It has not run.
+    #[default]
+    #[serde(rename = "")]
+    None,
+    Running,
+    Succeeded,
+    Failed,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The last run of a hook. Helm does not know `event` and passes over it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct LastRun {
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
+    /// How it stands.
+    pub phase: Phase,
+    /// What it ran for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+}
+
+/// A hook of a record. What Helm leaves out is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct HookRecord {
+    /// Name of its object.
+    pub name: String,
+    /// The template that made it.
+    pub path: String,
+    /// The object as YAML.
+    pub manifest: String,
+    /// Helm's events, such as `pre-install`.
+    pub events: Vec<String>,
+    /// The order within an event.
+    pub weight: i64,
+    /// Helm's delete policies.
+    pub delete_policies: Vec<String>,
+    /// The last run.
+    pub last_run: LastRun,
+}
+
+/// The hooks of what was just rendered, as its record will have them.
+pub fn hooks_of(rendered: &Rendered) -> Vec<HookRecord> {
+    let read = |hook: &Hook| serde_json::from_value(hook_json(hook)).unwrap_or_default();
+    rendered.hooks.iter().map(read).collect()
+}
+
 /// Why a record could not be read or written.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RecordError {
@@ -240,6 +298,18 @@ impl Record {
         let same = |a: &Value, b: &Value| a == b || (is_empty_or_zero(a) && is_empty_or_zero(b));
         ours.len() == theirs.len()
             && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))
+    }
+    /// The hooks.
+    pub fn hooks(&self) -> Vec<HookRecord> {
+        self.field("hooks").unwrap_or_default()
+    }
+    /// Sets the last run of a hook.
+    pub fn set_last_run(&mut self, hook: usize, run: &LastRun) {
+        let mut hooks: Vec<Value> = self.field("hooks").unwrap_or_default();
+        if let Some(hook) = hooks.get_mut(hook).and_then(Value::as_object_mut) {
+            hook.insert("last_run".to_owned(), serde_json::to_value(run).unwrap_or_default());
+            self.fields.insert("hooks".to_owned(), raw(&hooks));
+        }
     }
     /// Sets status and description, as Helm's `SetStatus`.
     pub fn set_status(&mut self, status: Status, description: &str) {

@@ -8,6 +8,7 @@ mod bad_input;
 mod drift;
 mod harness;
 mod history;
+mod hooks;
 mod lifecycle;
 mod lookup;
 mod outage;
