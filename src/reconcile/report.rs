@@ -215,8 +215,12 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     if adopted {
         let note = format!("release {name} existed and is continued from revision {revision}");
         event(observed, ctx, false, "ReleaseAdopted", note);
-    } else if outside && !observed.corrupted {
+    } else if outside && !observed.corrupted && !is_idle(outcome) {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
+        event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    if observed.situation == Situation::New && observed.cr.status().contains_key("release") {
+        let note = format!("release {name} was uninstalled by somebody else; it is installed again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if outcome.waiting.is_some() {
@@ -258,6 +262,11 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         }
         _ => {}
     }
+}
+
+/// Whether a repair found everything as it should be: `helm test` writes a record anew and changes nothing.
+fn is_idle(outcome: &Outcome) -> bool {
+    outcome.verb == Verb::Repair && outcome.changed.is_empty() && outcome.pruned == 0
 }
 
 /// What a repair did; empty for nothing.

@@ -288,9 +288,11 @@ impl Record {
     }
     /// Whether the revision has these hooks.
     pub fn hooks_equal(&self, hooks: &[Hook]) -> bool {
+        // Helm writes its default out when it runs a hook.
+        let default = json!(["before-hook-creation"]);
         let identity = |hook: &Value| {
             ["name", "kind", "manifest", "events", "weight", "delete_policies"]
-                .map(|k| hook.get(k).cloned().unwrap_or_default())
+                .map(|k| hook.get(k).filter(|v| k != "delete_policies" || **v != default).cloned().unwrap_or_default())
         };
         let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
         let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
@@ -397,9 +399,9 @@ fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
 
 #[cfg(test)]
 mod tests {
-    use super::{New, Record, RecordError, Status, chart_json};
+    use super::{LastRun, New, Phase, Record, RecordError, Status, chart_json};
     use crate::chart::{Chart, File};
-    use crate::render::{Manifest, Rendered};
+    use crate::render::{Hook, Manifest, Rendered};
 
     fn rendered() -> Rendered {
         let manifest = Manifest {
@@ -469,6 +471,41 @@ mod tests {
         for data in ["", "%%%", "aGVsbG8=", "H4sIAAAAAAAA/w=="] {
             assert!(matches!(Record::decode(data.as_bytes()), Err(RecordError::Corrupted(_))), "{data}");
         }
+    }
+
+    #[test]
+    fn a_hook_that_helm_has_run_is_still_the_same_hook() {
+        let manifest = Manifest { name: "h".into(), kind: "Pod".into(), ..rendered().manifests.remove(0) };
+        let hook = |weight, policies: &[&str]| Hook {
+            manifest: manifest.clone(),
+            events: vec!["test".into()],
+            weight,
+            delete_policies: policies.iter().map(|p| (*p).to_owned()).collect(),
+            output_log_policies: Vec::new(),
+        };
+        let mut record = record();
+        let mut written = super::hook_json(&hook(0, &[]));
+        written["delete_policies"] = serde_json::json!(["before-hook-creation"]);
+        written["last_run"] = serde_json::json!({"phase": "Succeeded"});
+        written.as_object_mut().unwrap().remove("weight");
+        record.fields.insert("hooks".into(), super::raw(&[written]));
+        assert!(record.hooks_equal(&[hook(0, &[])]));
+        assert!(!record.hooks_equal(&[hook(1, &[])]));
+        assert!(!record.hooks_equal(&[hook(0, &["hook-succeeded"])]));
+        assert!(!record.hooks_equal(&[]));
+    }
+
+    #[test]
+    fn the_last_run_of_a_hook_is_read_back_and_helms_own_words_are_understood() {
+        let mut record = record();
+        record
+            .fields
+            .insert("hooks".into(), super::raw(&serde_json::json!([{"name": "h", "last_run": {"phase": ""}}])));
+        assert_eq!(record.hooks()[0].last_run, LastRun::default());
+        let run = LastRun { phase: Phase::Running, event: Some("pre-install".into()), ..LastRun::default() };
+        record.set_last_run(0, &run);
+        let read = Record::decode(record.encode().unwrap().as_bytes()).unwrap();
+        assert_eq!((read.hooks()[0].name.as_str(), &read.hooks()[0].last_run), ("h", &run));
     }
 
     #[test]
