@@ -167,6 +167,19 @@ impl Cluster {
         }
     }
 
+    /// The `metadata` of the objects of a namespace that a label selector matches.
+    pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {} in namespace {namespace}", resource.plural);
+        let params = kube::core::params::ListParams::default().labels(selector);
+        let request = Request::new(resource.path(Some(namespace))).list_metadata(&params);
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        let mut list: Value = self.send(request.map(Body::from), &what, true).await?;
+        match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Reads any path as JSON.
     pub async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         let what = format!("read {path}");

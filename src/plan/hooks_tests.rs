@@ -156,6 +156,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             inputs: Some("before".into()),
             inventory: None,
             rollback: None,
+            chunks: None,
             kinds: Vec::new(),
         }]
     };

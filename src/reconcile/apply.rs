@@ -38,6 +38,8 @@ pub struct Outcome {
     pub revision: u64,
     /// What it would have done, and did not because of `dry-run`.
     pub dry_run: Option<String>,
+    /// How many chunks a new record was cut into, because no Secret can hold it; 0 for none.
+    pub chunks: usize,
     /// What it waits for, if it could not go on.
     pub waiting: Option<Waiting>,
     /// Why it stopped, if it did.
@@ -67,6 +69,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 finished: false,
                 revision: 0,
                 dry_run: None,
+                chunks: 0,
                 waiting: None,
                 error: Some(error),
             };
@@ -90,10 +93,13 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
             break;
         }
     }
+    if error.is_none() && run.collects {
+        error = run.collect_chunks().await.err();
+    }
     if let Some(e) = &error {
         run.mark_failed(e).await;
     }
-    let Run { changed, notices, pruned, finished, waiting, .. } = run;
+    let Run { changed, notices, pruned, finished, waiting, chunks, .. } = run;
     let waiting = waiting.filter(|_| error.is_none());
     Outcome {
         verb: plan.verb,
@@ -103,6 +109,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
         finished,
         revision: plan.revision,
         dry_run,
+        chunks,
         waiting,
         error,
         prepared,
@@ -127,6 +134,10 @@ pub(super) struct Run<'a> {
     pub(super) pruned: usize,
     pub(super) finished: bool,
     pub(super) waiting: Option<Waiting>,
+    /// How many chunks a new record was cut into; 0 for none.
+    pub(super) chunks: usize,
+    /// Chunks that no revision names may be there.
+    pub(super) collects: bool,
 }
 
 impl<'a> Run<'a> {
@@ -147,6 +158,8 @@ impl<'a> Run<'a> {
             pruned: 0,
             finished: false,
             waiting: None,
+            chunks: 0,
+            collects: false,
         }
     }
 
@@ -209,6 +222,9 @@ impl<'a> Run<'a> {
     }
 
     async fn unfinalize(&mut self) -> Result<(), Error> {
+        if std::mem::take(&mut self.collects) {
+            self.collect_chunks().await?;
+        }
         let ours = |f: &str| f == FINALIZER || f == LEGACY_FINALIZER;
         let finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).filter(|f| !ours(f)).collect();
         match self.patch_finalizers(&finalizers).await {

@@ -15,6 +15,7 @@ use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
+use crate::release::chunks;
 use crate::release::digest::{self, Inputs};
 use crate::release::object::ObjectId;
 use crate::release::record::{Record, RecordError, Status};
@@ -223,10 +224,29 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
 pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
     let id = secret_id(key, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
-    let data = secret.pointer("/data/release").and_then(Value::as_str).ok_or(RecordError::Corrupted("no data"))?;
-    let data =
-        base64::engine::general_purpose::STANDARD.decode(data).map_err(|_| RecordError::Corrupted("not base64"))?;
-    Ok(Some(Record::decode(&data)?))
+    if let Some(release) = secret_data(&secret, "release")? {
+        return Ok(Some(Record::decode(&release)?));
+    }
+    let head = secret_data(&secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
+    let annotations = secret.pointer("/metadata/annotations");
+    let annotation = annotations.and_then(|a| a.get(chunks::CHUNKS)).and_then(Value::as_str);
+    let (digest, count) =
+        annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
+    let mut text = String::new();
+    for index in 0..count {
+        let id = ObjectId { name: chunks::name(&key.name, digest, index).into(), ..id.clone() };
+        let chunk =
+            ctx.cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
+        let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
+        text.push_str(&String::from_utf8_lossy(&part));
+    }
+    Ok(Some(Record::join(&head, &text, digest)?))
+}
+
+fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError> {
+    let Some(data) = secret.get("data").and_then(|d| d.get(key)).and_then(Value::as_str) else { return Ok(None) };
+    let data = base64::engine::general_purpose::STANDARD.decode(data);
+    data.map(Some).map_err(|_| RecordError::Corrupted("not base64"))
 }
 
 /// The Secret of a revision.

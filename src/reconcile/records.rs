@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::Error;
@@ -11,7 +13,9 @@ use super::sinks::metadata;
 use crate::cluster::discovery::Resource;
 use crate::plan::Verb;
 use crate::plan::situation::{Operation, newest_operation};
+use crate::release::chunks::{self, Chunks};
 use crate::release::inventory::{Inventory, MAX_BYTES};
+use crate::release::object::ObjectId;
 use crate::release::record::{New, Record, RecordError, Status};
 use crate::release::secret::{self, Revision};
 
@@ -54,7 +58,12 @@ impl Run<'_> {
     }
 
     /// Creates the Secret of a revision.
-    async fn write_record(&mut self, revision: u64, record: Record, mut annotations: Value) -> Result<(), Error> {
+    async fn write_record(&mut self, revision: u64, mut record: Record, mut annotations: Value) -> Result<(), Error> {
+        if let Some(cut) = record.cut()? {
+            self.write_chunks(&cut).await?;
+            annotations[chunks::CHUNKS] = cut.annotation().into();
+            self.chunks = cut.parts.len();
+        }
         let id = secret_id(&self.observed.key, revision);
         let owner = &self.observed.owner;
         let desired = &self.prepared.desired;
@@ -73,11 +82,56 @@ impl Run<'_> {
                 "labels": secret::labels(&owner.release_name, revision, record.status(), now, &owner.uid),
                 "annotations": annotations,
             },
-            "data": {"release": data(&record)?},
+            "data": data(&record)?,
         });
         let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body).await?;
         self.record = Some(record);
         self.enter(&answer);
+        Ok(())
+    }
+
+    /// Writes the chunks of a record, before its head; those that are there are the same.
+    async fn write_chunks(&self, cut: &Chunks) -> Result<(), Error> {
+        let owner = &self.observed.owner;
+        for (index, part) in cut.parts.iter().enumerate() {
+            let name = chunks::name(&owner.release_name, &cut.digest, index);
+            let id = ObjectId { name: name.as_str().into(), ..secret_id(&self.observed.key, 0) };
+            let body = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": chunks::TYPE,
+                "metadata": {
+                    "name": name, "namespace": id.namespace.as_deref(),
+                    "labels": {chunks::RELEASE: &*owner.release_name, chunks::CHUNKS: &*cut.digest},
+                },
+                "data": {chunks::KEY: STANDARD.encode(part)},
+            });
+            match self.ctx.cluster.create(&Resource::secrets(), &id, &body).await {
+                Err(e) if !e.is_conflict() => return Err(e.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the chunks that no revision names: those of revisions that are forgotten, and what a crash left.
+    pub(super) async fn collect_chunks(&self) -> Result<(), Error> {
+        let owner = &self.observed.owner;
+        let history = self.ctx.cache.history(&owner.release_namespace, &owner.release_name);
+        let named: BTreeSet<&str> = history
+            .iter()
+            .filter_map(|r| r.chunks.as_deref().and_then(chunks::parse))
+            .map(|(digest, _)| digest)
+            .collect();
+        let selector = format!("{}={}", chunks::RELEASE, owner.release_name);
+        let found = self.ctx.cluster.list(&Resource::secrets(), &owner.release_namespace, &selector).await?;
+        for chunk in &found {
+            let meta = metadata(chunk);
+            let digest = meta.get("labels").and_then(|l| l.get(chunks::CHUNKS)).and_then(Value::as_str);
+            let Some(name) = meta.get("name").and_then(Value::as_str) else { continue };
+            if digest.is_none_or(|digest| !named.contains(digest)) {
+                let id = ObjectId { name: name.into(), ..secret_id(&self.observed.key, 0) };
+                self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
+            }
+        }
         Ok(())
     }
 
@@ -95,7 +149,7 @@ impl Run<'_> {
         patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null});
         if let Some(mut record) = record {
             record.set_status(Status::Superseded, "superseded by new release");
-            patch["data"] = json!({"release": data(&record)?});
+            patch["data"] = data(&record)?;
         }
         let id = secret_id(&self.observed.key, revision);
         match self.ctx.cluster.merge::<Value>(&Resource::secrets(), &id, &patch, None).await {
@@ -125,7 +179,8 @@ impl Run<'_> {
             secret::INVENTORY: inventory, secret::OWNER: self.observed.owner.describe(),
         });
         patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
-        patch["data"] = json!({"release": data(record)?});
+        self.collects |= self.head.as_ref().is_some_and(|h| h.chunks.is_some());
+        patch["data"] = data(record)?;
         self.patch_head(revision, patch).await
     }
 
@@ -168,7 +223,7 @@ impl Run<'_> {
             record.set_status(status, &description);
         }
         let mut patch = status_patch(status);
-        patch["data"] = json!({"release": data(record)?});
+        patch["data"] = data(record)?;
         Ok(patch)
     }
 
@@ -203,6 +258,7 @@ impl Run<'_> {
     pub(super) async fn forget(&mut self, revision: u64) -> Result<(), Error> {
         let id = secret_id(&self.observed.key, revision);
         self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
+        self.collects |= self.observed.facts.history.iter().any(|r| r.revision == revision && r.chunks.is_some());
         let owner = &self.observed.owner;
         self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
         Ok(())
@@ -226,7 +282,7 @@ impl Run<'_> {
         record.set_status(Status::Failed, &description);
         let mut patch = status_patch(Status::Failed);
         let Ok(data) = data(record) else { return };
-        patch["data"] = json!({"release": data});
+        patch["data"] = data;
         let revision = head.revision;
         if let Err(error) = self.patch_head(revision, patch).await {
             tracing::debug!(%error, release = %self.observed.key.name, "the revision could not be marked failed");
@@ -274,7 +330,6 @@ fn encode(inventory: &Inventory) -> Result<String, Error> {
 }
 
 /// A record as the `data` of a Secret: Helm's base64, and Kubernetes' around it.
-fn data(record: &Record) -> Result<String, Error> {
-    use base64::Engine as _;
-    Ok(base64::engine::general_purpose::STANDARD.encode(record.encode()?))
+fn data(record: &Record) -> Result<Value, Error> {
+    Ok(json!({record.key(): STANDARD.encode(record.encode()?)}))
 }

@@ -197,6 +197,13 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
             format!("the record of release {name} cannot be read; the release was taken over from its live objects");
         event(observed, ctx, true, "ReleaseCorrupted", note);
     }
+    if outcome.chunks > 0 {
+        let note = format!(
+            "revision {revision} of release {name} is too large for one Secret and is stored in {} more: helm itself cannot read it",
+            outcome.chunks
+        );
+        event(observed, ctx, true, "ReleaseChunked", note);
+    }
     if let Some(error) = &outcome.error {
         if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string()) {
             event(observed, ctx, true, error.reason(), error.to_string());

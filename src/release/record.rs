@@ -12,12 +12,13 @@ use flate2::write::GzEncoder;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::chunks::is_large;
 use super::object::{Object, parse_manifest};
 use crate::chart::{Chart, File};
 use crate::render::{Hook, Rendered};
 
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
-const MAX_ENCODED: usize = 1_000_000;
+pub(super) const MAX_ENCODED: usize = 1_000_000;
 
 /// What a record may grow to when it is unpacked. Helm has no limit; this keeps a hostile record from taking all memory.
 const MAX_DECODED: u64 = 64 << 20;
@@ -139,9 +140,7 @@ pub enum RecordError {
     #[error("the release record is corrupted: {0}")]
     Corrupted(&'static str),
     /// It does not fit into a Secret.
-    #[error(
-        "the release record takes {0} bytes, and a Secret holds 1 MiB: the chart with its values and manifest is too large"
-    )]
+    #[error("the release record takes {0} bytes: the chart with its values and manifest is too large")]
     TooLarge(usize),
 }
 
@@ -173,8 +172,10 @@ pub struct New<'a> {
 /// A revision. Fields that Tillerman does not know are kept as they are.
 #[derive(Clone, Debug)]
 pub struct Record {
-    fields: BTreeMap<String, Box<RawValue>>,
+    pub(super) fields: BTreeMap<String, Box<RawValue>>,
     info: Map<String, Value>,
+    /// Its large parts are in [`chunks`](super::chunks).
+    pub(super) is_cut: bool,
 }
 
 impl Record {
@@ -201,7 +202,7 @@ impl Record {
         ];
         let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let Value::Object(info) = info else { unreachable!("json! of an object is an object") };
-        Self { fields, info }
+        Self { fields, info, is_cut: false }
     }
 
     /// A further revision that goes back to this one, as `helm rollback` makes it. No hook of it has run.
@@ -222,30 +223,19 @@ impl Record {
 
     /// Reads the `release` key of a release Secret (after Kubernetes' own base64).
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
-        const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
-        let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
-        let mut json = Vec::new();
-        if packed.starts_with(&GZIP) {
-            let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
-            reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
-        } else {
-            json = packed;
-        }
-        let fields: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))?;
+        let fields = unpack(data)?;
         let info = fields.get("info").and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
-        Ok(Self { fields, info })
+        Ok(Self { fields, info, is_cut: false })
     }
 
     /// Writes the value of the `release` key (before Kubernetes' own base64).
     pub fn encode(&self) -> Result<String, RecordError> {
-        let mut fields: BTreeMap<&str, &RawValue> = self.fields.iter().map(|(k, v)| (k.as_str(), &**v)).collect();
+        let kept = |key: &str| !self.is_cut || !is_large(key);
+        let mut fields: BTreeMap<&str, &RawValue> =
+            self.fields.iter().map(|(k, v)| (k.as_str(), &**v)).filter(|(k, _)| kept(k)).collect();
         let info = raw(&self.info);
         fields.insert("info", &info);
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
-        let json = serde_json::to_vec(&fields).expect("strings and JSON can be written as JSON");
-        gzip.write_all(&json).expect("writing to memory does not fail");
-        let encoded = BASE64.encode(gzip.finish().expect("writing to memory does not fail"));
+        let encoded = pack(&fields);
         // Kubernetes counts the decoded value of the Secret's key, which is this base64 text.
         if encoded.len() > MAX_ENCODED { Err(RecordError::TooLarge(encoded.len())) } else { Ok(encoded) }
     }
@@ -322,6 +312,28 @@ impl Record {
     fn field<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_str(self.fields.get(name)?.get()).ok()
     }
+}
+
+/// Fields as Helm packs a record.
+pub(super) fn pack(fields: &BTreeMap<&str, &RawValue>) -> String {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+    let json = serde_json::to_vec(fields).expect("strings and JSON can be written as JSON");
+    gzip.write_all(&json).expect("writing to memory does not fail");
+    BASE64.encode(gzip.finish().expect("writing to memory does not fail"))
+}
+
+/// Reads what [`pack`] or Helm wrote.
+pub(super) fn unpack(data: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
+    const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+    let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
+    let mut json = Vec::new();
+    if packed.starts_with(&GZIP) {
+        let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
+        reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
+    } else {
+        json = packed;
+    }
+    serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))
 }
 
 /// What `helm list` prints of a chart.
@@ -464,6 +476,37 @@ mod tests {
         assert_eq!((back.manifest(), back.notes()), (target.manifest(), target.notes()));
         assert_eq!(back.first_deployed(), target.first_deployed());
         assert_eq!(back.info["rollback_revision"], 3);
+    }
+
+    #[test]
+    fn d4_a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
+        let mut record = record();
+        assert_eq!(record.cut(), Ok(None));
+        // Noise, which gzip does not make smaller.
+        let mut state = 1_u64;
+        let noise: String = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{state:016x}")
+        })
+        .take(150_000)
+        .collect();
+        record.fields.insert("manifest".into(), super::raw(&noise));
+        assert!(matches!(record.encode(), Err(RecordError::TooLarge(_))));
+        let chunks = record.cut().unwrap().unwrap();
+        assert!(chunks.parts.len() > 1 && chunks.parts.iter().all(|p| p.len() <= super::MAX_ENCODED));
+        // The status changes, the chunks do not.
+        record.set_status(Status::Deployed, "Install complete");
+        assert_eq!((record.key(), record.clone().cut().unwrap().unwrap()), ("head", chunks.clone()));
+        let head = record.encode().unwrap();
+        assert!(head.len() < 10_000);
+        let text = chunks.parts.concat();
+        let read = Record::join(head.as_bytes(), &text, &chunks.digest).unwrap();
+        assert_eq!((read.manifest(), read.status(), read.key()), (noise, Status::Deployed, "head"));
+        assert_eq!(read.chart().name, "web");
+        for text in [&text[1..], ""] {
+            assert!(matches!(Record::join(head.as_bytes(), text, &chunks.digest), Err(RecordError::Corrupted(_))));
+        }
+        assert_eq!(crate::release::chunks::parse(&chunks.annotation()), Some((&*chunks.digest, chunks.parts.len())));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::chunks::CHUNKS;
 use super::inventory::Inventory;
 use super::object::Gvk;
 use super::record::Status;
@@ -62,6 +63,8 @@ pub struct Revision {
     pub inventory: Option<Inventory>,
     /// The revision that it goes back to, when it is a rollback of ours.
     pub rollback: Option<u64>,
+    /// Digest and number of the [`chunks`](super::chunks) of its record.
+    pub chunks: Option<Box<str>>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
@@ -86,6 +89,7 @@ impl Revision {
             inputs: annotation(INPUTS).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
+            chunks: annotation(CHUNKS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

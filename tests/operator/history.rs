@@ -253,3 +253,57 @@ fn a_corrupted_record_is_replaced_when_it_is_needed() {
     space.kubectl(&["delete", "web/app"]).unwrap();
     space.wait_gone("deployment/app-web");
 }
+
+/// The Secrets that hold chunks of records.
+fn chunks(space: &Space) -> Vec<String> {
+    let text = space
+        .kubectl(&["get", "secrets", "--field-selector=type=tillerman.dev/release-chunk.v1", "-o", "name"])
+        .unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
+    let space = Space::new("chunks");
+    let chart = space.file("x", "").with_file_name("large");
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: large\nversion: 0.1.0\n").unwrap();
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {greeting: {{ .Values.greeting }}}\n";
+    std::fs::write(chart.join("templates/all.yaml"), template).unwrap();
+    // Noise, which gzip does not make smaller.
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    });
+    std::fs::write(chart.join("noise"), noise.take(1_500_000).collect::<Vec<u8>>()).unwrap();
+    let operator = space.operator(&space.watches(&[("Web", chart.to_str().unwrap())]), &[]);
+    let switch = json!({"tillerman.dev/max-history": "2"});
+    space.apply_with("Web", "app", &switch, &json!({"greeting": "one"}));
+    space.wait("web/app", "Deployed", "True");
+    assert!(space.wait_event("ReleaseChunked").contains("helm itself cannot read it"));
+    let first = chunks(&space);
+    assert!(first.len() > 1, "{first:?}");
+    assert!(!space.helm(&["list", "-q"]).unwrap().contains("app"));
+    // The record can be read: a repair is made from it.
+    space.kubectl(&["delete", "configmap/app"]).unwrap();
+    eventually("it comes back", || space.get("configmap/app"));
+    operator.settle();
+    assert_eq!(chunks(&space), first);
+    // As a crash leaves them between the chunks and the head.
+    let orphan = json!({"apiVersion": "v1", "kind": "Secret", "type": "tillerman.dev/release-chunk.v1", "metadata": {
+        "name": "orphan", "namespace": space.name, "labels": {"tillerman.dev/release": "app", "tillerman.dev/chunks": "x"}}});
+    crate::harness::kubectl(&["create", "-f", "-"], Some(&orphan.to_string())).unwrap();
+    for (revision, greeting) in [(2, "two"), (3, "three")] {
+        space.apply_with("Web", "app", &switch, &json!({"greeting": greeting}));
+        space.wait_field("web/app", "/status/release/revision", &json!(revision));
+        space.wait_field("configmap/app", "/data/greeting", &json!(greeting));
+    }
+    operator.settle();
+    let now = chunks(&space);
+    assert_eq!(now.len(), 2 * first.len(), "those of two revisions, and no orphan: {now:?}");
+    assert!(!now.contains(&first[0]));
+    space.kubectl(&["delete", "web/app"]).unwrap();
+    space.wait_gone("configmap/app");
+    assert_eq!(chunks(&space), [""; 0]);
+}
