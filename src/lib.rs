@@ -54,6 +54,8 @@ pub mod kind;
 #[cfg(feature = "cli")]
 pub mod lint;
 #[cfg(feature = "operator")]
+pub mod mask;
+#[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "operator")]
 pub mod reconcile;

@@ -1,26 +1,31 @@
 //! `tillerman run`: the operator. Flags, defaults and environment are those of helm-operator (operator-sdk 1.42), so that a
 //! Deployment made for it starts with only its image changed.
 
+mod log;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ArgAction;
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 use super::CliError;
+use crate::cluster::cache::ReleaseKey;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
+use crate::mask::Masks;
 use crate::reconcile::controller::{Controller, Settings};
+use crate::server::guard::Guard;
 use crate::server::metrics::Metrics;
-use crate::server::{parse_address, serve_metrics, serve_probes};
+use crate::server::tls::Certificate;
+use crate::server::{Security, parse_address, serve_metrics, serve_probes};
 
 /// Passes that run at once by default. They wait for the API server and not for a core, so it is more than there are cores.
 const WORKERS: usize = 16;
 
 /// Arguments of `tillerman run`.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub(super) struct Args {
     /// The kinds and their charts.
@@ -44,7 +49,7 @@ pub(super) struct Args {
     /// Run only while holding a lease, so that of several instances one works.
     #[arg(
         long, alias = "enable-leader-election", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value = "false", action = ArgAction::Set
+        default_value = "false", value_parser = go_bool
     )]
     leader_elect: bool,
     /// Name of the lease.
@@ -53,35 +58,22 @@ pub(super) struct Args {
     /// Namespace of the lease; by default the operator's own.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     leader_election_namespace: String,
-    /// Name of the operator in events.
+    /// Name of the operator in events, and of its lease where --leader-election-id gives none.
     #[arg(long, env = "OPERATOR_NAME", default_value = "tillerman", hide = true)]
     operator_name: String,
-    /// Development mode of the log: text instead of JSON.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
-    zap_devel: bool,
-    /// `json` or `console`.
-    #[arg(long, default_value = "", value_name = "FORMAT")]
-    zap_encoder: String,
-    /// `debug`, `info`, `error`, or a number.
-    #[arg(long, default_value = "", value_name = "LEVEL")]
-    zap_log_level: String,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, default_value = "")]
-    zap_stacktrace_level: String,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, default_value = "")]
-    zap_time_encoding: String,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[command(flatten)]
+    log: log::LogArgs,
+    /// Serve the metrics with TLS: with the certificate in $TMPDIR/k8s-metrics-server/serving-certs, or one that signs itself.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
     metrics_secure: bool,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    /// Show the metrics only to those who may `get` the path /metrics.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
     metrics_require_rbac: bool,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    /// Accepted for helm-operator's sake: the metrics are served by HTTP/1.1, which clients of HTTP/2 speak too.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
     enable_http2: bool,
-    /// Accepted for helm-operator's sake.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    /// Events do not show the values of overrideValues.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
     suppress_override_values: bool,
 }
 
@@ -94,8 +86,9 @@ struct Checked {
 
 /// Runs the operator until it is told to stop.
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    start_log(&args);
-    let checked = check(&args)?;
+    let masks = Arc::default();
+    log::start(&args.log, &masks);
+    let checked = check(&args, masks)?;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider is installed already");
     }
@@ -110,7 +103,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     result
 }
 
-fn check(args: &Args) -> Result<Checked, CliError> {
+fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>) -> Result<Checked, CliError> {
+    if args.metrics_require_rbac && !args.metrics_secure {
+        let message = "--metrics-secure flag is required when --metrics-require-rbac is present";
+        return Err(CliError::new(message.to_owned()));
+    }
     let file = args.watches_file.display();
     let text = std::fs::read_to_string(&args.watches_file).map_err(|e| CliError::new(format!("{file}: {e}")))?;
     let base = std::env::current_dir().map_err(|e| CliError::new(format!("working directory: {e}")))?;
@@ -127,6 +124,8 @@ fn check(args: &Args) -> Result<Checked, CliError> {
             workers: args.max_concurrent_reconciles,
             period: duration::parse(&args.reconcile_period).map_err(CliError::new)?,
             reporter: args.operator_name.clone(),
+            hide_overrides: args.suppress_override_values,
+            masks,
         },
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,
@@ -144,25 +143,34 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     if let Some(address) = checked.probes {
         tokio::spawn(serve_probes(listen(address).await?, Arc::clone(&metrics), stop.clone()));
     }
-    if let Some(address) = checked.metrics {
-        tokio::spawn(serve_metrics(listen(address).await?, Arc::clone(&metrics), stop.clone()));
-    }
+    let metrics_listener = match checked.metrics {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     tokio::spawn(stop_on_signal(stop.clone()));
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
     let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
+    if let Some(listener) = metrics_listener {
+        let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
+        let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster()));
+        let security = Security { certificate, guard };
+        tokio::spawn(serve_metrics(listener, Arc::clone(&metrics), security, stop.clone()));
+    }
     if !args.leader_elect {
         controller.run().await;
         return Ok(());
     }
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
-    let name = or(&args.leader_election_id, "tillerman");
+    let name = or(&args.leader_election_id, &args.operator_name);
     let mut lease = Lease::new(controller.cluster(), &namespace, &name, identity());
+    metrics.set_standby(true);
     if !lease.acquire(&stop).await {
         return Ok(());
     }
+    metrics.set_standby(false);
     let running = tokio::spawn(controller.run());
     // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
     let held = CancellationToken::new();
@@ -187,6 +195,31 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     lost.map_err(CliError::new)
 }
 
+/// The certificate of the metrics, where controller-runtime looks for it; else one that signs itself, as there.
+fn certificate(stop: &CancellationToken) -> Result<Arc<Certificate>, CliError> {
+    let folder = std::env::temp_dir().join("k8s-metrics-server").join("serving-certs");
+    if let Some(read) = Certificate::read(&folder) {
+        let certificate = read.map_err(CliError::new)?;
+        let (following, stop) = (Arc::clone(&certificate), stop.clone());
+        tokio::spawn(async move { following.follow(&folder, stop).await });
+        return Ok(certificate);
+    }
+    let template = "{{ $key := genPrivateKey \"ecdsa\" }}{{ $cert := genSelfSignedCertWithKey \"localhost\" (list \"127.0.0.1\") \
+                    (list \"localhost\") 365 $key }}{{ $cert.Cert }}\n{{ $cert.Key }}";
+    let pem = crate::render::text(template, &crate::host::options());
+    let pem = pem.map_err(|e| CliError::new(format!("no certificate can be made: {e}")))?;
+    Certificate::new(pem.as_bytes(), pem.as_bytes()).map_err(CliError::new)
+}
+
+/// A boolean as Go reads it (`strconv.ParseBool`).
+fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
 /// Unique per process, as client-go's `HOSTNAME_uuid`.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "tillerman".to_owned());
@@ -202,21 +235,4 @@ async fn stop_on_signal(stop: CancellationToken) {
         _ = tokio::signal::ctrl_c() => {}
     }
     stop.cancel();
-}
-
-/// The client library logs every answer that is not a success as an error; passes say better what it meant.
-/// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
-fn start_log(args: &Args) {
-    let level = match args.zap_log_level.as_str() {
-        "" | "info" | "0" => "info",
-        "error" | "panic" => "error",
-        "warn" => "warn",
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
-    let text = args.zap_devel || args.zap_encoder == "console" || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second log in one process changes nothing.
-    let _ = if text { log.with_target(false).try_init() } else { log.json().flatten_event(true).try_init() };
 }

@@ -22,6 +22,7 @@ use crate::plan::hooks::Run;
 use crate::plan::live::Live;
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
+use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
 
@@ -351,6 +352,14 @@ impl Cache {
         inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope))
     }
 
+    /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
+    pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
+        let inner = self.lock();
+        let newest = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
+        let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
+        deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
+    }
+
     /// Release records cannot be seen, and why.
     pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
@@ -619,16 +628,19 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
     let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let controller = references.into_iter().find(|r| r.get("controller") == Some(&Value::Bool(true)));
     let policy = metadata.get("annotations").and_then(|a| a.get(RESOURCE_POLICY)).and_then(Value::as_str);
+    let health = readiness::health(gvk, object);
+    let pods = if health.is_ready() { None } else { readiness::pod_selector(gvk, object).map(Into::into) };
     let live = Live {
         uid: text("uid")?.into(),
         resource_version: text("resourceVersion")?.parse().unwrap_or(0),
         digest: owned::digest(managed, object.as_object()?).map(Into::into),
-        handover: managers::needs_hand_over(managed),
+        shared: managers::needs_hand_over(managed) || !managers::scalers(managed).is_empty(),
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
         hook: Run::read(gvk, object).map(Box::new),
-        health: readiness::health(gvk, object),
+        health,
+        pods,
     };
     Some((id, live))
 }

@@ -155,8 +155,23 @@ impl Cluster {
         uid: Option<&str>,
         foreground: bool,
     ) -> Result<Option<Value>, ApiError> {
+        let params = if foreground { DeleteParams::foreground() } else { DeleteParams::background() };
+        self.remove(resource, id, uid, params).await
+    }
+
+    /// Deletes an object alone: what it owns stays and loses its owner. Answers as [`Cluster::delete`] does.
+    pub async fn orphan(&self, resource: &Resource, id: &ObjectId, uid: &str) -> Result<Option<Value>, ApiError> {
+        self.remove(resource, id, Some(uid), DeleteParams::orphan()).await
+    }
+
+    async fn remove(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        uid: Option<&str>,
+        mut params: DeleteParams,
+    ) -> Result<Option<Value>, ApiError> {
         let what = describe("delete", id);
-        let mut params = if foreground { DeleteParams::foreground() } else { DeleteParams::background() };
         params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         let request = collection(resource, id);
         let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;

@@ -5,6 +5,10 @@ use kube::core::Status;
 /// How server-side apply says that an object is not of its kind's type.
 const UNTYPED: &str = "failed to create typed patch object";
 
+/// How validations of Kubernetes say that a field cannot be changed (`pkg/apis/*/validation` of 1.36).
+const IMMUTABLE: [&str; 6] =
+    ["immutable", "may not change", "may not be changed", "cannot change", "updates to", "cannot be changed"];
+
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
@@ -20,7 +24,9 @@ pub enum ApiError {
         /// The API server's reason, such as `Forbidden`.
         reason: String,
         /// Its causes' reasons.
-        causes: Vec<String>,
+        causes: Box<[String]>,
+        /// Fields that cannot be changed, with the API server's sentence.
+        immutable: Box<[(String, String)]>,
     },
     /// No answer.
     #[error("{what}: the API server cannot be reached: {message}")]
@@ -37,6 +43,24 @@ pub enum ApiError {
         what: String,
         /// The kind.
         kind: String,
+    },
+    /// Fields of an object cannot be changed.
+    #[error("{what}: {fields} cannot be changed once the object exists; were it made anew, {lost}{remedy}")]
+    Immutable {
+        /// What was tried.
+        what: String,
+        /// Which fields.
+        fields: String,
+        /// What making it anew would cost.
+        lost: &'static str,
+        /// What allows it.
+        remedy: String,
+    },
+    /// An object was deleted to be made anew, and is not gone yet.
+    #[error("{what}: its predecessor is being deleted")]
+    Remaking {
+        /// What was tried.
+        what: String,
     },
     /// An object of this name is there, and it is somebody else's.
     #[error("{what}: it exists and is not part of this release ({why})")]
@@ -65,8 +89,13 @@ impl ApiError {
         } else {
             status.message.clone()
         };
+        let fixed = |c: &&kube::core::response::StatusCause| IMMUTABLE.iter().any(|words| c.message.contains(words));
+        let sentence = |c: &kube::core::response::StatusCause| {
+            (c.field.clone(), if secret { String::new() } else { c.message.clone() })
+        };
+        let immutable = causes.clone().filter(fixed).filter(|_| code == 422).map(sentence).collect();
         let causes = causes.map(|c| c.reason.clone()).collect();
-        Self::Refused { what: what.to_owned(), message, code, reason: status.reason.clone(), causes }
+        Self::Refused { what: what.to_owned(), message, code, reason: status.reason.clone(), causes, immutable }
     }
 
     /// From an error of the client library.
@@ -94,6 +123,8 @@ impl ApiError {
             Self::Unreachable { .. } => "ApiServerUnreachable",
             Self::UnknownKind { .. } => "UnknownKind",
             Self::Foreign { .. } => "ObjectExists",
+            Self::Immutable { .. } => "ImmutableField",
+            Self::Remaking { .. } => "Remaking",
         }
     }
     /// Whether the API server, and not the request, is the trouble: no status is written for it.
@@ -102,7 +133,7 @@ impl ApiError {
             Self::Unreachable { .. } => true,
             // A plain 500 is an answer to this request: a webhook that failed, an object that is not of its type.
             Self::Refused { code, .. } => *code == 429 || *code > 500,
-            Self::UnknownKind { .. } | Self::Foreign { .. } => false,
+            Self::UnknownKind { .. } | Self::Foreign { .. } | Self::Immutable { .. } | Self::Remaking { .. } => false,
         }
     }
     /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).
@@ -114,6 +145,13 @@ impl ApiError {
         match self {
             Self::Refused { message, .. } => message,
             _ => "",
+        }
+    }
+    /// The fields that cannot be changed, if that is why.
+    pub fn immutable(&self) -> &[(String, String)] {
+        match self {
+            Self::Refused { immutable, .. } => immutable,
+            _ => &[],
         }
     }
     /// 404.

@@ -1,10 +1,15 @@
 //! Kubernetes events: a few, for what people want to know of a release; sent in the background and never in the way.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::cache::ReleaseKey;
 use super::client::Cluster;
 use super::discovery::Resource;
+use crate::mask::Masks;
 use crate::release::object::{Gvk, ObjectId};
 
 /// Events that may wait to be sent; more than this are dropped.
@@ -37,10 +42,17 @@ pub struct Events(mpsc::Sender<Event>);
 
 impl Events {
     /// Hands over, and the task that sends until all senders are gone.
-    pub fn new(cluster: Cluster, reporter: String) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(
+        cluster: Cluster,
+        reporter: String,
+        masks: Arc<Masks<ReleaseKey>>,
+    ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<Event>(WAITING);
         let sending = async move {
-            while let Some(event) = receiver.recv().await {
+            while let Some(mut event) = receiver.recv().await {
+                if let Cow::Owned(clean) = masks.clean(&event.note) {
+                    event.note = clean;
+                }
                 if let Err(error) = send(&cluster, &event, &reporter).await {
                     tracing::debug!(%error, reason = event.reason, "an event could not be written");
                 }

@@ -10,4 +10,5 @@ pub mod error;
 pub mod events;
 pub mod lease;
 pub mod readiness;
+pub mod sources;
 pub mod watch;

@@ -1,13 +1,20 @@
-//! Whether a live object is ready, by the rules of kstatus and of `kubectl rollout status`.
+//! Whether a live object is ready, by the rules of kstatus (`pkg/kstatus/status`, cli-utils 1.2).
+//!
+//! Stricter than kstatus where `Ready` would else hide that nothing runs: a Job is ready when it has completed and not when it
+//! has started, a pod that failed is not ready, a load balancer must have an address, and a `StatefulSet` with `OnDelete` must
+//! have its replicas.
 
 use serde_json::Value;
 
 use crate::plan::live::Health;
 use crate::release::object::Gvk;
 
-/// The health of an object. Of a kind without a rule here: it is ready because it exists, unless it has a `Ready` or
-/// `Stalled` condition that says otherwise.
+/// The health of an object. Of a kind without a rule here: it is ready because it exists, unless it has a `Ready`,
+/// `Reconciling` or `Stalled` condition that says otherwise, or its controller has not seen its last change.
 pub fn health(gvk: &Gvk, object: &Value) -> Health {
+    if let Some(told) = generic(object) {
+        return told;
+    }
     match (&*gvk.group, &*gvk.kind) {
         ("apps", "Deployment") => deployment(object),
         ("apps", "StatefulSet") => stateful_set(object),
@@ -17,10 +24,94 @@ pub fn health(gvk: &Gvk, object: &Value) -> Health {
         ("", "Pod") => pod(object),
         ("", "PersistentVolumeClaim") => claim(object),
         ("", "Service") => service(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(object),
+        ("policy", "PodDisruptionBudget") => disruption_budget(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
-        ("" | "rbac.authorization.k8s.io" | "policy" | "autoscaling" | "networking.k8s.io", _) => Health::Ready,
+        // What the core kinds' conditions mean is above; a Node's `Ready` is not the release's.
+        ("" | "batch" | "rbac.authorization.k8s.io" | "networking.k8s.io", _) => Health::Ready,
         _ => custom(object),
     }
+}
+
+/// The label selector of a workload's pods; `None` for what has none of its own.
+pub fn pod_selector(gvk: &Gvk, object: &Value) -> Option<String> {
+    match (&*gvk.group, &*gvk.kind) {
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job") => {
+            crate::kind::selector::text(object.pointer("/spec/selector")?).ok().flatten()
+        }
+        ("", "ReplicationController") => {
+            let labels = object.pointer("/spec/selector").and_then(Value::as_object)?;
+            let term = |(key, value): (&String, &Value)| Some(format!("{key}={}", value.as_str()?));
+            labels.iter().map(term).collect::<Option<Vec<_>>>().map(|terms| terms.join(","))
+        }
+        _ => None,
+    }
+}
+
+/// Why a pod is not ready, as `REASON: MESSAGE`; `None` when it is, or goes, or nobody knows yet.
+pub fn pod_reason(pod: &Value) -> Option<String> {
+    let is_ready = condition(pod, "Ready").is_some_and(|c| text(c, "status") == "True");
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    if is_ready || phase == "Succeeded" || pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
+        return None;
+    }
+    if let Some(reason) = container_reason(pod) {
+        return Some(reason);
+    }
+    if phase == "Failed" {
+        let status = pod.get("status").unwrap_or(&Value::Null);
+        let reason = if text(status, "reason").is_empty() { "Failed" } else { text(status, "reason") };
+        return Some(with_message(reason, text(status, "message")));
+    }
+    let unscheduled = condition(pod, "PodScheduled").filter(|c| text(c, "status") == "False")?;
+    (!text(unscheduled, "reason").is_empty())
+        .then(|| with_message(text(unscheduled, "reason"), text(unscheduled, "message")))
+}
+
+/// The first container that waits for more than its turn, or ended badly. What a program wrote before it ended is not told: it may
+/// quote anything.
+fn container_reason(pod: &Value) -> Option<String> {
+    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let all = || statuses.iter().filter_map(|s| pod.pointer(s)).filter_map(Value::as_array).flatten();
+    for container in all() {
+        if let Some(waiting) = container.pointer("/state/waiting") {
+            let reason = text(waiting, "reason");
+            if let ("CrashLoopBackOff", Some(ended)) = (reason, ended(container)) {
+                // kubelet's own message counts seconds, and would be news each time.
+                return Some(with_message(reason, &ended));
+            }
+            if !matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
+                return Some(with_message(reason, text(waiting, "message")));
+            }
+        }
+    }
+    all().find_map(|container| {
+        let reason = ["/state/terminated/reason", "/lastState/terminated/reason"];
+        let reason = reason.iter().find_map(|r| container.pointer(r)).and_then(Value::as_str).unwrap_or("Error");
+        ended(container).map(|how| with_message(reason, &how))
+    })
+}
+
+/// How a container ended, when it ended badly.
+fn ended(container: &Value) -> Option<String> {
+    let code = |state: &str| container.pointer(state).and_then(Value::as_i64);
+    let code = code("/state/terminated/exitCode").or_else(|| code("/lastState/terminated/exitCode"));
+    let code = code.filter(|c| *c != 0)?;
+    Some(format!("container {} ended with exit code {code}", text(container, "name")))
+}
+
+/// What kstatus asks of any object before its kind's own rule.
+fn generic(object: &Value) -> Option<Health> {
+    if object.pointer("/status/observedGeneration").is_some()
+        && let Some(stale) = stale(object)
+    {
+        return Some(stale);
+    }
+    if let Some(c) = condition(object, "Stalled").filter(|c| text(c, "status") == "True") {
+        return Some(failed(with_message(text(c, "reason"), text(c, "message"))));
+    }
+    let reconciling = condition(object, "Reconciling").filter(|c| text(c, "status") == "True")?;
+    Some(progressing(with_message(text(reconciling, "reason"), text(reconciling, "message"))))
 }
 
 fn deployment(object: &Value) -> Health {
@@ -28,26 +119,39 @@ fn deployment(object: &Value) -> Health {
         return stale;
     }
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
-    let status = |name: &str| number(object, &format!("/status/{name}")).unwrap_or(0);
-    if let Some(condition) = condition(object, "Progressing")
-        && text(condition, "reason") == "ProgressDeadlineExceeded"
-    {
-        return failed(format!("its roll-out exceeded its deadline: {}", text(condition, "message")));
+    let status = Status(object);
+    let rolling_out = condition(object, "Progressing");
+    if let Some(c) = rolling_out.filter(|c| text(c, "reason") == "ProgressDeadlineExceeded") {
+        return failed(format!("its roll-out exceeded its deadline: {}", text(c, "message")));
     }
-    if let Some(condition) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
-        return failed(format!("its pods cannot be created: {}", text(condition, "message")));
+    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
+        return failed(format!("its pods cannot be created: {}", text(c, "message")));
     }
-    if status("updatedReplicas") < wanted {
-        return progressing(format!("{} of {wanted} replicas are updated", status("updatedReplicas")));
+    if let Some(few) = status.fewer("updatedReplicas", wanted, "replicas", "updated") {
+        return few;
     }
-    if status("replicas") > status("updatedReplicas") {
-        let old = status("replicas") - status("updatedReplicas");
+    if status.of("replicas") > wanted.max(status.of("updatedReplicas")) {
+        let old = status.of("replicas") - status.of("updatedReplicas");
         return progressing(format!("{old} old replicas are still there"));
     }
-    if status("availableReplicas") < wanted {
-        return progressing(format!("{} of {wanted} replicas are available", status("availableReplicas")));
+    if status.of("replicas") > wanted {
+        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
     }
-    Health::Ready
+    if let Some(few) = status.fewer("availableReplicas", wanted, "replicas", "available") {
+        return few;
+    }
+    if let Some(few) = status.fewer("readyReplicas", wanted, "replicas", "ready") {
+        return few;
+    }
+    // Without a deadline the controller does not write the condition.
+    let deadline = number(object, "/spec/progressDeadlineSeconds").is_some_and(|s| s != i64::from(i32::MAX));
+    if deadline && rolling_out.is_none_or(|c| text(c, "reason") != "NewReplicaSetAvailable") {
+        return progressing("its roll-out is not complete".to_owned());
+    }
+    match condition(object, "Available") {
+        Some(c) if text(c, "status") == "True" => Health::Ready,
+        _ => progressing("it is not available".to_owned()),
+    }
 }
 
 fn stateful_set(object: &Value) -> Health {
@@ -55,50 +159,62 @@ fn stateful_set(object: &Value) -> Health {
         return stale;
     }
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
-    let status = |name: &str| number(object, &format!("/status/{name}")).unwrap_or(0);
-    if status("readyReplicas") < wanted {
-        return progressing(format!("{} of {wanted} replicas are ready", status("readyReplicas")));
+    let status = Status(object);
+    if let Some(few) = status.fewer("readyReplicas", wanted, "replicas", "ready") {
+        return few;
     }
-    let on_delete = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete");
-    let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or(0);
-    let updates = wanted - partition.min(wanted);
-    if !on_delete && status("updatedReplicas") < updates {
-        return progressing(format!("{} of {updates} replicas are updated", status("updatedReplicas")));
+    if status.of("replicas") > wanted {
+        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
+    }
+    if is_on_delete(object) {
+        return Health::Ready;
+    }
+    if let Some(partition) = number(object, "/spec/updateStrategy/rollingUpdate/partition").filter(|p| *p > 0) {
+        let updates = wanted - partition.min(wanted);
+        return status.fewer("updatedReplicas", updates, "replicas", "updated").unwrap_or(Health::Ready);
+    }
+    if let Some(few) = status.fewer("updatedReplicas", wanted, "replicas", "updated") {
+        return few;
+    }
+    let revision = |name: &str| object.pointer(&format!("/status/{name}"));
+    if revision("currentRevision") != revision("updateRevision") {
+        return progressing("its roll-out is not complete".to_owned());
     }
     Health::Ready
 }
 
 fn daemon_set(object: &Value) -> Health {
-    if let Some(stale) = stale(object) {
-        return stale;
-    }
-    let status = |name: &str| number(object, &format!("/status/{name}")).unwrap_or(0);
     // Until the controller has seen it there is no status at all, and zero of zero would be ready.
     if object.pointer("/status/observedGeneration").is_none() {
         return progressing("its controller has not seen it yet".to_owned());
     }
-    let wanted = status("desiredNumberScheduled");
-    let on_delete = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete");
-    if !on_delete && status("updatedNumberScheduled") < wanted {
-        return progressing(format!("{} of {wanted} pods are updated", status("updatedNumberScheduled")));
+    let status = Status(object);
+    let wanted = status.of("desiredNumberScheduled");
+    let mut checks = vec![("currentNumberScheduled", "scheduled")];
+    if !is_on_delete(object) {
+        checks.push(("updatedNumberScheduled", "updated"));
     }
-    if status("numberAvailable") < wanted {
-        return progressing(format!("{} of {wanted} pods are available", status("numberAvailable")));
-    }
-    Health::Ready
+    checks.extend([("numberAvailable", "available"), ("numberReady", "ready")]);
+    let few = |(field, word): (&str, &str)| status.fewer(field, wanted, "pods", word);
+    checks.into_iter().find_map(few).unwrap_or(Health::Ready)
 }
 
 fn replica_set(object: &Value) -> Health {
     if let Some(stale) = stale(object) {
         return stale;
     }
-    let wanted = number(object, "/spec/replicas").unwrap_or(1);
-    let available = number(object, "/status/availableReplicas").unwrap_or(0);
-    if available < wanted {
-        progressing(format!("{available} of {wanted} replicas are available"))
-    } else {
-        Health::Ready
+    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
+        return failed(format!("its pods cannot be created: {}", text(c, "message")));
     }
+    let wanted = number(object, "/spec/replicas").unwrap_or(1);
+    let status = Status(object);
+    if let Some(few) = status.fewer("availableReplicas", wanted, "replicas", "available") {
+        return few;
+    }
+    if status.of("replicas") > wanted {
+        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
+    }
+    Health::Ready
 }
 
 fn job(object: &Value) -> Health {
@@ -116,16 +232,12 @@ fn job(object: &Value) -> Health {
 
 fn pod(object: &Value) -> Health {
     let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
-    match phase {
-        "Succeeded" => return Health::Ready,
-        "Failed" => return failed(format!("it failed: {}", text(&object["status"], "message"))),
-        _ => {}
+    if phase == "Succeeded" {
+        return Health::Ready;
     }
-    for container in object.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten() {
-        let waiting = container.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default();
-        if matches!(waiting, "CrashLoopBackOff" | "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName") {
-            return failed(format!("container {}: {waiting}", text(container, "name")));
-        }
+    if let Some(reason) = pod_reason(object) {
+        let waits = phase != "Failed" && ["Unschedulable", "SchedulingGated"].iter().any(|r| reason.starts_with(r));
+        return if waits { progressing(reason) } else { failed(reason) };
     }
     match condition(object, "Ready") {
         Some(c) if text(c, "status") == "True" => Health::Ready,
@@ -152,25 +264,39 @@ fn service(object: &Value) -> Health {
     Health::Ready
 }
 
+/// One that cannot find what it scales does nothing. Missing metrics are no reason: a fresh cluster has none for minutes.
+fn autoscaler(object: &Value) -> Health {
+    match condition(object, "AbleToScale").filter(|c| text(c, "status") == "False") {
+        Some(c) => progressing(with_message(text(c, "reason"), text(c, "message"))),
+        None => Health::Ready,
+    }
+}
+
+fn disruption_budget(object: &Value) -> Health {
+    if let Some(stale) = stale(object) {
+        return stale;
+    }
+    match condition(object, "DisruptionAllowed").filter(|c| text(c, "reason") == "SyncFailed") {
+        Some(c) => progressing(with_message("SyncFailed", text(c, "message"))),
+        None => Health::Ready,
+    }
+}
+
 fn definition(object: &Value) -> Health {
     if let Some(c) = condition(object, "NamesAccepted").filter(|c| text(c, "status") == "False") {
         return failed(format!("its names are refused: {}", text(c, "message")));
     }
-    if condition(object, "Established").is_some_and(|c| text(c, "status") == "True") {
-        Health::Ready
-    } else {
-        progressing("it is not established".to_owned())
+    match condition(object, "Established") {
+        Some(c) if text(c, "status") == "True" => Health::Ready,
+        Some(c) if text(c, "status") == "False" && text(c, "reason") != "Installing" => {
+            failed(with_message(text(c, "reason"), text(c, "message")))
+        }
+        _ => progressing("it is not established".to_owned()),
     }
 }
 
 /// A custom resource as kstatus reads it; one that says nothing is ready because it exists.
 fn custom(object: &Value) -> Health {
-    if let Some(c) = condition(object, "Stalled").filter(|c| text(c, "status") == "True") {
-        return failed(text(c, "message").to_owned());
-    }
-    if let Some(stale) = stale_where_observed(object) {
-        return stale;
-    }
     match condition(object, "Ready") {
         Some(c) if text(c, "status") != "True" => progressing(format!("it is not ready: {}", text(c, "message"))),
         _ => Health::Ready,
@@ -184,13 +310,34 @@ fn stale(object: &Value) -> Option<Health> {
     (observed < generation).then(|| progressing("its controller has not seen the last change yet".to_owned()))
 }
 
-fn stale_where_observed(object: &Value) -> Option<Health> {
-    object.pointer("/status/observedGeneration")?;
-    stale(object)
+fn is_on_delete(object: &Value) -> bool {
+    object.pointer("/spec/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete")
+}
+
+/// The numbers of a workload's status.
+#[derive(Clone, Copy)]
+struct Status<'a>(&'a Value);
+
+impl Status<'_> {
+    fn of(self, name: &str) -> i64 {
+        self.0.get("status").and_then(|s| s.get(name)).and_then(Value::as_i64).unwrap_or(0)
+    }
+    fn fewer(self, name: &str, wanted: i64, what: &str, word: &str) -> Option<Health> {
+        let is = self.of(name);
+        (is < wanted).then(|| progressing(format!("{is} of {wanted} {what} are {word}")))
+    }
 }
 
 fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|c| text(c, "type") == name)
+}
+
+fn with_message(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        ("", message) => message.to_owned(),
+        (reason, "") => reason.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -210,88 +357,5 @@ fn failed(message: String) -> Health {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::health;
-    use crate::release::object::Gvk;
-    use serde_json::{Value, json};
-
-    #[test]
-    fn each_kind_is_ready_by_its_rule() {
-        let ready = "Ready";
-        let condition = |name: &str, status: &str| json!([{"type": name, "status": status, "message": "why"}]);
-        let table: Vec<(&str, &str, Value, &str)> = vec![
-            ("", "ConfigMap", json!({}), ready),
-            (
-                "apps",
-                "Deployment",
-                json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}}),
-                "its controller has not seen the last change yet",
-            ),
-            (
-                "apps",
-                "Deployment",
-                json!({"spec": {"replicas": 2}, "status": {"updatedReplicas": 1}}),
-                "1 of 2 replicas are updated",
-            ),
-            (
-                "apps",
-                "Deployment",
-                json!({"spec": {"replicas": 1}, "status": {"updatedReplicas": 1, "replicas": 2}}),
-                "1 old replicas are still there",
-            ),
-            (
-                "apps",
-                "Deployment",
-                json!({"spec": {}, "status": {"updatedReplicas": 1, "replicas": 1}}),
-                "0 of 1 replicas are available",
-            ),
-            ("apps", "Deployment", json!({"spec": {"replicas": 0}}), ready),
-            (
-                "apps",
-                "Deployment",
-                json!({"status": {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded", "message": "late"}]}}),
-                "its roll-out exceeded its deadline: late",
-            ),
-            (
-                "apps",
-                "StatefulSet",
-                json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
-                "2 of 3 replicas are ready",
-            ),
-            (
-                "apps",
-                "StatefulSet",
-                json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status": {"readyReplicas": 3, "updatedReplicas": 1}}),
-                ready,
-            ),
-            ("apps", "DaemonSet", json!({}), "its controller has not seen it yet"),
-            (
-                "apps",
-                "DaemonSet",
-                json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}}),
-                "1 of 2 pods are available",
-            ),
-            ("batch", "Job", json!({}), "it has not completed"),
-            ("batch", "Job", json!({"status": {"conditions": condition("Complete", "True")}}), ready),
-            ("batch", "Job", json!({"status": {"conditions": condition("Failed", "True")}}), "it failed: why"),
-            ("", "Pod", json!({"status": {"phase": "Pending"}}), "it is pending"),
-            ("", "Pod", json!({"status": {"phase": "Running", "conditions": condition("Ready", "True")}}), ready),
-            (
-                "",
-                "Pod",
-                json!({"status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}),
-                "container c: ImagePullBackOff",
-            ),
-            ("", "PersistentVolumeClaim", json!({"status": {"phase": "Pending"}}), "it is not bound to a volume"),
-            ("", "PersistentVolumeClaim", json!({"status": {"phase": "Bound"}}), ready),
-            ("", "Service", json!({"spec": {"type": "LoadBalancer"}}), "it has no load balancer yet"),
-            ("", "Service", json!({"spec": {"type": "ClusterIP"}}), ready),
-            ("x.io", "Thing", json!({"status": {"conditions": condition("Ready", "False")}}), "it is not ready: why"),
-            ("x.io", "Thing", json!({}), ready),
-        ];
-        for (group, kind, object, expected) in table {
-            let health = health(&Gvk::new(group, "v1", kind), &object);
-            assert_eq!(health.to_string(), expected, "{kind} {object}");
-        }
-    }
-}
+#[path = "readiness_tests.rs"]
+mod tests;

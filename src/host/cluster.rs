@@ -13,6 +13,9 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 
+/// Told of a Secret.
+type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
+
 /// A rendering with a cluster around it. Rendering blocks, so it must run where blocking is allowed, never on a worker of
 /// the runtime.
 pub struct ClusterHost {
@@ -20,6 +23,7 @@ pub struct ClusterHost {
     cluster: Cluster,
     discovery: Arc<Discovery>,
     runtime: Handle,
+    told: Option<Told>,
 }
 
 impl ClusterHost {
@@ -28,7 +32,22 @@ impl ClusterHost {
     /// # Panics
     /// Outside of a runtime.
     pub fn new(system: System, cluster: Cluster, discovery: Arc<Discovery>) -> Self {
-        Self { system, cluster, discovery, runtime: Handle::current() }
+        Self { system, cluster, discovery, runtime: Handle::current(), told: None }
+    }
+
+    /// Tells of each Secret that a template reads, before the template sees it.
+    #[must_use]
+    pub fn telling_of_secrets(mut self, told: impl Fn(&serde_json::Map<String, Json>) + Send + Sync + 'static) -> Self {
+        self.told = Some(Box::new(told));
+        self
+    }
+
+    fn tell(&self, gvk: &Gvk, object: &Json) {
+        let Some(told) = self.told.as_ref().filter(|_| gvk.group.is_empty() && &*gvk.kind == "Secret") else { return };
+        let items = object.get("items").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+        for secret in items.iter().chain([object]).filter_map(Json::as_object) {
+            told(secret);
+        }
     }
 
     async fn read(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Json>, ApiError> {
@@ -81,7 +100,7 @@ fn message(error: ApiError, gvk: &Gvk) -> String {
             let Gvk { group, version, kind } = gvk;
             format!("{what}: {group}/{version}, Kind={kind}: the server could not find the requested resource")
         }
-        other @ ApiError::Foreign { .. } => other.to_string(),
+        other => other.to_string(),
     }
 }
 
@@ -96,7 +115,10 @@ impl Host for ClusterHost {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let gvk = Gvk::new(group, version, kind);
         match self.runtime.block_on(self.read(&gvk, namespace, name)) {
-            Ok(Some(object)) => Ok(Value::from(&object)),
+            Ok(Some(object)) => {
+                self.tell(&gvk, &object);
+                Ok(Value::from(&object))
+            }
             Ok(None) => Ok(Value::map([])),
             Err(error) => {
                 let id = ObjectId { gvk: gvk.clone(), namespace: Some(namespace.into()), name: name.into() };

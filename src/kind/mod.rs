@@ -2,7 +2,11 @@
 
 pub mod crd;
 pub mod duration;
+pub mod ignore;
+pub mod overrides;
+pub mod selector;
 pub mod switches;
+pub mod values_from;
 pub mod watches;
 
 use std::fmt;
@@ -10,7 +14,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::release::object::Gvk;
+use crate::release::patch::Patch;
+use overrides::Overrides;
 use switches::Switches;
+use values_from::ValuesFrom;
 
 /// A kind of custom resource and the chart that it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +32,16 @@ pub struct Kind {
     pub reconcile_period: Option<Duration>,
     /// How releases are handled, where a custom resource does not say otherwise.
     pub switches: Switches,
-    /// What the entry asks for and Tillerman does not do yet; its custom resources are not touched while this is not empty.
-    pub unsupported: Vec<String>,
+    /// Values that win over those of a custom resource.
+    pub overrides: Overrides,
+    /// Secrets and `ConfigMap`s with values, below those of a custom resource.
+    pub values_from: Vec<ValuesFrom>,
+    /// Patches of what the chart renders, before those of a custom resource.
+    pub patches: Vec<Patch>,
+    /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
+    pub watch_dependents: bool,
+    /// Fields of its objects that are left to others.
+    pub ignore_drift: Vec<ignore::Ignore>,
 }
 
 /// Where the chart of a kind is.

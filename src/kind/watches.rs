@@ -7,9 +7,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::overrides::{self, Overrides};
 use super::switches::Switches;
-use super::{ChartRef, Kind, duration};
+use super::{ChartRef, Kind, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
+use crate::release::patch;
 
 /// What the file says, and what in it deserves a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,13 +75,19 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             Some(_) => Err(wrong(format!("{name} must be a string"))),
         }
     };
+    let bool = |name: &str, default: bool| match entry.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(_) => Err(wrong(format!("{name} must be true or false"))),
+    };
     let required =
         |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
-    let wrong_at =
-        |key: &Spanned<String>, message: String| WatchesError::Entry { line: key.referenced.line(), message };
     let mut switches = Switches::default();
-    let mut unsupported = Vec::new();
+    let mut overrides = Overrides::default();
+    let mut sources = Vec::new();
+    let mut patches = Vec::new();
     for (key, value) in &entry.0 {
+        let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
             "group"
             | "version"
@@ -88,51 +96,33 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "watchDependentResources"
             | "selector"
             | "reconcilePeriod"
-            | "dryRunOption" => {}
-            "overrideValues" if value.as_object().is_none_or(serde_json::Map::is_empty) => {}
-            "overrideValues" => unsupported.push("overrideValues".to_owned()),
-            field if switches.set_field(field, value).map_err(|e| wrong_at(key, e))? => {}
+            | "dryRunOption"
+            | "ignoreDrift" => {}
+            "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
+            "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
+            "valuesFrom" => {
+                sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
+            }
+            field if switches.set_field(field, value).map_err(wrong)? => {}
             other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
-    let selector = entry.get("selector").map(selector).transpose().map_err(wrong)?.flatten();
+    let ignored = entry.get("ignoreDrift").filter(|v| !v.is_null()).map(ignore::read).transpose();
+    let ignored = ignored.map_err(|e| wrong(format!("ignoreDrift: {e}")))?;
+    let selector = entry.get("selector").map(selector::text).transpose().map_err(wrong)?.flatten();
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
         chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
         switches,
-        unsupported,
+        overrides,
+        values_from: sources,
+        patches,
+        watch_dependents: bool("watchDependentResources", true)?,
+        ignore_drift: ignored.unwrap_or_default(),
     })
-}
-
-/// A `metav1.LabelSelector` in the form that list requests take.
-fn selector(value: &Value) -> Result<Option<String>, String> {
-    let Some(selector) = value.as_object() else {
-        return if value.is_null() { Ok(None) } else { Err("selector must be an object".to_owned()) };
-    };
-    let mut terms = Vec::new();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-        terms.push(format!("{key}={}", value.as_str().ok_or("a value of matchLabels must be a string")?));
-    }
-    for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-        let key = expression.get("key").and_then(Value::as_str).ok_or("a matchExpression has no key")?;
-        let values: Vec<&str> = expression
-            .get("values")
-            .and_then(Value::as_array)
-            .map(|v| v.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let values = values.join(",");
-        terms.push(match expression.get("operator").and_then(Value::as_str) {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("Exists") => key.to_owned(),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => return Err("the operator of a matchExpression must be In, NotIn, Exists or DoesNotExist".to_owned()),
-        });
-    }
-    Ok((!terms.is_empty()).then(|| terms.join(",")))
 }
 
 /// An entry with the lines of its keys.
@@ -192,7 +182,8 @@ mod tests {
         assert_eq!(kind.chart, ChartRef::Path("/opt/helm/helm-charts/nginx".into()));
         assert_eq!(kind.reconcile_period, Some(Duration::from_secs(90)));
         assert_eq!(kind.selector.as_deref(), Some("a=b,c in (d,e),f"));
-        assert!(kind.unsupported.is_empty());
+        assert!(kind.overrides.texts.is_empty());
+        assert!(!kind.watch_dependents);
     }
 
     #[test]
@@ -200,6 +191,14 @@ mod tests {
         let text = "- {group: a.b, version: v1, kind: A, chart: 'oci://c.d/web:1.0.0'}";
         let watches = parse(text, Path::new(BASE)).unwrap();
         assert_eq!(watches.kinds[0].chart, ChartRef::Link("oci://c.d/web:1.0.0".into()));
+    }
+
+    #[test]
+    fn fields_that_are_left_to_others_are_read() {
+        let entry = "{group: a.b, version: v1, kind: A, chart: x, ignoreDrift: ";
+        let good = format!("- {entry}[{{target: {{kind: Deployment}}, paths: [/spec/replicas]}}]}}");
+        assert_eq!(parse(&good, Path::new(BASE)).unwrap().kinds[0].ignore_drift[0].paths, ["/spec/replicas"]);
+        assert_eq!(fails(&format!("- {entry}[{{paths: []}}]}}")), "line 1: ignoreDrift: a rule has no paths");
     }
 
     #[test]
@@ -244,8 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn override_values_are_not_silently_left_out() {
-        let text = "- {group: a, version: v1, kind: A, chart: x, overrideValues: {image: $IMAGE}}";
-        assert_eq!(parse(text, Path::new(BASE)).unwrap().kinds[0].unsupported, ["overrideValues"]);
+    fn values_of_the_operator_are_read_and_mistakes_in_them_have_their_line() {
+        let entry = "- group: a\n  version: v1\n  kind: A\n  chart: x\n";
+        let text = format!("{entry}  overrideValues: {{a.b: $HOME-x}}\n  valuesFrom: [{{kind: Secret, name: s}}]\n");
+        let kind = parse(&text, Path::new(BASE)).unwrap().kinds.remove(0);
+        assert_eq!(kind.overrides.values["a"]["b"], format!("{}-x", std::env::var("HOME").unwrap_or_default()));
+        assert_eq!(&*kind.values_from[0].name, "s");
+        assert!(
+            fails(&format!("{entry}  overrideValues:\n    a: '{{{{'\n")).starts_with("line 5: overrideValues: a: ")
+        );
+        assert_eq!(fails(&format!("{entry}  valuesFrom: {{}}\n")), "line 5: valuesFrom: it is not a list");
     }
 }

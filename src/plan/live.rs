@@ -50,8 +50,9 @@ pub struct Live {
     pub resource_version: u64,
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
-    /// Fields of it wait to be taken over from Helm (apply.md B1). It is no drift: the next apply does it.
-    pub handover: bool,
+    /// Who owns its fields must be looked at before the next apply: some wait to be taken over from Helm (apply.md B1), or
+    /// its replicas are set through the subresource `scale` (C4). It is no drift.
+    pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
     /// `helm.sh/resource-policy: keep`.
@@ -62,12 +63,15 @@ pub struct Live {
     pub hook: Option<Box<super::hooks::Run>>,
     /// How it is.
     pub health: Health,
+    /// The label selector of its pods, when it is a workload and not ready.
+    pub pods: Option<Box<str>>,
 }
 
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, handover: _, digest, owner_uid, kept, deleting, hook, health } = self;
+        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, hook, health, pods: _ } =
+            self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid

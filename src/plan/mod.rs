@@ -7,6 +7,8 @@
 pub mod attempts;
 pub mod claim;
 pub mod hooks;
+pub mod immutable;
+pub mod leave;
 pub mod live;
 pub mod objects;
 pub mod situation;

@@ -21,11 +21,12 @@ fn live(name: &str) -> (ObjectId, Live) {
         resource_version: 1,
         digest: Some(format!("digest-{name}").into()),
         owner_uid: Some("cr".into()),
-        handover: false,
+        shared: false,
         kept: false,
         deleting: false,
         hook: None,
         health: Health::Ready,
+        pods: None,
     };
     (id(name), live)
 }

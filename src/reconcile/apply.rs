@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
             record,
             head,
             references: BTreeMap::new(),
-            objects: Objects::new(observed, prepared.desired.previous.as_deref(), ctx),
+            objects: Objects::new(observed, &prepared.desired, ctx),
             changed: Vec::new(),
             notices: Vec::new(),
             pruned: 0,

@@ -12,17 +12,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::chart::Served;
+use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
 use super::sinks::{CrSink, HistorySink};
+use super::values::ValueWatches;
 use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches};
 use super::{Context, Next, reconcile};
-use crate::cluster::cache::{Cache, CrObject};
+use crate::cluster::cache::{Cache, CrObject, ReleaseKey};
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
 use crate::kind::Kind;
+use crate::mask::Masks;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
 use crate::server::metrics::{CreatedAt, Metrics, PassResult};
@@ -46,6 +49,10 @@ pub struct Settings {
     pub period: Duration,
     /// Name in events.
     pub reporter: String,
+    /// Events show no overridden values.
+    pub hide_overrides: bool,
+    /// What must appear in no text; the log asks it too.
+    pub masks: Arc<Masks<ReleaseKey>>,
 }
 
 /// The operator, ready to run.
@@ -69,7 +76,7 @@ impl Controller {
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
-        let (events, sending) = Events::new(cluster.clone(), settings.reporter);
+        let (events, sending) = Events::new(cluster.clone(), settings.reporter, Arc::clone(&settings.masks));
         tracker.spawn(sending);
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
         for served in &kinds {
@@ -87,11 +94,16 @@ impl Controller {
             cache: Arc::new(Cache::new(&gvks, namespaces)),
             kinds,
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            sources: Arc::default(),
+            value_watches: ValueWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            masks: Arc::clone(&settings.masks),
             renderer: Renderer::default(),
             events,
             queue: Arc::new(Queue::new(Arc::clone(metrics))),
             metrics: Arc::clone(metrics),
             period: settings.period,
+            hide_overrides: settings.hide_overrides,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));

@@ -9,11 +9,14 @@ pub mod controller;
 mod hooks;
 mod object;
 mod observe;
+mod patches;
+mod pods;
 pub mod queue;
 mod records;
 mod render;
 mod report;
 mod sinks;
+mod values;
 mod watches;
 
 use std::sync::Arc;
@@ -24,6 +27,8 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
+use crate::cluster::sources::Sources;
+use crate::mask::Masks;
 use crate::plan;
 use crate::plan::attempts::Retry;
 use crate::plan::hooks::Event;
@@ -31,8 +36,10 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use chart::Served;
+use pods::Pods;
 use queue::Queue;
 use render::Renderer;
+use values::ValueWatches;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.
@@ -52,6 +59,14 @@ pub struct Context {
     pub kinds: Vec<Served>,
     /// Watches of the objects of releases.
     pub watches: Watches,
+    /// Watches of the pods of unhealthy workloads.
+    pub pods: Pods,
+    /// What is known of the sources of values.
+    pub sources: Arc<Sources>,
+    /// Watches of them.
+    pub value_watches: ValueWatches,
+    /// What must appear in no text.
+    pub masks: Arc<Masks<ReleaseKey>>,
     /// Renders charts off the workers.
     pub renderer: Renderer,
     /// Kubernetes events.
@@ -62,6 +77,17 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// How often a release is compared with the caches when nothing happens.
     pub period: Duration,
+    /// Events show no overridden values.
+    pub hide_overrides: bool,
+}
+
+impl Context {
+    /// A custom resource is gone, and what is kept for it goes too.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.pods.forget(key);
+        self.sources.set_used(key, Vec::new());
+        self.masks.forget(key);
+    }
 }
 
 /// When the release deserves the next pass.
@@ -103,6 +129,9 @@ pub enum Error {
     /// The objects did not get ready in time.
     #[error("not ready in time: {0}")]
     NotReady(String),
+    /// A source of values does not hold what it should.
+    #[error("{0}")]
+    Values(String),
     /// A request failed.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -118,6 +147,7 @@ impl Error {
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
             Self::NotReady(_) => "NotReady",
+            Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
         }
     }
@@ -125,9 +155,11 @@ impl Error {
     /// Whether it is tried again without anything having changed.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) | Self::NotReady(_) => {
-                Retry::Never
-            }
+            Self::Record(RecordError::TooLarge(_))
+            | Self::Render(_)
+            | Self::Manifest(_)
+            | Self::Values(_)
+            | Self::NotReady(_) => Retry::Never,
             // Who gave it a time meant that time.
             Self::Hook { timeout, .. } => {
                 if *timeout {
@@ -151,13 +183,16 @@ impl Error {
 
     /// Whether the pass acted on what is no longer so; the next one knows better.
     pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Api(error) if error.is_conflict())
+        matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
     }
 }
 
 /// Brings one release closer to what its custom resource says.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
-    let Some(observed) = observe::observe(key, ctx).await else { return Ok(Next::Event) };
+    let Some(observed) = observe::observe(key, ctx).await else {
+        ctx.forget(key);
+        return Ok(Next::Event);
+    };
     let rendered = render::render(&observed, ctx).await;
     let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
     let outcome = apply::apply(&observed, plan, ctx).await;

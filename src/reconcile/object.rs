@@ -1,18 +1,22 @@
 //! One object: how it is applied, taken over and pruned.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::observe::Observed;
+use super::report::event;
 use super::sinks::metadata;
 use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
+use crate::plan::leave::{autoscaled, leave};
 use crate::plan::situation::{Drift, Situation};
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
@@ -28,6 +32,8 @@ pub struct Objects<'a> {
     observed: &'a Observed,
     /// As the last record has them, when it was read.
     previous: BTreeMap<&'a ObjectId, &'a Stamped>,
+    /// Whose replicas an autoscaler of the release sets.
+    autoscaled: BTreeSet<ObjectId>,
     ctx: &'a Context,
 }
 
@@ -56,9 +62,9 @@ pub struct Notice {
 
 impl<'a> Objects<'a> {
     /// Of a release, as a pass observed it.
-    pub fn new(observed: &'a Observed, previous: Option<&'a [Stamped]>, ctx: &'a Context) -> Self {
-        let previous = previous.into_iter().flatten().map(|o| (&o.id, o)).collect();
-        Self { observed, previous, ctx }
+    pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
+        let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        Self { observed, previous, autoscaled: autoscaled(&desired.objects), ctx }
     }
 
     /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
@@ -70,9 +76,11 @@ impl<'a> Objects<'a> {
         let mut one =
             One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
         let mut answer = if known {
-            if before.is_some_and(|b| b.handover)
+            let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
+            if before.is_some_and(|b| b.shared || ruled())
                 && let Some(found) = self.ctx.cluster.get(&resource, id).await?
             {
+                one.leave(&found);
                 one.hand_over(&found).await?;
             }
             one.send().await?
@@ -178,7 +186,60 @@ struct One<'a> {
 impl One<'_> {
     /// Applies; values of others give way.
     async fn send(&mut self) -> Result<Value, Error> {
-        Ok(self.request(false).await?)
+        match self.request(false).await {
+            Err(e) if !e.immutable().is_empty() => {
+                self.make_room(&e).await?;
+                Ok(self.request(false).await?)
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
+    async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
+        let Objects { observed, ctx, .. } = self.objects;
+        let id = &self.object.id;
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(()) };
+        let what = describe("apply", id);
+        if metadata(&live).get("deletionTimestamp").is_some() {
+            return Err(ApiError::Remaking { what }.into());
+        }
+        let wanted = Value::Object(self.body.clone().into_owned());
+        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
+        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let (remake, lost) = immutable::remake(&id.gvk);
+        let forced = observed
+            .cr
+            .annotations
+            .get(UPGRADE_FORCE)
+            .is_some_and(|v| matches!(&**v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+        let remedy = match remake {
+            Remake::Never => ", so it never is".to_owned(),
+            _ if forced => String::new(),
+            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
+        };
+        if !remedy.is_empty() {
+            return Err(ApiError::Immutable { what, fields, lost, remedy }.into());
+        }
+        let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
+        let left = match remake {
+            Remake::Orphan => ctx.cluster.orphan(self.resource, id, uid).await?,
+            _ => ctx.cluster.delete(self.resource, id, Some(uid), false).await?,
+        };
+        event(
+            observed,
+            ctx,
+            true,
+            "ObjectRemade",
+            format!("{id}: it is made anew, because {fields} cannot be changed"),
+        );
+        match left {
+            Some(left) => {
+                ctx.cache.wrote_object(&id.gvk, &left);
+                Err(ApiError::Remaking { what }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
@@ -221,8 +282,20 @@ impl One<'_> {
             }
             Claim::Refused(why) => return Err(ApiError::Foreign { what: describe("apply", id), why }.into()),
         }
+        self.leave(&found);
         self.hand_over(&found).await?;
         self.send().await
+    }
+
+    /// Leaves out what is left to others.
+    fn leave(&mut self, found: &Value) {
+        let Objects { observed, previous, autoscaled, .. } = self.objects;
+        let id = &self.object.id;
+        let previous = previous.get(id).copied();
+        let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
+        if let Some(body) = left {
+            self.body = Cow::Owned(body);
+        }
     }
 
     /// Takes over what Helm owned, so that what the chart drops really goes. The answer, when there was something to take.

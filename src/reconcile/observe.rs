@@ -7,9 +7,11 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::chart::{Loaded, Served};
+use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
+use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
 use crate::kind::switches::{self, HELM_TIMEOUT};
 use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
@@ -37,10 +39,14 @@ pub struct Observed {
     pub cr: Arc<Cr>,
     /// The custom resource as the owner of objects.
     pub owner: Owner,
-    /// Its values.
+    /// The values of its custom resource, under the kind's `overrideValues`.
     pub values: Map<String, Value>,
+    /// Further sources of values.
+    pub extras: Extras,
     /// Its chart, when it can be used.
     pub chart: Option<Arc<Loaded>>,
+    /// Fields that are left to others.
+    pub ignored: Vec<Ignore>,
     /// What the server can do.
     pub capabilities: Capabilities,
     /// What decisions depend on.
@@ -69,11 +75,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let info = ctx.discovery.info();
     let capabilities =
         Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
-    let values = read_values(&cr);
-    let (values, bad_values) = match values {
+    let (mut values, bad_values) = match read_values(&cr) {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
+    let extras = values::gather(&mut values, key, &cr, ctx);
     let owner = owner(key, &cr, served, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
@@ -82,19 +88,26 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             name: &key.name,
             namespace: &key.namespace,
             capabilities: &chart.capabilities_digest(&capabilities),
+            extras: &extras.digest,
         })
     });
+    let (ignored, bad_ignored) = match read_ignored(&cr) {
+        Ok(rules) => (rules, None),
+        Err(refusal) => (Vec::new(), Some(refusal)),
+    };
     let (switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
         Ok(switches) => (switches, None),
         Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
     };
-    let refusal = refusal(key, ctx, chart.as_ref().err()).or(bad_switch).or(bad_values);
-    let status = cr.status();
+    let refusal = refusal(key, chart.as_ref().err())
+        .or(bad_switch)
+        .or(bad_values)
+        .or(bad_ignored)
+        .or_else(|| extras.refusal.clone());
     let attempt = attempt(inputs.as_deref(), &cr);
-    let attempts = attempts::read(&status, &attempt);
+    let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
-    let handled = status.get("lastHandledReconcileAt").and_then(Value::as_str);
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -109,7 +122,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
-        asked: switches.reconcile_at.as_deref().is_some_and(|asked| handled != Some(asked)),
+        asked: is_asked(switches.reconcile_at.as_deref(), &cr),
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
         // A deletion needs no chart.
@@ -127,23 +140,14 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let mut situation = situation(&facts);
-    if !ctx.cache.is_synced(key) {
-        situation = match ctx.cache.history_blind(&key.namespace) {
-            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
-            None => Situation::Waiting,
-        };
-    } else if unseen
-        && blind.is_none()
-        && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_))
-    {
-        situation = Situation::Waiting;
-    }
+    let situation = with_caches(situation(&facts), key, ctx, unseen && blind.is_none(), extras.waits);
     let mut observed = Observed {
         key: key.clone(),
         cr,
         owner,
         values,
+        extras,
+        ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         chart: chart.ok(),
         capabilities,
         facts,
@@ -164,6 +168,23 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     Some(observed)
 }
 
+/// The situation, as far as the caches are complete enough to judge it.
+fn with_caches(situation: Situation, key: &ReleaseKey, ctx: &Context, unseen: bool, waits: bool) -> Situation {
+    if waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+        return Situation::Waiting;
+    }
+    if !ctx.cache.is_synced(key) {
+        return match ctx.cache.history_blind(&key.namespace) {
+            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
+            None => Situation::Waiting,
+        };
+    }
+    if unseen && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_)) {
+        return Situation::Waiting;
+    }
+    situation
+}
+
 /// The custom resource as the owner of objects.
 fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> Owner {
     Owner {
@@ -175,6 +196,13 @@ fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> 
         release_namespace: Arc::clone(&key.namespace),
         chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
     }
+}
+
+/// Whether `reconcile-at` has a text that no pass has answered yet.
+fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
+    let status = cr.status();
+    let answered = status.get("lastHandledReconcileAt").and_then(Value::as_str);
+    reconcile_at.is_some_and(|asked| answered != Some(asked))
 }
 
 /// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
@@ -255,6 +283,12 @@ pub fn secret_id(key: &ReleaseKey, revision: u64) -> ObjectId {
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&key.namespace)), name }
 }
 
+fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
+    let Some(text) = cr.annotations.get(IGNORE_DRIFT) else { return Ok(Vec::new()) };
+    ignore::parse(text)
+        .map_err(|e| Refusal { reason: "InvalidAnnotation", message: format!("annotation {IGNORE_DRIFT}: {e}") })
+}
+
 fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
     let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
     let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
@@ -290,8 +324,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option<Refusal> {
-    let kind = &ctx.kinds[key.kind].kind;
+fn refusal(key: &ReleaseKey, no_chart: Option<&String>) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     if key.namespace.is_empty() {
         return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
@@ -305,9 +338,6 @@ fn refusal(key: &ReleaseKey, ctx: &Context, no_chart: Option<&String>) -> Option
     }
     if let Some(error) = no_chart {
         return refuse("ChartUnusable", error.clone());
-    }
-    if let Some(field) = kind.unsupported.first() {
-        return refuse("Unsupported", format!("{field} in watches.yaml is not supported yet"));
     }
     None
 }

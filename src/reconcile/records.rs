@@ -39,7 +39,7 @@ impl Run<'_> {
             first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&now),
             now: &now,
             chart: &chart.json,
-            config: &self.observed.values,
+            config: &self.prepared.values,
             rendered,
         });
         let inputs = self.observed.facts.inputs.as_deref().unwrap_or_default();
@@ -269,7 +269,7 @@ impl Run<'_> {
         let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
         let unfinished =
             matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
-        if !unfinished || error.is_outage() {
+        if !unfinished || error.is_outage() || error.is_stale() {
             return;
         }
         let what = match head.status {
@@ -277,8 +277,9 @@ impl Run<'_> {
             Status::PendingRollback => "Rollback",
             _ => "Upgrade",
         };
-        let description =
-            crate::plan::status::bound(&format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name));
+        let description = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
+        // Masked before it is cut: half a secret would not be found.
+        let description = crate::plan::status::bound(&self.ctx.masks.clean(&description));
         record.set_status(Status::Failed, &description);
         let mut patch = status_patch(Status::Failed);
         let Ok(data) = data(record) else { return };

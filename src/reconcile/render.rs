@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::observe::Observed;
-use super::{Context, Error};
+use super::{Context, Error, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
+use crate::mask::Secrets;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::situation::{Operation, Situation, operation};
@@ -32,6 +33,8 @@ pub struct Prepared {
     pub desired: Desired,
     /// For the record.
     pub rendered: Option<Rendered>,
+    /// All values that it was rendered with, for the record.
+    pub values: Map<String, Value>,
 }
 
 /// Renders off the workers, so many at a time as there are cores.
@@ -47,13 +50,26 @@ impl Default for Renderer {
 }
 
 impl Renderer {
-    async fn render(&self, observed: &Observed, release: Release, ctx: &Context) -> Result<Rendered, Error> {
+    async fn render(
+        &self,
+        observed: &Observed,
+        values: Map<String, Value>,
+        release: Release,
+        ctx: &Context,
+    ) -> Result<Rendered, Error> {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
-        let (values, capabilities) = (observed.values.clone(), observed.capabilities.clone());
+        let capabilities = observed.capabilities.clone();
+        let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
+        let learn = move |object: &Map<String, Value>| {
+            let mut secrets = Secrets::default();
+            secrets.add_secret_object(object, &[]);
+            masks.learn(&key, secrets);
+        };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
+        let host = host.telling_of_secrets(learn);
         let rendering = tokio::task::spawn_blocking(move || {
             let options = Options { limits: LIMITS, ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
@@ -82,13 +98,14 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 _ => None,
             };
             let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
-            Ok(Prepared { desired: Desired { objects, previous, hooks, ..Desired::default() }, rendered: None })
+            Ok(Prepared { desired: Desired { objects, previous, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
+            values::learn(observed, ctx).await;
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
             let hooks = hooks(record.hooks(), observed, ctx).await?;
-            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, rendered: None })
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
@@ -98,7 +115,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
             };
             // Hooks that cannot be read do not keep a custom resource from going.
             let hooks = hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await.unwrap_or_default();
-            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, rendered: None })
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         _ => Ok(Prepared::default()),
     }
@@ -113,10 +130,12 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         is_upgrade: observed.situation == Situation::Changed
             && operation(&observed.facts.history) == Operation::Upgrade,
     };
-    let rendered = ctx.renderer.render(observed, release, ctx).await?;
+    let values = values::complete(observed, ctx).await?;
+    let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
+    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
     let crds = unknown_crds(&rendered, ctx).await?;
     if !crds.is_empty() {
-        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered) });
+        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });
     }
     let mut objects = Vec::new();
     for manifest in &rendered.manifests {
@@ -135,7 +154,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
-    Ok(Prepared { desired: Desired { objects, previous, hooks, hooks_equal, crds }, rendered: Some(rendered) })
+    Ok(Prepared { desired: Desired { objects, previous, hooks, hooks_equal, crds }, rendered: Some(rendered), values })
 }
 
 /// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.
@@ -176,8 +195,21 @@ async fn stamp(
             }
         }
     }
+    learn_secrets(&known, observed, ctx);
     let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
     Ok(stamp_all(&known, &observed.owner, is_namespaced))
+}
+
+/// What the release's own Secrets hold appears in no text, be it in its notes.
+fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
+    let owner = &observed.owner;
+    let mut names: Vec<&str> = objects.iter().map(|o| o.name.as_str()).collect();
+    names.extend([&*owner.release_name, &*owner.release_namespace, &*owner.chart]);
+    let mut secrets = Secrets::default();
+    for object in objects.iter().filter(|o| o.gvk.group.is_empty() && &*o.gvk.kind == "Secret") {
+        secrets.add_secret_object(&object.body, &names);
+    }
+    ctx.masks.learn(&observed.key, secrets);
 }
 
 /// The definitions in `crds/` of which the API server does not know a version yet. Helm creates them before anything else and

@@ -1,5 +1,6 @@
 //! Report: what happened, into status, events, log and metrics.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::plan::Verb;
 use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
-use crate::plan::situation::{Operation, Situation, newest_operation};
+use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
@@ -33,6 +34,8 @@ const MAX_NOTICES: usize = 10;
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
     if outcome.finished {
+        ctx.pods.forget(&observed.key);
+        ctx.sources.set_used(&observed.key, Vec::new());
         if observed.facts.spent && has_deletion_hooks(&outcome.prepared.desired.hooks) {
             let status = observed.cr.status();
             let why = status.get("lastAttempted").and_then(|l| l.get("reason")).and_then(Value::as_str);
@@ -108,15 +111,19 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
         _ => None,
     };
-    let failure = outcome.error.as_ref().map(failure);
+    // Masked before anything is cut: half a secret would not be found.
+    let failure = outcome.error.as_ref().map(|error| failure(error, ctx));
     let objects = objects(observed, newest, ctx);
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
+    let can_mask = observed.extras.sources.is_empty() || ctx.masks.is_complete(&observed.key);
+    let notes = notes.filter(|_| can_mask).map(|notes| ctx.masks.clean(notes));
+    let situation = clean(&observed.situation, ctx);
     let now = format!("{:.0}", jiff::Timestamp::now());
-    let new = status(&Report {
+    let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
         now: &now,
-        situation: &observed.situation,
+        situation: &situation,
         verb: outcome.verb,
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
@@ -130,11 +137,12 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             revision: r.revision,
             chart,
         }),
-        notes,
+        notes: notes.as_deref(),
         waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
+    ctx.masks.clean_status(&mut new);
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
     // The uid: a custom resource of the same name that was made since has its own status.
@@ -161,7 +169,10 @@ fn objects(
     newest: Option<&crate::release::secret::Revision>,
     ctx: &Context,
 ) -> BTreeMap<ObjectId, Option<Health>> {
-    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else { return BTreeMap::new() };
+    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else {
+        ctx.pods.forget(&observed.key);
+        return BTreeMap::new();
+    };
     let live = ctx.cache.objects(&observed.key, inventory.0.keys());
     let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let unsynced = ctx.cache.unsynced(watches);
@@ -180,11 +191,30 @@ fn objects(
             }
         }
     }
+    ctx.pods.explain(&observed.key, &mut objects, &live);
+    for health in objects.values_mut().flatten() {
+        if let Health::Failed(message) | Health::Progressing(message) = health
+            && let Cow::Owned(clean) = ctx.masks.clean(message)
+        {
+            *message = clean.into();
+        }
+    }
     objects
 }
 
-fn failure(error: &Error) -> Failure {
-    Failure { reason: error.reason(), message: error.to_string(), retry: error.retry() }
+fn failure(error: &Error, ctx: &Context) -> Failure {
+    let message = ctx.masks.clean(&error.to_string()).into_owned();
+    Failure { reason: error.reason(), message, retry: error.retry() }
+}
+
+fn clean(situation: &Situation, ctx: &Context) -> Situation {
+    match situation {
+        Situation::Refused(refusal) => Situation::Refused(Refusal {
+            reason: refusal.reason,
+            message: ctx.masks.clean(&refusal.message).into_owned(),
+        }),
+        other => other.clone(),
+    }
 }
 
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
@@ -205,13 +235,13 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseChunked", note);
     }
     if let Some(error) = &outcome.error {
-        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string()) {
+        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string(), ctx) {
             event(observed, ctx, true, error.reason(), error.to_string());
         }
         return;
     }
     if let Situation::Refused(refusal) = &observed.situation
-        && is_news(observed, refusal.reason, &refusal.message)
+        && is_news(observed, refusal.reason, &refusal.message, ctx)
     {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
     }
@@ -229,6 +259,11 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     if observed.situation == Situation::New && observed.cr.status().contains_key("release") {
         let note = format!("release {name} was uninstalled by somebody else; it is installed again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    if matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
+        for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
+            event(observed, ctx, true, "OverrideValuesInUse", note);
+        }
     }
     if outcome.waiting.is_some() {
         return;
@@ -290,17 +325,18 @@ fn repaired(outcome: &Outcome) -> String {
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.
-fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
+fn is_news(observed: &Observed, reason: &str, message: &str, ctx: &Context) -> bool {
     let status = observed.cr.status();
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let message = crate::plan::status::bound(message);
+    let message = crate::plan::status::bound(&ctx.masks.clean(message));
     !conditions.into_iter().flatten().any(|c| {
         c.get("reason").and_then(Value::as_str) == Some(reason)
             && c.get("message").and_then(Value::as_str) == Some(message.as_str())
     })
 }
 
-fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
+/// Sends an event about a custom resource.
+pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
     ctx.events.send(Event {
         gvk: observed.owner.gvk.clone(),
         namespace: observed.key.namespace.to_string(),

@@ -21,12 +21,21 @@ pub struct ObjectSink {
     queue: Arc<Queue>,
     seen: HashSet<ObjectId>,
     since: u64,
+    /// Of each kind of custom resources: a change of an object of a release that is at rest starts no pass.
+    deaf: Vec<bool>,
 }
 
 impl ObjectSink {
     /// For one watch.
-    pub fn new(watch: WatchKey, cache: Arc<Cache>, queue: Arc<Queue>) -> Self {
-        Self { watch, cache, queue, seen: HashSet::new(), since: 0 }
+    pub fn new(watch: WatchKey, ctx: &super::Context) -> Self {
+        let deaf = ctx.kinds.iter().map(|served| !served.kind.watch_dependents).collect();
+        let (cache, queue) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.queue));
+        Self { watch, cache, queue, seen: HashSet::new(), since: 0, deaf }
+    }
+
+    fn add_all(&self, keys: Vec<ReleaseKey>) {
+        let is_deaf = |key: &ReleaseKey| self.deaf[key.kind] && self.cache.is_deployed(key);
+        self.queue.add_all(keys.into_iter().filter(|key| !is_deaf(key)));
     }
 }
 
@@ -41,14 +50,13 @@ impl Sink<DynamicObject> for ObjectSink {
         if listed && let Some((id, _)) = summary(&self.watch.0, &object) {
             self.seen.insert(id);
         }
-        self.queue.add_all(self.cache.put_object(&self.watch.0, &object));
+        self.add_all(self.cache.put_object(&self.watch.0, &object));
     }
 
     fn remove(&mut self, object: DynamicObject) {
         let Ok(object) = serde_json::to_value(object) else { return };
         if let Some((id, live)) = summary(&self.watch.0, &object) {
-            let keys = self.cache.remove_object(&id, Some(&live.uid), live.resource_version, &object);
-            self.queue.add_all(keys);
+            self.add_all(self.cache.remove_object(&id, Some(&live.uid), live.resource_version, &object));
         }
     }
 

@@ -70,7 +70,7 @@ impl Watches {
                         None => api,
                     };
                     let streaming = ctx.watches.is_streaming();
-                    let mut sink = ObjectSink::new(key.clone(), Arc::clone(&ctx.cache), Arc::clone(&ctx.queue));
+                    let mut sink = ObjectSink::new(key.clone(), &ctx);
                     drop(ctx);
                     if watch(api, Some(CHART_LABEL), streaming, &mut sink, &stop).await == End::Cancelled {
                         return;

@@ -115,13 +115,18 @@ pub struct Inputs<'a> {
     pub namespace: &'a str,
     /// What the chart reads of the cluster's capabilities; empty when it reads nothing.
     pub capabilities: &'a str,
+    /// Digest of the sources of values and the patches; empty when there are none.
+    pub extras: &'a str,
 }
 
 /// The inputs digest (apply.md A1).
 pub fn inputs(inputs: &Inputs<'_>) -> String {
-    let Inputs { chart, values, name, namespace, capabilities } = *inputs;
+    let Inputs { chart, values, name, namespace, capabilities, extras } = *inputs;
     let mut hasher = Hasher::default();
     hasher.text(RENDERING).text(chart).map(values).text(name).text(namespace).text(capabilities);
+    if !extras.is_empty() {
+        hasher.text(extras);
+    }
     hasher.finish()
 }
 
@@ -158,7 +163,7 @@ mod tests {
     #[test]
     fn every_input_changes_the_digest() {
         let values = json!({"a": 1}).as_object().unwrap().clone();
-        let base = Inputs { chart: "c", values: &values, name: "n", namespace: "ns", capabilities: "" };
+        let base = Inputs { chart: "c", values: &values, name: "n", namespace: "ns", capabilities: "", extras: "" };
         let other_values = json!({"a": 2}).as_object().unwrap().clone();
         let all = [
             inputs(&base),
@@ -167,6 +172,7 @@ mod tests {
             inputs(&Inputs { name: "m", ..base }),
             inputs(&Inputs { namespace: "m", ..base }),
             inputs(&Inputs { capabilities: "x", ..base }),
+            inputs(&Inputs { extras: "x", ..base }),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());

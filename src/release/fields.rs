@@ -106,6 +106,21 @@ impl Fields {
         }
     }
 
+    /// Whether a field, or something below it, belongs to it. The path is that of names and indices with the values there.
+    pub fn has(&self, path: &[(String, &Value)]) -> bool {
+        let [(token, value), rest @ ..] = path else { return true };
+        let part = self.parts.get(&format!("f:{token}")).or_else(|| {
+            // The item is found by its keys or its value, as `FieldsV1` names it.
+            let alone = Value::Array(vec![(*value).clone()]);
+            self.parts
+                .iter()
+                .find(|(key, _)| !key.starts_with("f:") && step(key, &alone).is_some())
+                .map(|(_, part)| part)
+        });
+        // What has no parts is owned whole.
+        part.is_some_and(|part| part.parts.is_empty() || part.has(rest))
+    }
+
     /// The fields as people write them, such as `spec.template.spec.containers[web].image`: of each branch the deepest.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();

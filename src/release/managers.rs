@@ -101,6 +101,15 @@ pub fn survivors(managed: &[Value], before: &Value, now: &Value) -> Vec<Survivor
     survivors
 }
 
+/// Who owns `spec.replicas` through the subresource `scale`.
+pub fn scalers(managed: &[Value]) -> Vec<&str> {
+    let scales = |e: &&Value| {
+        e.get("subresource").and_then(Value::as_str) == Some("scale")
+            && e.pointer("/fieldsV1/f:spec/f:replicas").is_some()
+    };
+    managed.iter().filter(scales).map(manager).collect()
+}
+
 /// What is ours.
 pub fn ours(managed: &[Value]) -> Fields {
     managed.iter().filter(|e| is_ours(e)).fold(Fields::default(), |all, entry| all.union(fields(entry)))

@@ -9,5 +9,6 @@ pub mod inventory;
 pub mod managers;
 pub mod object;
 pub mod owned;
+pub mod patch;
 pub mod record;
 pub mod secret;

@@ -169,7 +169,8 @@ fn parse_yaml(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-fn make_whole(value: &mut Value) {
+/// Floats without a fraction become integers.
+pub(super) fn make_whole(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(whole) = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < 1e15)

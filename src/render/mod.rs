@@ -16,7 +16,7 @@ use crate::chart::{Chart, File, Values, version};
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, FnResult, Host};
 use crate::template::functions;
-use crate::template::go::{self, Renderer, TemplateSet};
+use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
 pub use capabilities::KubeVersion;
 use dependencies::Node;
@@ -332,7 +332,12 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// Renders a text without a chart, as `--name-template` does.
 pub fn text(template: &str, options: &Options) -> Result<String, String> {
-    let mut set = TemplateSet::new(functions::table());
+    text_with(template, options, functions::table())
+}
+
+/// [`text`] with other functions.
+pub(crate) fn text_with(template: &str, options: &Options, functions: Arc<Functions>) -> Result<String, String> {
+    let mut set = TemplateSet::new(functions);
     set.parse("name-template", template).map_err(|e| go::unmarked(&e.original))?;
     let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
     let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);

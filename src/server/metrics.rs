@@ -93,6 +93,7 @@ pub struct Metrics {
     chart_usable: Family<KindLabels, Gauge>,
     away_since: Mutex<Option<Instant>>,
     synced: std::sync::atomic::AtomicBool,
+    standby: std::sync::atomic::AtomicBool,
 }
 
 impl fmt::Debug for Metrics {
@@ -130,6 +131,7 @@ impl Metrics {
             chart_usable: Family::default(),
             away_since: Mutex::default(),
             synced: std::sync::atomic::AtomicBool::new(false),
+            standby: std::sync::atomic::AtomicBool::new(false),
         };
         metrics.register();
         metrics
@@ -200,11 +202,20 @@ impl Metrics {
         self.synced.store(true, std::sync::atomic::Ordering::Release);
     }
 
+    /// Another instance leads, or none does any more. One that waits for its turn is ready: else the roll-out of a new version,
+    /// which waits for its pod before it stops the old one, would never end.
+    pub fn set_standby(&self, standby: bool) {
+        self.standby.store(standby, std::sync::atomic::Ordering::Release);
+    }
+
     /// Why the operator is not ready.
     pub fn unready(&self) -> Option<String> {
         let since = *self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(since) = since.filter(|s| s.elapsed() > OUTAGE) {
             return Some(format!("the API server has been away for {} seconds", since.elapsed().as_secs()));
+        }
+        if self.standby.load(std::sync::atomic::Ordering::Acquire) {
+            return None;
         }
         (!self.synced.load(std::sync::atomic::Ordering::Acquire)).then(|| "the caches are not complete yet".to_owned())
     }
@@ -326,6 +337,15 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn an_instance_that_waits_for_its_turn_is_ready() {
+        let metrics = Metrics::new();
+        metrics.set_standby(true);
+        assert_eq!(metrics.unready(), None);
+        metrics.set_standby(false);
+        assert!(metrics.unready().is_some());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
 
+pub mod guard;
 pub mod metrics;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use guard::Guard;
 use metrics::Metrics;
+use tls::{Certificate, TlsListener};
 
 /// Serves the probes until cancelled. Alive means that the process answers; ready means that the API server was reached lately.
 pub async fn serve_probes(
@@ -26,13 +30,30 @@ pub async fn serve_probes(
     axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
+/// How the metrics are served.
+#[derive(Default)]
+pub struct Security {
+    /// With TLS.
+    pub certificate: Option<Arc<Certificate>>,
+    /// Only to whom it lets through.
+    pub guard: Option<Arc<Guard>>,
+}
+
 /// Serves the metrics until cancelled.
 pub async fn serve_metrics(
     listener: TcpListener,
     metrics: Arc<Metrics>,
+    security: Security,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let app = Router::new().route("/metrics", get(metrics_text)).with_state(metrics);
+    let mut app = Router::new().route("/metrics", get(metrics_text)).with_state(metrics);
+    if let Some(guard) = security.guard {
+        app = app.layer(axum::middleware::from_fn_with_state(guard, guard::guard));
+    }
+    let Some(certificate) = security.certificate else {
+        return axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await;
+    };
+    let listener = TlsListener::new(listener, certificate, stop.clone())?;
     axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 

@@ -51,12 +51,19 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
 }
 
 /// Looks until the condition holds; fails with what it said last.
-pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+pub fn eventually<T, E: Display>(what: &str, look: impl FnMut() -> Result<T, E>) -> T {
+    eventually_within(DEADLINE.as_secs(), what, look)
+}
+
+/// [`eventually`], within some seconds.
+pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let since = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
-            Err(why) if since.elapsed() > DEADLINE => panic!("{what}: not within {} s: {why}", DEADLINE.as_secs()),
+            Err(why) if since.elapsed() > Duration::from_secs(seconds) => {
+                panic!("{what}: not within {seconds} s: {why}")
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -127,6 +134,8 @@ impl Space {
         let text = std::fs::read_to_string(cluster_dir().join("admin.kubeconfig")).unwrap();
         let mut config: Value = kubectl_yaml_to_json(&text);
         config["users"][0]["user"]["as"] = json!(self.name);
+        // As in a pod, the operator's own namespace is known.
+        config["contexts"][0]["context"]["namespace"] = json!(self.name);
         if let Some(server) = server {
             config["clusters"][0]["cluster"]["server"] = json!(server);
         }
@@ -241,6 +250,30 @@ impl Space {
         self.operator_with(watches, &self.kubeconfig(None), more)
     }
 
+    /// Starts an operator in the folder of this test with exactly these arguments, in which `METRICS` and `PROBES` stand for ports.
+    pub fn operator_as(&self, args: &[&str], env: &[(&str, &str)]) -> Operator {
+        let (metrics, probes) = (free_port(), free_port());
+        let log = self.dir.join(format!("operator-{metrics}.log"));
+        let port = |arg: &str| arg.replace("METRICS", &metrics.to_string()).replace("PROBES", &probes.to_string());
+        let child = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .args(args.iter().map(|arg| port(arg)))
+            .current_dir(&self.dir)
+            .env_remove("RUST_LOG")
+            .envs(env.iter().copied())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let operator = Operator { child, log, metrics, probes };
+        eventually("the operator answers", || Operator::http(operator.probes, "/healthz"));
+        operator
+    }
+
+    /// The folder of this test's files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Starts an operator with a kubeconfig of its own.
     pub fn operator_with(&self, watches: &Path, kubeconfig: &Path, more: &[&str]) -> Operator {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -299,6 +332,11 @@ impl Operator {
         stream.read_to_string(&mut answer).map_err(|e| e.to_string())?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer) }
+    }
+
+    /// The port of its metrics.
+    pub fn metrics_port(&self) -> u16 {
+        self.metrics
     }
 
     /// `/metrics`.

@@ -1,0 +1,166 @@
+//! The log of the operator, by zap's flags (controller-runtime, `pkg/log/zap`).
+
+use std::sync::Arc;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use crate::cluster::cache::ReleaseKey;
+use crate::mask::Masks;
+
+/// What zap's flags say.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
+pub(super) struct LogArgs {
+    /// Development mode of the log: text instead of JSON, and debug messages.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = super::go_bool)]
+    zap_devel: bool,
+    /// `json` or `console`.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FORMAT", value_parser = encoder)]
+    zap_encoder: String,
+    /// `debug`, `info`, `error`, `panic`, or a number: the higher, the more is said.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "LEVEL", value_parser = level)]
+    zap_log_level: String,
+    /// Accepted for helm-operator's sake.
+    #[arg(long, hide = true, default_value = "", value_parser = stack_level)]
+    zap_stacktrace_level: String,
+    /// `epoch`, `millis`, `nano`, `iso8601`, `rfc3339` or `rfc3339nano`, which is the default.
+    #[arg(long, default_value = "rfc3339nano", hide_default_value = true, value_name = "FORMAT", value_parser = Time::parse)]
+    zap_time_encoding: Time,
+}
+
+fn one_of(text: &str, known: &[&str], what: &str) -> Result<String, String> {
+    let lower = text.to_lowercase();
+    if known.contains(&lower.as_str()) { Ok(lower) } else { Err(format!("invalid {what} {text:?}")) }
+}
+
+fn encoder(text: &str) -> Result<String, String> {
+    one_of(text, &["", "json", "console"], "encoder value")
+}
+
+fn level(text: &str) -> Result<String, String> {
+    match text.parse::<u32>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => one_of(text, &["", "debug", "info", "warn", "error", "panic"], "log level"),
+    }
+}
+
+fn stack_level(text: &str) -> Result<String, String> {
+    one_of(text, &["", "info", "error", "panic"], "stacktrace level")
+}
+
+/// How a line's time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    Epoch,
+    Millis,
+    Nano,
+    Iso8601,
+    Rfc3339,
+    Rfc3339Nano,
+}
+
+impl Time {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text.to_lowercase().as_str() {
+            "epoch" => Self::Epoch,
+            "millis" => Self::Millis,
+            "nano" => Self::Nano,
+            "iso8601" => Self::Iso8601,
+            "rfc3339" => Self::Rfc3339,
+            "rfc3339nano" | "" => Self::Rfc3339Nano,
+            _ => return Err(format!("invalid time encoding {text:?}")),
+        })
+    }
+
+    fn write(self, now: jiff::Timestamp, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        let nanoseconds = now.as_nanosecond();
+        match self {
+            Self::Epoch => write!(out, "{}.{:06}", now.as_second(), nanoseconds / 1000 % 1_000_000),
+            Self::Millis => write!(out, "{}.{:06}", nanoseconds / 1_000_000, nanoseconds % 1_000_000),
+            Self::Nano => write!(out, "{nanoseconds}"),
+            Self::Iso8601 => write!(out, "{now:.3}"),
+            Self::Rfc3339 => write!(out, "{now:.0}"),
+            Self::Rfc3339Nano => write!(out, "{now:.9}"),
+        }
+    }
+}
+
+impl FormatTime for Time {
+    fn format_time(&self, out: &mut Writer<'_>) -> std::fmt::Result {
+        self.write(jiff::Timestamp::now(), out)
+    }
+}
+
+/// Standard error without what is secret: each line is written in one piece.
+struct MaskedLog(Arc<Masks<ReleaseKey>>);
+
+impl std::io::Write for &MaskedLog {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        std::io::stderr().lock().write_all(self.0.clean(&text).as_bytes())?;
+        Ok(line.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for MaskedLog {
+    type Writer = &'a Self;
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+/// The client library logs every answer that is not a success as an error; passes say better what it meant.
+/// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
+pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>) {
+    let level = match args.zap_log_level.as_str() {
+        "" if args.zap_devel => "debug",
+        "" | "info" | "0" => "info",
+        "error" | "panic" => "error",
+        "warn" => "warn",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
+    let text = match args.zap_encoder.as_str() {
+        "" => args.zap_devel || std::io::IsTerminal::is_terminal(&std::io::stderr()),
+        encoder => encoder == "console",
+    };
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_timer(args.zap_time_encoding)
+        .with_writer(MaskedLog(Arc::clone(masks)));
+    // A second log in one process changes nothing.
+    let _ = if text {
+        log.with_ansi(false).with_target(false).try_init()
+    } else {
+        log.json().flatten_event(true).try_init()
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Time;
+
+    #[test]
+    fn times_are_written_as_zap_writes_them() {
+        let now: jiff::Timestamp = "2026-11-21T09:00:00.123456789Z".parse().unwrap();
+        for (name, expected) in [
+            ("epoch", "1795251600.123456"),
+            ("millis", "1795251600123.456789"),
+            ("nano", "1795251600123456789"),
+            ("iso8601", "2026-11-21T09:00:00.123Z"),
+            ("rfc3339", "2026-11-21T09:00:00Z"),
+            ("RFC3339Nano", "2026-11-21T09:00:00.123456789Z"),
+        ] {
+            let mut text = String::new();
+            Time::parse(name).unwrap().write(now, &mut text).unwrap();
+            assert_eq!(text, expected, "{name}");
+        }
+        assert!(Time::parse("sundial").is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! Fields that are left to others: `tillerman.dev/ignore-drift` of a custom resource, `ignoreDrift` of an entry in watches.yaml.
+
+use serde_json::Value;
+
+use crate::release::object::ObjectId;
+
+/// Annotation of a custom resource: a JSON list of rules, `[{"target": {"kind": …, "name": …}, "paths": ["/spec/replicas"]}]`.
+pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
+
+/// Fields of some objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ignore {
+    group: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+    /// JSON pointers (RFC 6901) into the object as the chart writes it.
+    pub paths: Vec<String>,
+}
+
+impl Ignore {
+    /// Whether it is about an object.
+    pub fn covers(&self, id: &ObjectId) -> bool {
+        let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|w| w == found);
+        is(&self.group, &id.gvk.group)
+            && is(&self.kind, &id.gvk.kind)
+            && is(&self.name, &id.name)
+            && is(&self.namespace, id.namespace.as_deref().unwrap_or_default())
+    }
+}
+
+/// Reads the text of the annotation.
+pub fn parse(text: &str) -> Result<Vec<Ignore>, String> {
+    read(&serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?)
+}
+
+/// Reads a list of rules.
+pub fn read(rules: &Value) -> Result<Vec<Ignore>, String> {
+    rules.as_array().ok_or("it is not a list")?.iter().map(rule).collect()
+}
+
+fn rule(rule: &Value) -> Result<Ignore, String> {
+    let fields = rule.as_object().ok_or("a rule is not an object")?;
+    let mut ignore = Ignore::default();
+    for (key, value) in fields {
+        match key.as_str() {
+            "target" => {
+                for (key, value) in value.as_object().ok_or("target is not an object")? {
+                    let text = value.as_str().ok_or_else(|| format!("target.{key} is not a string"))?.to_owned();
+                    match key.as_str() {
+                        "group" => ignore.group = Some(text),
+                        "kind" => ignore.kind = Some(text),
+                        "name" => ignore.name = Some(text),
+                        "namespace" => ignore.namespace = Some(text),
+                        other => return Err(format!("target.{other} is unknown")),
+                    }
+                }
+            }
+            "paths" => {
+                for path in value.as_array().ok_or("paths is not a list")? {
+                    let path = path.as_str().filter(|p| p.len() > 1 && p.starts_with('/'));
+                    ignore.paths.push(path.ok_or("a path must be a JSON pointer such as /spec/replicas")?.to_owned());
+                }
+            }
+            other => return Err(format!("{other} is unknown")),
+        }
+    }
+    if ignore.paths.is_empty() { Err("a rule has no paths".to_owned()) } else { Ok(ignore) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::release::object::{Gvk, ObjectId};
+
+    #[test]
+    fn a_rule_covers_the_objects_that_its_target_names() {
+        let rules = parse(
+            r#"[{"target":{"kind":"Deployment","name":"web"},"paths":["/spec/replicas"]},{"paths":["/data/a"]}]"#,
+        );
+        let rules = rules.unwrap();
+        let id = |kind: &str, name: &str| ObjectId {
+            gvk: Gvk::new("apps", "v1", kind),
+            namespace: Some("ns".into()),
+            name: name.into(),
+        };
+        assert!(rules[0].covers(&id("Deployment", "web")));
+        assert!(!rules[0].covers(&id("Deployment", "other")));
+        assert!(!rules[0].covers(&id("StatefulSet", "web")));
+        assert!(rules[1].covers(&id("StatefulSet", "other")));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_rule_is_named() {
+        for (text, why) in [
+            ("x", "it is not JSON"),
+            ("{}", "it is not a list"),
+            (r#"[{"target":{"kin":"x"},"paths":["/a"]}]"#, "target.kin is unknown"),
+            (r#"[{"target":{"kind":"x"}}]"#, "a rule has no paths"),
+            (r#"[{"paths":["spec.replicas"]}]"#, "a path must be a JSON pointer"),
+        ] {
+            assert!(parse(text).unwrap_err().contains(why), "{text}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `overrideValues` of `watches.yaml`: the environment is put in, then a template is run, then `--set-string` reads it
+//! (operator-sdk 1.42: `watches.expandOverrideValues`, `release.parseOverrides`).
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value};
+
+use crate::chart::strvals::{self, Mode};
+use crate::chart::values::scalar_text;
+use crate::host;
+use crate::render;
+use crate::template::function::{Function, Param};
+use crate::template::functions;
+use crate::template::go::Functions;
+use crate::template::value::Value as TemplateValue;
+
+/// Values that win over those of a custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// As the file has them, expanded: path and text, in the order of the file.
+    pub texts: Vec<(String, String)>,
+    /// As values.
+    pub values: Map<String, Value>,
+}
+
+impl Overrides {
+    /// Reads the field. The error is a sentence.
+    pub fn read(field: &Value, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let entries = match field {
+            Value::Null => return Ok(Self::default()),
+            Value::Object(entries) => entries,
+            _ => return Err("overrideValues must be an object of texts".to_owned()),
+        };
+        let mut overrides = Self::default();
+        for (path, value) in entries {
+            let text = scalar_text(value).ok_or_else(|| format!("overrideValues: {path} must be a text"))?;
+            let text = template(&expand(&text, env)).map_err(|e| format!("overrideValues: {path}: {e}"))?;
+            strvals::apply(&format!("{path}={text}"), &mut overrides.values, &Mode::Text)
+                .map_err(|e| format!("overrideValues: {path}: {e}"))?;
+            overrides.texts.push((path.clone(), text));
+        }
+        Ok(overrides)
+    }
+
+    /// The event's text for each value, as helm-operator writes it; with `hidden` the values are not shown.
+    pub fn notes(&self, hidden: bool) -> impl Iterator<Item = String> {
+        self.texts.iter().map(move |(path, text)| {
+            let shown = if hidden { "****" } else { text };
+            format!("Chart value {path:?} overridden to {shown:?} by operator's watches.yaml")
+        })
+    }
+}
+
+/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; a variable that is not set is empty, and what is no name stays or, in
+/// braces, vanishes.
+pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if rest.is_empty() {
+            expanded.push('$');
+            break;
+        }
+        let (name, width) = shell_name(rest);
+        match name {
+            "" if width == 0 => expanded.push('$'),
+            // As Go: bad syntax is eaten.
+            "" => {}
+            name => expanded.push_str(&env(name).unwrap_or_default()),
+        }
+        rest = &rest[width..];
+    }
+    expanded.push_str(rest);
+    expanded
+}
+
+/// The name at the start of a text, and how many bytes it takes.
+fn shell_name(text: &str) -> (&str, usize) {
+    let is_special = |c: char| "*#$@!?-0123456789".contains(c);
+    if let Some(inner) = text.strip_prefix('{') {
+        return match inner.find('}') {
+            Some(0) => ("", 2),
+            Some(end) => (&inner[..end], end + 2),
+            None => ("", 1),
+        };
+    }
+    if text.starts_with(is_special) {
+        return (&text[..1], 1);
+    }
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    (&text[..end], end)
+}
+
+/// Runs a template without data, with sprig's functions and, unlike in charts, those that read the environment.
+fn template(text: &str) -> Result<String, String> {
+    static TABLE: LazyLock<Arc<Functions>> =
+        LazyLock::new(|| Arc::new(Functions::new(functions::all().chain(&ENVIRONMENT))));
+    if text.contains("{{") {
+        render::text_with(text, &host::options(), Arc::clone(&TABLE))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+static ENVIRONMENT: [Function; 2] = [
+    Function {
+        name: "env",
+        params: &[Param::Str],
+        variadic: false,
+        run: |_, args| Ok(variable(&argument(args)).unwrap_or_default().into()),
+    },
+    Function {
+        name: "expandenv",
+        params: &[Param::Str],
+        variadic: false,
+        run: |_, args| Ok(expand(&argument(args), &variable).into()),
+    },
+];
+
+fn argument(args: &[TemplateValue]) -> String {
+    match args.first() {
+        Some(TemplateValue::Str(text)) => text.text().into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A variable of the operator's environment.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Overrides, expand};
+    use serde_json::json;
+
+    fn env(name: &str) -> Option<String> {
+        match name {
+            "IMAGE" => Some("quay.io/a/b:1".to_owned()),
+            "1" => Some("one".to_owned()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_environment_is_put_in_as_go_does() {
+        let table = [
+            ("$IMAGE", "quay.io/a/b:1"),
+            ("x-${IMAGE}-y", "x-quay.io/a/b:1-y"),
+            ("$NOTHING.", "."),
+            ("$1", "one"),
+            ("${1}", "one"),
+            ("100%$", "100%$"),
+            ("a$ b", "a$ b"),
+            ("${}x", "x"),
+            ("${x", "x"),
+            ("é$IMAGE", "équay.io/a/b:1"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(expand(text, &env), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_template_runs_after_the_environment_and_paths_are_those_of_set() {
+        let field = json!({"image.name": "{{ \"$IMAGE\" | upper }}", "list[0].a": "{x,y}", "on": true, "port": 8080.0});
+        let read = Overrides::read(&field, &env).unwrap();
+        let expected =
+            json!({"image": {"name": "QUAY.IO/A/B:1"}, "list": [{"a": ["x", "y"]}], "on": "true", "port": "8080"});
+        assert_eq!(serde_json::Value::Object(read.values.clone()), expected);
+        let notes: Vec<String> = read.notes(false).take(1).chain(read.notes(true).take(1)).collect();
+        assert_eq!(
+            notes,
+            [
+                "Chart value \"image.name\" overridden to \"QUAY.IO/A/B:1\" by operator's watches.yaml",
+                "Chart value \"image.name\" overridden to \"****\" by operator's watches.yaml",
+            ]
+        );
+    }
+
+    #[test]
+    fn templates_may_read_the_environment() {
+        let read = Overrides::read(&json!({"home": "{{ env \"CARGO_MANIFEST_DIR\" | base }}"}), &env).unwrap();
+        assert!(!read.values["home"].as_str().unwrap().is_empty(), "{read:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (field, expected) in [
+            (json!({"a": {}}), "overrideValues: a must be a text"),
+            (json!({"a": "{{ nothing }}"}), "overrideValues: a: "),
+            (json!({"a": "b,c"}), "overrideValues: a: key \"c\" has no value"),
+            (json!([]), "overrideValues must be an object of texts"),
+        ] {
+            let error = Overrides::read(&field, &env).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `valuesFrom` of `watches.yaml` and the annotation `tillerman.dev/values-from`: values in Secrets and `ConfigMap`s.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// The annotation.
+pub const ANNOTATION: &str = "tillerman.dev/values-from";
+/// The key where none is given, as in Flux.
+const KEY: &str = "values.yaml";
+
+/// The kinds that can hold values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceKind {
+    /// A Secret: its values are shown nowhere.
+    Secret,
+    /// A `ConfigMap`.
+    ConfigMap,
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Secret => "Secret",
+            Self::ConfigMap => "ConfigMap",
+        })
+    }
+}
+
+/// One source of values, in the namespace of the custom resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesFrom {
+    /// What holds them.
+    pub kind: SourceKind,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The key whose content is values as YAML, or one value when there is a target path.
+    pub key: String,
+    /// Where in the values the content goes as text, as a path of `--set`; without it the content is values itself.
+    pub target_path: Option<String>,
+    /// It need not exist.
+    pub optional: bool,
+}
+
+impl fmt::Display for ValuesFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// Reads a list of sources. The error is a sentence.
+pub fn parse(list: &Value) -> Result<Vec<ValuesFrom>, String> {
+    match list {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => items.iter().map(parse_one).collect(),
+        _ => Err("it is not a list".to_owned()),
+    }
+}
+
+/// Reads the annotation's text, JSON.
+pub fn parse_text(text: &str) -> Result<Vec<ValuesFrom>, String> {
+    let list: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+    parse(&list)
+}
+
+fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
+    let item = item.as_object().ok_or("an entry is not an object")?;
+    let known = ["kind", "name", "key", "targetPath", "optional"];
+    if let Some(unknown) = item.keys().find(|k| !known.contains(&k.as_str())) {
+        return Err(format!("unknown field {unknown:?}; there are {}", known.join(", ")));
+    }
+    let text = |key: &str| match item.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(s)) if !s.is_empty() => Ok(Some(s.as_str())),
+        Some(_) => Err(format!("{key} must be a text")),
+    };
+    let kind = match text("kind")? {
+        Some("Secret") => SourceKind::Secret,
+        Some("ConfigMap") => SourceKind::ConfigMap,
+        _ => return Err("kind must be Secret or ConfigMap".to_owned()),
+    };
+    let optional = match item.get("optional") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(optional)) => *optional,
+        Some(_) => return Err("optional must be true or false".to_owned()),
+    };
+    Ok(ValuesFrom {
+        kind,
+        name: text("name")?.ok_or("an entry has no name")?.into(),
+        key: text("key")?.unwrap_or(KEY).to_owned(),
+        target_path: text("targetPath")?.map(str::to_owned),
+        optional,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SourceKind, ValuesFrom, parse_text};
+
+    #[test]
+    fn sources_are_read_and_mistakes_are_named() {
+        let text = r#"[{"kind": "Secret", "name": "a"}, {"kind": "ConfigMap", "name": "b", "key": "c", "targetPath": "d.e", "optional": true}]"#;
+        let of = |kind, name: &str, key: &str, target_path: Option<&str>, optional| ValuesFrom {
+            kind,
+            name: name.into(),
+            key: key.into(),
+            target_path: target_path.map(str::to_owned),
+            optional,
+        };
+        let expected = [
+            of(SourceKind::Secret, "a", "values.yaml", None, false),
+            of(SourceKind::ConfigMap, "b", "c", Some("d.e"), true),
+        ];
+        assert_eq!(parse_text(text).unwrap(), expected);
+        for (text, expected) in [
+            ("{}", "it is not a list"),
+            ("[", "it is not JSON"),
+            (r#"[{"kind": "Pod", "name": "a"}]"#, "kind must be Secret or ConfigMap"),
+            (r#"[{"kind": "Secret"}]"#, "an entry has no name"),
+            (r#"[{"kind": "Secret", "nmae": "a"}]"#, "unknown field \"nmae\""),
+        ] {
+            let error = parse_text(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Fields that the API server does not let anybody change: which they are, and what making the object anew would cost.
+
+use serde_json::Value;
+
+use crate::release::object::Gvk;
+
+/// helm-operator's annotation: what cannot be changed is made anew.
+pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
+
+/// How an object may be made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remake {
+    /// It is deleted alone: what it made stays, and its successor takes it over.
+    Orphan,
+    /// It is deleted with what it made.
+    Delete,
+    /// Not at all: too much would be lost.
+    Never,
+}
+
+/// How an object of a kind may be made anew, and what would be lost.
+pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
+    match (&*gvk.group, &*gvk.kind) {
+        ("apps", "StatefulSet") => (Remake::Orphan, "its pods and volumes would stay"),
+        ("apps", _) | ("batch", "Job") => (Remake::Delete, "its pods would be stopped and made anew"),
+        ("batch", _) => (Remake::Delete, "its jobs would be stopped"),
+        ("", "Pod") => (Remake::Delete, "it would be stopped"),
+        ("", "Service") => (Remake::Delete, "its addresses and node ports would be lost"),
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => (Remake::Never, "the data on the volume would be lost"),
+        ("", "Namespace") => (Remake::Never, "everything in it would be lost"),
+        ("apiextensions.k8s.io", _) => (Remake::Never, "all custom resources of it would be lost"),
+        _ => (Remake::Delete, "what others wrote into it would be lost"),
+    }
+}
+
+/// The fields below `field` that `wanted` wants otherwise than `live` has them. `why` is the API server's sentence, which for some kinds
+/// names in quotes what may be changed.
+pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<String> {
+    let parts = field.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    let pointer = parts.fold(String::new(), |pointer, part| pointer + "/" + part);
+    let (Some(live), Some(Value::Object(fields))) = (live.pointer(&pointer), wanted.pointer(&pointer)) else {
+        return vec![field.to_owned()];
+    };
+    let differs = |(name, value): &(&String, &Value)| {
+        !why.contains(&format!("'{name}'")) && !live.get(name).is_some_and(|live| contains(live, value))
+    };
+    let changed: Vec<String> = fields.iter().filter(differs).map(|(name, _)| format!("{field}.{name}")).collect();
+    if changed.is_empty() { vec![field.to_owned()] } else { changed }
+}
+
+/// Whether all of `wanted` is in `live`, which has defaults besides.
+fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+        }
+        _ => live == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Remake, changed, remake};
+    use crate::release::object::Gvk;
+    use serde_json::json;
+
+    #[test]
+    fn the_fields_that_differ_are_named() {
+        let live = json!({"spec": {"replicas": 1, "serviceName": "db", "volumeClaimTemplates": [
+            {"metadata": {"name": "data"}, "spec": {"volumeMode": "Filesystem", "resources": {"requests": {"storage": "1Gi"}}}}]}});
+        let wanted = json!({"spec": {"replicas": 2, "serviceName": "db", "volumeClaimTemplates": [
+            {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}]}});
+        let why = "updates to statefulset spec for fields other than 'replicas' and 'template' are forbidden";
+        assert_eq!(changed(&live, &wanted, "spec", why), ["spec.volumeClaimTemplates"]);
+        assert_eq!(changed(&live, &wanted, "spec.clusterIPs[0]", "may not change once set"), ["spec.clusterIPs[0]"]);
+        assert_eq!(changed(&live, &live, "spec", ""), ["spec"]);
+    }
+
+    #[test]
+    fn volumes_are_never_deleted_for_a_field() {
+        assert_eq!(remake(&Gvk::new("", "v1", "PersistentVolumeClaim")).0, Remake::Never);
+        assert_eq!(remake(&Gvk::new("apps", "v1", "StatefulSet")).0, Remake::Orphan);
+        assert_eq!(remake(&Gvk::new("apps", "v1", "Deployment")).0, Remake::Delete);
+    }
+}

@@ -1,0 +1,248 @@
+//! Where the values of a release come from, the later over the earlier: the sources of the kind, those of the custom resource,
+//! its spec, and the kind's `overrideValues`. Which sources there are and in which version is known from a watch and is an
+//! input of the release; what is in them is read when a pass renders.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use base64::Engine as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::core::PartialObjectMeta;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::observe::Observed;
+use super::watches::LAST_SEARCH;
+use super::{Context, Error};
+use crate::chart::strvals::{self, Mode};
+use crate::chart::values;
+use crate::cluster::cache::{Cr, ReleaseKey};
+use crate::cluster::discovery::Resource;
+use crate::cluster::sources::{SourceId, SourceSink, SourceWatch, Version};
+use crate::cluster::watch::{End, watch};
+use crate::kind::values_from::{self, SourceKind, ValuesFrom};
+use crate::mask::Secrets;
+use crate::plan::situation::Refusal;
+use crate::release::digest::Hasher;
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::patch::{self, Patch};
+
+/// Annotation: patches of what the chart renders.
+const PATCHES: &str = "tillerman.dev/patches";
+/// Sources of one custom resource and its kind.
+const MAX_SOURCES: usize = 50;
+
+/// What values depend on beside the custom resource's spec.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// The sources in their order.
+    pub sources: Vec<ValuesFrom>,
+    /// Patches of what the chart renders.
+    pub patches: Vec<Patch>,
+    /// Digest of the sources' versions and the patches; empty when there are none.
+    pub digest: String,
+    /// Why they cannot be used.
+    pub refusal: Option<Refusal>,
+    /// A watch is not complete yet.
+    pub waits: bool,
+}
+
+/// Looks at what the annotation and the kind name, and makes sure that it is watched. Puts the overrides into the values.
+pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &Context) -> Extras {
+    let kind = &ctx.kinds[key.kind].kind;
+    values::merge(values, kind.overrides.values.clone());
+    let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
+    let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
+    match cr.annotations.get(values_from::ANNOTATION).map(|text| values_from::parse_text(text)) {
+        Some(Ok(sources)) => extras.sources.extend(sources),
+        Some(Err(why)) => {
+            let message = format!("annotation {}: {why}", values_from::ANNOTATION);
+            extras.refusal = refuse("InvalidAnnotation", message);
+        }
+        None => {}
+    }
+    match cr.annotations.get(PATCHES).map(|text| patch::parse_text(text)) {
+        Some(Ok(patches)) => extras.patches.extend(patches),
+        Some(Err(why)) => {
+            extras.refusal = refuse("InvalidAnnotation", format!("annotation {PATCHES}: {why}"));
+        }
+        None => {}
+    }
+    if extras.sources.len() > MAX_SOURCES {
+        extras.sources.truncate(MAX_SOURCES);
+        extras.refusal = refuse("InvalidAnnotation", format!("there are more than {MAX_SOURCES} sources of values"));
+    }
+    let id = |source: &ValuesFrom| -> SourceId { (source.kind, Arc::clone(&key.namespace), Arc::clone(&source.name)) };
+    let used: BTreeSet<SourceId> = extras.sources.iter().map(id).collect();
+    ctx.sources.set_used(key, used.into_iter().collect());
+    let mut hasher = Hasher::default();
+    for source in &extras.sources {
+        let watch = source_watch(source, key, ctx);
+        ctx.value_watches.ensure(&watch);
+        hasher.text(format!("{source:?}"));
+        match ctx.sources.version(&id(source), &watch) {
+            Version::Unknown => extras.waits = true,
+            Version::Blind(why) => extras.refusal = extras.refusal.or_else(|| refuse("Forbidden", why)),
+            Version::Missing if source.optional => {}
+            Version::Missing => {
+                let message = format!("values-from: {source} does not exist in namespace {}", key.namespace);
+                extras.refusal = extras.refusal.or_else(|| refuse("ValuesFromMissing", message));
+            }
+            Version::Is(version) => {
+                hasher.text(&*version);
+            }
+        }
+    }
+    for patch in &extras.patches {
+        hasher.json(patch.source());
+    }
+    if !extras.sources.is_empty() || !extras.patches.is_empty() {
+        extras.digest = hasher.finish();
+    }
+    extras
+}
+
+fn source_watch(source: &ValuesFrom, key: &ReleaseKey, ctx: &Context) -> SourceWatch {
+    let gvk = Gvk::new("", "v1", &source.kind.to_string());
+    (source.kind, ctx.cache.watch_key(&gvk, Some(&key.namespace)).1)
+}
+
+/// All values of the release, with those of its sources. What Secrets hold is masked from now on.
+pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, Value>, Error> {
+    let mut all = Map::new();
+    let mut read: HashMap<(SourceKind, Arc<str>), Option<Value>> = HashMap::new();
+    for source in &observed.extras.sources {
+        let id = (source.kind, Arc::clone(&source.name));
+        if !read.contains_key(&id) {
+            let object = get(source, &observed.key, ctx).await?;
+            read.insert(id.clone(), object);
+        }
+        let Some(object) = &read[&id] else {
+            if source.optional {
+                continue;
+            }
+            return Err(Error::Values(format!("values-from: {source} does not exist")));
+        };
+        let Some(content) = content(source, object) else {
+            if source.optional {
+                continue;
+            }
+            return Err(Error::Values(format!("values-from: {source} has no key {}", source.key)));
+        };
+        let mut secrets = Secrets::default();
+        let result = lay_over(&mut all, source, &content, &mut secrets);
+        if source.kind == SourceKind::Secret {
+            ctx.masks.learn(&observed.key, secrets);
+        }
+        result?;
+    }
+    ctx.masks.learn(&observed.key, Secrets::end());
+    values::merge(&mut all, observed.values.clone());
+    Ok(all)
+}
+
+/// Reads the sources for what they hide: the pass tells of a record that was made with them.
+pub async fn learn(observed: &Observed, ctx: &Context) {
+    if !observed.extras.sources.is_empty()
+        && let Err(error) = complete(observed, ctx).await
+    {
+        tracing::debug!(name = %observed.key.name, reason = error.reason(), "sources of values cannot be read");
+    }
+}
+
+fn lay_over(
+    all: &mut Map<String, Value>,
+    source: &ValuesFrom,
+    content: &str,
+    secrets: &mut Secrets,
+) -> Result<(), Error> {
+    let Some(path) = &source.target_path else {
+        // The parser's words would quote what is there.
+        let wrong = || Error::Values(format!("values-from: {source}: key {} is not values in YAML", source.key));
+        let Ok(values) = values::load(content.as_bytes()) else {
+            secrets.add(content);
+            return Err(wrong());
+        };
+        values.values().for_each(|value| secrets.add_values(value));
+        values::merge(all, values);
+        return Ok(());
+    };
+    secrets.add(content);
+    strvals::apply(&format!("{path}={content}"), all, &Mode::Literal)
+        .map_err(|_| Error::Values(format!("values-from: {source}: targetPath {path:?} cannot be set")))
+}
+
+async fn get(source: &ValuesFrom, key: &ReleaseKey, ctx: &Context) -> Result<Option<Value>, Error> {
+    let (plural, kind) = match source.kind {
+        SourceKind::Secret => ("secrets", "Secret"),
+        SourceKind::ConfigMap => ("configmaps", "ConfigMap"),
+    };
+    let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true };
+    let id = ObjectId {
+        gvk: resource.gvk.clone(),
+        namespace: Some(Arc::clone(&key.namespace)),
+        name: Arc::clone(&source.name),
+    };
+    Ok(ctx.cluster.get(&resource, &id).await?)
+}
+
+fn content(source: &ValuesFrom, object: &Value) -> Option<String> {
+    let text = object.get("data")?.get(&source.key)?.as_str()?;
+    match source.kind {
+        SourceKind::ConfigMap => Some(text.to_owned()),
+        SourceKind::Secret => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+    }
+}
+
+/// The watches of sources: metadata only, one per kind and namespace (or all), started when the first release needs it.
+pub struct ValueWatches {
+    started: Mutex<HashSet<SourceWatch>>,
+    context: Weak<Context>,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl ValueWatches {
+    /// None yet. The context is the one that will hold this.
+    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
+        Self { started: Mutex::default(), context, tracker, stop }
+    }
+
+    fn ensure(&self, watch: &SourceWatch) {
+        if !self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(watch.clone()) {
+            return;
+        }
+        let (Some(ctx), stop) = (self.context.upgrade(), self.stop.clone()) else { return };
+        match watch.0 {
+            // Release records are many and large, and hold no values.
+            SourceKind::Secret => self.tracker.spawn(follow::<Secret>(watch.clone(), Some("owner!=helm"), ctx, stop)),
+            SourceKind::ConfigMap => self.tracker.spawn(follow::<ConfigMap>(watch.clone(), None, ctx, stop)),
+        };
+    }
+}
+
+async fn follow<K>(source: SourceWatch, selector: Option<&'static str>, ctx: Arc<Context>, stop: CancellationToken)
+where
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    let client = ctx.cluster.client();
+    let api: Api<PartialObjectMeta<K>> = match &source.1 {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let queue = Arc::clone(&ctx.queue);
+    let mut sink = SourceSink::new(source, Arc::clone(&ctx.sources), move |keys| queue.add_all(keys));
+    let streaming = ctx.watches.is_streaming();
+    drop(ctx);
+    // Both kinds are always served; a 404 can only be a proxy's.
+    while watch(api.clone(), selector, streaming, &mut sink, &stop).await == End::Gone {
+        tokio::time::sleep(LAST_SEARCH).await;
+    }
+}

@@ -1,0 +1,104 @@
+//! JSON patches (RFC 6902).
+
+use serde_json::Value;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    kind: Kind,
+    path: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Add(Value),
+    Remove,
+    Replace(Value),
+    Move(String),
+    Copy(String),
+    Test(Value),
+}
+
+impl Operation {
+    /// Reads one.
+    pub fn parse(value: &Value) -> Result<Self, String> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let path = text("path").ok_or("an operation has no path")?.to_owned();
+        let given = || {
+            let mut given =
+                value.get("value").cloned().ok_or_else(|| format!("the operation at {path} has no value"))?;
+            crate::release::object::make_whole(&mut given);
+            Ok::<_, String>(given)
+        };
+        let from = || text("from").map(str::to_owned).ok_or_else(|| format!("the operation at {path} has no from"));
+        let kind = match text("op").ok_or("an operation has no op")? {
+            "add" => Kind::Add(given()?),
+            "remove" => Kind::Remove,
+            "replace" => Kind::Replace(given()?),
+            "move" => Kind::Move(from()?),
+            "copy" => Kind::Copy(from()?),
+            "test" => Kind::Test(given()?),
+            other => return Err(format!("there is no operation {other:?}")),
+        };
+        Ok(Self { kind, path })
+    }
+
+    /// Changes a document. Errors name paths and no values.
+    pub fn apply(&self, document: &mut Value) -> Result<(), String> {
+        match &self.kind {
+            Kind::Add(value) => add(document, &self.path, value.clone()),
+            Kind::Remove => remove(document, &self.path).map(|_| ()),
+            Kind::Replace(value) => {
+                *document.pointer_mut(&self.path).ok_or_else(|| nothing(&self.path))? = value.clone();
+                Ok(())
+            }
+            Kind::Move(from) => {
+                let value = remove(document, from)?;
+                add(document, &self.path, value)
+            }
+            Kind::Copy(from) => {
+                let value = document.pointer(from).ok_or_else(|| nothing(from))?.clone();
+                add(document, &self.path, value)
+            }
+            Kind::Test(value) if document.pointer(&self.path) == Some(value) => Ok(()),
+            Kind::Test(_) => Err(format!("the test of {} failed", self.path)),
+        }
+    }
+}
+
+fn nothing(path: &str) -> String {
+    format!("there is nothing at {path}")
+}
+
+/// The place that holds what a path names, and its last part.
+fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
+    let (above, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is no path"))?;
+    let place = document.pointer_mut(above).ok_or_else(|| nothing(path))?;
+    Ok((place, last.replace("~1", "/").replace("~0", "~")))
+}
+
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    match parent(document, path)? {
+        (Value::Object(map), key) => {
+            map.insert(key, value);
+            Ok(())
+        }
+        (Value::Array(items), key) => {
+            let at = if key == "-" { Some(items.len()) } else { key.parse().ok().filter(|at| *at <= items.len()) };
+            items.insert(at.ok_or_else(|| nothing(path))?, value);
+            Ok(())
+        }
+        _ => Err(nothing(path)),
+    }
+}
+
+fn remove(document: &mut Value, path: &str) -> Result<Value, String> {
+    match parent(document, path)? {
+        (Value::Object(map), key) => map.shift_remove(&key).ok_or_else(|| nothing(path)),
+        (Value::Array(items), key) => {
+            let at = key.parse().ok().filter(|at| *at < items.len()).ok_or_else(|| nothing(path))?;
+            Ok(items.remove(at))
+        }
+        _ => Err(nothing(path)),
+    }
+}

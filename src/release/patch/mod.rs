@@ -1,0 +1,291 @@
+//! Patches of rendered objects, as `patches` of a kustomization: strategic merge and JSON 6902, with or without a target
+//! (kustomize 5, `PatchTransformer`).
+
+mod json6902;
+mod merge;
+mod target;
+
+use serde_json::{Map, Value};
+
+use super::object::{Gvk, Object};
+use crate::template::yaml;
+use json6902::Operation;
+use target::Target;
+
+/// Patches of one custom resource and its kind.
+const MAX: usize = 100;
+
+/// One patch.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    target: Option<Target>,
+    content: Content,
+    /// As it was written, for digests.
+    source: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Merge(Map<String, Value>),
+    Json(Vec<Operation>),
+}
+
+impl PartialEq for Patch {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Patch {}
+
+impl Patch {
+    /// The patch as it was written.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+}
+
+/// Reads a list of patches; `patch` is YAML text, or the object or list itself. The error is a sentence.
+pub fn parse(list: &Value) -> Result<Vec<Patch>, String> {
+    match list {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) if items.len() > MAX => Err(format!("there are more than {MAX} patches")),
+        Value::Array(items) => items.iter().map(parse_one).collect(),
+        _ => Err("it is not a list".to_owned()),
+    }
+}
+
+/// Reads the annotation's text, JSON.
+pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
+    let list: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+    parse(&list)
+}
+
+fn parse_one(item: &Value) -> Result<Patch, String> {
+    let fields = item.as_object().ok_or("a patch is not an object")?;
+    if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
+        return Err(format!("unknown field {unknown:?}; there are patch and target"));
+    }
+    let target = fields.get("target").filter(|t| !t.is_null()).map(Target::parse).transpose()?;
+    let content = match fields.get("patch") {
+        Some(Value::String(text)) => {
+            yaml::parse(text.as_bytes()).map_err(|_| "a patch is not valid YAML".to_owned())?
+        }
+        Some(value) => value.clone(),
+        None => return Err("an entry has no patch".to_owned()),
+    };
+    let content = match content {
+        Value::Object(body) => Content::Merge(whole(body)),
+        Value::Array(operations) if target.is_some() => {
+            Content::Json(operations.iter().map(Operation::parse).collect::<Result<_, _>>()?)
+        }
+        Value::Array(_) => return Err("a JSON patch needs a target".to_owned()),
+        _ => return Err("a patch is neither an object nor a list of operations".to_owned()),
+    };
+    if let (Content::Merge(body), None) = (&content, &target) {
+        Object::from_body(body.clone()).map_err(|e| format!("a patch without a target: {e}"))?;
+    }
+    Ok(Patch { target, content, source: item.clone() })
+}
+
+/// Numbers of YAML as those of manifests.
+fn whole(body: Map<String, Value>) -> Map<String, Value> {
+    let mut value = Value::Object(body);
+    super::object::make_whole(&mut value);
+    match value {
+        Value::Object(body) => body,
+        _ => Map::new(),
+    }
+}
+
+/// Applies the patches in their order. `None` in a place: a patch deleted that object. Errors quote no values.
+pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
+    for patch in patches {
+        let mut found = false;
+        for place in objects.iter_mut() {
+            let Some(object) = place else { continue };
+            let fits = match (&patch.target, &patch.content) {
+                (Some(target), _) => target.matches(object),
+                (None, Content::Merge(body)) => is_named(object, body),
+                (None, Content::Json(_)) => false,
+            };
+            if fits {
+                found = true;
+                *place = patched(object, &patch.content)?;
+            }
+        }
+        if let (false, None, Content::Merge(body)) = (found, &patch.target, &patch.content) {
+            let name = Object::from_body(body.clone()).map(|o| format!("{} {}", o.gvk.kind, o.name));
+            return Err(format!("no object matches the patch of {}", name.unwrap_or_default()));
+        }
+    }
+    Ok(())
+}
+
+fn is_named(object: &Object, body: &Map<String, Value>) -> bool {
+    Object::from_body(body.clone()).is_ok_and(|wanted| {
+        wanted.gvk.group == object.gvk.group
+            && wanted.gvk.kind == object.gvk.kind
+            && wanted.name == object.name
+            && wanted.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
+    })
+}
+
+fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String> {
+    let what = || format!("{} {}", object.gvk.kind, object.name);
+    let body = match content {
+        Content::Merge(patch) => {
+            let Some(mut body) =
+                merge::merge(&object.body, patch, is_built_in(&object.gvk)).map_err(|e| format!("{}: {e}", what()))?
+            else {
+                return Ok(None);
+            };
+            keep_identity(&mut body, object);
+            body
+        }
+        Content::Json(operations) => {
+            let mut value = Value::Object(object.body.clone());
+            for operation in operations {
+                operation.apply(&mut value).map_err(|e| format!("{}: {e}", what()))?;
+            }
+            match value {
+                Value::Object(body) => body,
+                _ => return Err(format!("{}: a patch leaves no object", what())),
+            }
+        }
+    };
+    Object::from_body(body).map(Some).map_err(|e| format!("{}: after a patch: {e}", what()))
+}
+
+/// A merge does not rename, as kustomize without `allowNameChange` and `allowKindChange`.
+fn keep_identity(body: &mut Map<String, Value>, object: &Object) {
+    for key in ["apiVersion", "kind"] {
+        if let Some(value) = object.body.get(key) {
+            body.insert(key.into(), value.clone());
+        }
+    }
+    let old = object.body.get("metadata").and_then(Value::as_object);
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        for key in ["name", "namespace"] {
+            match old.and_then(|m| m.get(key)) {
+                Some(value) => metadata.insert(key.into(), value.clone()),
+                None => metadata.remove(key),
+            };
+        }
+    }
+}
+
+/// Kinds whose lists have merge keys: Kubernetes' own.
+fn is_built_in(gvk: &Gvk) -> bool {
+    !gvk.group.contains('.') || gvk.group.ends_with(".k8s.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{apply, parse};
+    use crate::release::object::Object;
+    use serde_json::{Value, json};
+
+    fn object(body: &Value) -> Object {
+        Object::from_body(body.as_object().unwrap().clone()).unwrap()
+    }
+
+    fn deployment() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"tier": "front"}},
+            "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}}}})
+    }
+
+    fn patched(patches: &Value, body: &Value) -> Result<Option<Value>, String> {
+        let mut objects = [Some(object(body))];
+        apply(&parse(patches)?, &mut objects)?;
+        let [object] = objects;
+        Ok(object.map(|o| Value::Object(o.body)))
+    }
+
+    #[test]
+    fn a_strategic_merge_finds_its_object_by_name_and_list_items_by_key() {
+        let patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 3\n  template:\n    spec:\n      \
+                     containers:\n      - {name: b, image: 'b:2'}\n      - {name: c, image: 'c:1'}\n";
+        let result = patched(&json!([{"patch": patch}]), &deployment()).unwrap().unwrap();
+        assert_eq!(result["spec"]["replicas"], 3);
+        // kustomize puts the patch's items first.
+        let expected =
+            json!([{"name": "b", "image": "b:2"}, {"name": "c", "image": "c:1"}, {"name": "a", "image": "a:1"}]);
+        assert_eq!(result["spec"]["template"]["spec"]["containers"], expected);
+    }
+
+    #[test]
+    fn targets_are_expressions_and_selectors() {
+        let change = json!({"metadata": {"name": "other", "annotations": {"a": "b"}}});
+        for (target, fits) in [
+            (json!({"kind": "Deployment"}), true),
+            (json!({"kind": "Deploy"}), false),
+            (json!({"name": "w.*", "group": "apps"}), true),
+            (json!({"labelSelector": "tier in (front,back),!other"}), true),
+            (json!({"labelSelector": "tier!=front"}), false),
+            (json!({"annotationSelector": "x"}), false),
+            (json!({"namespace": "x"}), false),
+        ] {
+            let patches = json!([{"target": target, "patch": change}]);
+            let result = patched(&patches, &deployment()).unwrap().unwrap();
+            assert_eq!(result.pointer("/metadata/annotations/a").is_some(), fits, "{target}");
+            assert_eq!(result["metadata"]["name"], "web", "{target}");
+        }
+    }
+
+    #[test]
+    fn json_operations_are_those_of_rfc_6902() {
+        let operations = json!([
+            {"op": "test", "path": "/spec/replicas", "value": 1},
+            {"op": "replace", "path": "/spec/replicas", "value": 5},
+            {"op": "add", "path": "/metadata/labels/a~1b", "value": "c"},
+            {"op": "copy", "from": "/metadata/labels/tier", "path": "/metadata/labels/copied"},
+            {"op": "move", "from": "/metadata/labels/tier", "path": "/metadata/labels/moved"},
+            {"op": "remove", "path": "/spec/template/spec/containers/0"},
+            {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "z"}},
+        ]);
+        let patches = json!([{"target": {"kind": "Deployment"}, "patch": operations.to_string()}]);
+        let result = patched(&patches, &deployment()).unwrap().unwrap();
+        assert_eq!(result["spec"]["replicas"], 5);
+        assert_eq!(result["metadata"]["labels"], json!({"a/b": "c", "copied": "front", "moved": "front"}));
+        assert_eq!(
+            result["spec"]["template"]["spec"]["containers"],
+            json!([{"name": "b", "image": "b:1"}, {"name": "z"}])
+        );
+    }
+
+    #[test]
+    fn an_object_can_be_deleted() {
+        let patches = json!([{"target": {"kind": "Deployment"}, "patch": {"$patch": "delete"}}]);
+        assert_eq!(patched(&patches, &deployment()).unwrap(), None);
+    }
+
+    #[test]
+    fn mistakes_are_named_and_values_are_not() {
+        let target = json!({"kind": "Deployment"});
+        for (patches, expected) in [
+            (json!({}), "it is not a list"),
+            (json!([{"target": target}]), "an entry has no patch"),
+            (json!([{"patch": []}]), "a JSON patch needs a target"),
+            (json!([{"patch": "a: [", "target": target}]), "a patch is not valid YAML"),
+            (json!([{"patch": {"kind": "Deployment"}}]), "a patch without a target: a manifest has no apiVersion"),
+            (json!([{"target": {"nmae": "x"}, "patch": {}}]), "target: unknown field \"nmae\""),
+            (json!([{"target": {"name": "("}, "patch": {}}]), "target: name is no regular expression"),
+            (json!([{"target": target, "patch": [{"op": "jump", "path": "/a"}]}]), "there is no operation \"jump\""),
+            (
+                json!([{"target": target, "patch": [{"op": "remove", "path": "/a/b"}]}]),
+                "Deployment web: there is nothing at /a/b",
+            ),
+            (
+                json!([{"target": target, "patch": [{"op": "test", "path": "/spec/replicas", "value": "secret"}]}]),
+                "Deployment web: the test of /spec/replicas failed",
+            ),
+            (
+                json!([{"patch": {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}}]),
+                "no object matches the patch of Service x",
+            ),
+        ] {
+            assert_eq!(patched(&patches, &deployment()).unwrap_err(), expected, "{patches}");
+        }
+    }
+}

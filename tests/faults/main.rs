@@ -1,0 +1,14 @@
+//! Faults between the operator and the API server, and of the two themselves, on a control plane of their own
+//! (tests/cluster/with.sh): after each of them the end must be right, and nothing may be left behind. Each test prints how
+//! many faults it has done.
+
+mod alone;
+mod cluster;
+mod killed;
+mod proxy;
+mod refused;
+mod release;
+
+#[allow(dead_code, reason = "shared with the tests of the operator")]
+#[path = "../operator/harness.rs"]
+mod harness;

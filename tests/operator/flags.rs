@@ -1,0 +1,198 @@
+//! Flags, environment and files of helm-operator: what ran with operator-sdk's image yesterday runs with ours.
+
+use crate::harness::{Operator, Space, eventually, kubectl, repository};
+use serde_json::json;
+use std::process::Command;
+
+/// The working directory of an operator-sdk image: watches.yaml with a chart beside it.
+fn project(space: &Space) {
+    let charts = space.dir().join("helm-charts");
+    std::fs::create_dir_all(&charts).unwrap();
+    std::os::unix::fs::symlink(repository("tests/charts/web"), charts.join("web")).unwrap();
+    let text = "# Use the 'create api' subcommand to add watches to this file.\n- group: test.tillerman.dev\n  version: v1\n  \
+                kind: Web\n  chart: helm-charts/web\n#+kubebuilder:scaffold:watch\n";
+    space.file("watches.yaml", text);
+}
+
+/// `/metrics` by https: the status and the text.
+fn scrape(operator: &Operator, token: Option<&str>) -> (String, String) {
+    let url = format!("https://127.0.0.1:{}/metrics", operator.metrics_port());
+    let mut curl = Command::new("curl");
+    curl.args(["-sk", "--max-time", "20", "-w", "\n%{http_code}", &url]);
+    if let Some(token) = token {
+        curl.args(["-H", &format!("Authorization: Bearer {token}")]);
+    }
+    let text = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+    let (body, code) = text.rsplit_once('\n').unwrap();
+    (code.to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_deployment_of_operator_sdk_starts_with_only_its_image_changed() {
+    let space = Space::new("dropin");
+    project(&space);
+    // testdata/helm/memcached-operator of operator-sdk 1.42.3, config/manager/manager.yaml and config/default.
+    let args = [
+        "run",
+        "--watches-file=./watches.yaml",
+        "--metrics-require-rbac",
+        "--metrics-secure",
+        "--metrics-bind-address=127.0.0.1:METRICS",
+        "--leader-elect",
+        "--leader-election-id=memcached-operator",
+        "--health-probe-bind-address=127.0.0.1:PROBES",
+    ];
+    let kubeconfig = space.kubeconfig(None);
+    let env = [("KUBECONFIG", kubeconfig.to_str().unwrap()), ("WATCH_NAMESPACE", &space.name)];
+    let operator = space.operator_as(&args, &env);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    eventually("it is ready", || operator.ready());
+    let lease = space.get("lease/memcached-operator").unwrap();
+    assert!(!lease["spec"]["holderIdentity"].as_str().unwrap().is_empty(), "{lease}");
+    // Metrics for those who may see them.
+    assert_eq!(scrape(&operator, None), ("401".to_owned(), "Unauthorized".to_owned()));
+    assert_eq!(scrape(&operator, Some("nonsense")).0, "401");
+    space.kubectl(&["create", "serviceaccount", "prometheus"]).unwrap();
+    let token = space.kubectl(&["create", "token", "prometheus"]).unwrap();
+    let user = format!("system:serviceaccount:{}:prometheus", space.name);
+    let denied = ("403".to_owned(), format!("Authorization denied for user {user}"));
+    assert_eq!(scrape(&operator, Some(token.trim())), denied);
+    let role = format!("{}-metrics", space.name);
+    kubectl(&["create", "clusterrole", &role, "--verb=get", "--non-resource-url=/metrics"], None).unwrap();
+    kubectl(
+        &["create", "clusterrolebinding", &role, &format!("--clusterrole={role}"), &format!("--user={user}")],
+        None,
+    )
+    .unwrap();
+    let text = eventually("the right is seen", || match scrape(&operator, Some(token.trim())) {
+        (code, text) if code == "200" => Ok(text),
+        other => Err(format!("{other:?}")),
+    });
+    assert!(text.contains("controller_runtime_reconcile_total{controller=\"web-controller\""), "{text}");
+    // What was allowed is remembered for a while.
+    let reviews = || space.requests().iter().filter(|r| r.contains("reviews")).count();
+    let before = reviews();
+    assert_eq!(scrape(&operator, Some(token.trim())).0, "200");
+    assert_eq!(reviews(), before);
+    assert!(operator.stop());
+}
+
+#[test]
+fn every_flag_of_helm_operator_is_accepted() {
+    let space = Space::new("flags");
+    project(&space);
+    let args = [
+        "run",
+        "--watches-file",
+        "./watches.yaml",
+        "--reconcile-period=30s",
+        "--max-concurrent-reconciles=2",
+        "--enable-leader-election=f",
+        "--leader-election-namespace=default",
+        "--metrics-addr=127.0.0.1:METRICS",
+        "--health-probe-bind-address=127.0.0.1:PROBES",
+        "--metrics-secure=false",
+        "--metrics-require-rbac=False",
+        "--enable-http2",
+        "--suppress-override-values",
+        "--zap-devel=true",
+        "--zap-encoder=console",
+        "--zap-log-level=3",
+        "--zap-log-level=debug",
+        "--zap-stacktrace-level=error",
+        "--zap-time-encoding=iso8601",
+    ];
+    let kubeconfig = space.kubeconfig(None);
+    let namespaces = format!(" {} , default", space.name);
+    let env = [("KUBECONFIG", kubeconfig.to_str().unwrap()), ("WATCH_NAMESPACE", &namespaces)];
+    let operator = space.operator_as(&args, &env);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    eventually("it is ready", || operator.ready());
+    assert!(
+        operator.metrics().contains("controller_runtime_max_concurrent_reconciles{controller=\"web-controller\"} 2")
+    );
+    let log = operator.log();
+    let line = log.lines().find(|l| l.contains("connected to the API server")).expect("it says so");
+    assert!(!line.starts_with('{') && line.as_bytes()[23] == b'Z', "{line}");
+}
+
+#[test]
+fn a_flag_that_makes_no_sense_is_refused_in_helm_operators_words() {
+    let space = Space::new("wrong");
+    project(&space);
+    for (flags, expected) in [
+        (&["--metrics-require-rbac"][..], "--metrics-secure flag is required when --metrics-require-rbac is present"),
+        (&["--zap-log-level=loud"], "invalid log level \"loud\""),
+        (&["--zap-encoder=xml"], "invalid encoder value \"xml\""),
+        (&["--zap-time-encoding=sundial"], "invalid time encoding \"sundial\""),
+        (&["--leader-elect=maybe"], "invalid argument \"maybe\" for \"--leader-elect\" flag"),
+        (&["--reconcile-period=soon"], "invalid duration \"soon\""),
+        (&["--metrics-bind-address=nowhere"], "invalid address \"nowhere\""),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .arg("run")
+            .args(flags)
+            .current_dir(space.dir())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(expected), "{flags:?}: {text}");
+    }
+}
+
+#[test]
+fn an_instance_that_waits_for_its_turn_is_ready_so_that_a_roll_out_ends() {
+    let space = Space::new("turn");
+    project(&space);
+    let args = ["run", "--leader-elect", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:PROBES"];
+    let kubeconfig = space.kubeconfig(None);
+    // The lease is named as helm-operator names it where only OPERATOR_NAME is given.
+    let env = [
+        ("KUBECONFIG", kubeconfig.to_str().unwrap()),
+        ("WATCH_NAMESPACE", &space.name),
+        ("OPERATOR_NAME", "old-operator"),
+    ];
+    let first = space.operator_as(&args, &env);
+    eventually("the first leads", || first.ready());
+    let holder = || space.get("lease/old-operator").map(|l| l["spec"]["holderIdentity"].clone());
+    let old = eventually("the lease is taken", holder);
+    let second = space.operator_as(&args, &env);
+    eventually("the second waits", || {
+        if second.log().contains("another instance leads") { Ok(()) } else { Err(second.log()) }
+    });
+    assert_eq!(second.ready().unwrap(), "ok");
+    assert_eq!(holder().unwrap(), old);
+    // As the roll-out goes on.
+    assert!(first.stop());
+    eventually("the second leads", || {
+        if second.log().contains("this instance leads") { Ok(()) } else { Err(second.log()) }
+    });
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+}
+
+#[test]
+fn without_watching_dependents_drift_is_repaired_when_the_period_is_over() {
+    let space = Space::new("deaf");
+    let chart = repository("tests/charts/web");
+    let watches = format!(
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  watchDependentResources: false\n  reconcilePeriod: 1h\n",
+        chart.display()
+    );
+    let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait_web("app");
+    operator.settle();
+    space.kubectl(&["delete", "configmap/app-config"]).unwrap();
+    // The point is that nothing happens.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(space.get("configmap/app-config").is_err());
+    // The annotation of the custom resource wins over the file.
+    let annotation = "helm.sdk.operatorframework.io/reconcile-period=1s";
+    space.kubectl(&["annotate", "web/app", annotation]).unwrap();
+    eventually("it comes back", || space.get("configmap/app-config"));
+    space.kubectl(&["delete", "configmap/app-config"]).unwrap();
+    eventually("it comes back when the period is over", || space.get("configmap/app-config"));
+}
