@@ -38,14 +38,26 @@ node-down: ## stop it
 
 .PHONY: test
 test: ## everything that must hold: format, lints, unit, case, conformance, chart-source and API-server tests
-	tests/run.sh format lint library unit conformance instructions lint-charts sources cluster
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
+
+.PHONY: test-full
+test-full: ## the same, and the slow parts: faults between operator and API server
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults
 
 .PHONY: ci
-ci: ## what continuous integration runs: the tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources cluster demo
+ci: ## what continuous integration runs: all tests, and the demo from end to end
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults demo
 
-.PHONY: format lint library unit conformance instructions lint-charts sources cluster
-format lint library unit conformance instructions lint-charts sources cluster: ## (each also alone) one part of `make test`
+# How long faults are done at random, and a seed to repeat.
+CHAOS_SECONDS ?= 600
+CHAOS_SEED ?=
+.PHONY: chaos
+chaos: ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=… repeats one
+	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
+		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
+
+.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster faults
+format lint library unit conformance instructions lint-charts sources alerts cluster faults: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

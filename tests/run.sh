@@ -8,7 +8,9 @@
 #   instructions how many instructions three charts take, against the recorded counts
 #   lint-charts  `tillerman lint` side by side with `helm lint` on the corpus
 #   sources      charts from repositories, registries and directories, side by side with helm
+#   alerts       alert rules and dashboard against Prometheus' own tool
 #   cluster      tests on a real API server
+#   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -96,10 +98,17 @@ for part in "$@"; do
 		$cargo build || { count sources 0 1; continue; }
 		sums sources tests/sources/run.sh "${CARGO_TARGET_DIR:-target}/debug/tillerman"
 		;;
+	alerts) one alerts tests/alerts.sh ;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
 		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
+		;;
+	faults)
+		faults=($cargo test --features cluster-tests --test faults)
+		"${faults[@]}" --no-run || { count faults 0 1; continue; }
+		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=2
+		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
 		;;
 	demo)
 		make --no-print-directory build || { count demo 0 1; continue; }

@@ -102,6 +102,8 @@ pub fn yaml(data: &[u8]) {
         let Ok(text) = emit(&value) else { continue };
         match yaml::parse(&text) {
             Ok(again) => assert_eq!(again, json, "{}", String::from_utf8_lossy(&text)),
+            // Go's `toYamlPretty` begins a block of text with a tab, which Go itself does not read.
+            Err(e) if e.to_string().contains("found a tab character where an indentation space is expected") => {}
             Err(e) => panic!("{e}: {}", String::from_utf8_lossy(&text)),
         }
     }

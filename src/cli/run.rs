@@ -167,10 +167,12 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let name = or(&args.leader_election_id, &args.operator_name);
     let mut lease = Lease::new(controller.cluster(), &namespace, &name, identity());
     metrics.set_standby(true);
+    metrics.set_leader(&name, false);
     if !lease.acquire(&stop).await {
         return Ok(());
     }
     metrics.set_standby(false);
+    metrics.set_leader(&name, true);
     let running = tokio::spawn(controller.run());
     // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
     let held = CancellationToken::new();

@@ -211,6 +211,11 @@ impl Cache {
         self.lock().crs.keys().filter(|k| k.kind == kind).cloned().collect()
     }
 
+    /// All custom resources.
+    pub fn crs(&self) -> Vec<(ReleaseKey, Arc<Cr>)> {
+        self.lock().crs.iter().map(|(key, cr)| (key.clone(), Arc::clone(cr))).collect()
+    }
+
     /// All custom resources with when they were created.
     pub fn created_at(&self) -> Vec<(ReleaseKey, i64)> {
         self.lock().crs.iter().map(|(key, cr)| (key.clone(), cr.created)).collect()

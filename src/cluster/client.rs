@@ -281,6 +281,32 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
     ApiError::refused(what, 400, &status, false)
 }
 
+/// Kubernetes' verb for a request.
+fn verb<B>(request: &http::Request<B>) -> &'static str {
+    let parts: Vec<&str> = request.uri().path().split('/').filter(|p| !p.is_empty()).collect();
+    let rest = match parts.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+        _ => &["", ""],
+    };
+    let named = match rest {
+        ["namespaces", _, _, rest @ ..] | [_, rest @ ..] => !rest.is_empty(),
+        [] => true,
+    };
+    let has = |part: &str| request.uri().query().is_some_and(|q| q.split('&').any(|p| p == part));
+    let content = request.headers().get(http::header::CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
+    match request.method().as_str() {
+        "GET" if has("watch=true") || has("watch=1") => "watch",
+        "GET" if named => "get",
+        "GET" => "list",
+        "POST" => "create",
+        "PATCH" if content.starts_with(b"application/apply-patch") => "apply",
+        "PATCH" => "patch",
+        "DELETE" if named => "delete",
+        "DELETE" => "deletecollection",
+        _ => "update",
+    }
+}
+
 /// Counts requests and notices when the API server is away.
 #[derive(Clone)]
 struct CountLayer {
@@ -318,13 +344,41 @@ where
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let method = request.method().to_string();
+        let verb = verb(&request);
         let answer = self.inner.call(request);
         let CountLayer { metrics, host } = self.layer.clone();
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
-            metrics.request(code, &host, &method);
+            metrics.request(code, &host, &method, verb);
             answer
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verb;
+
+    #[test]
+    fn requests_have_kubernetes_verbs() {
+        for (method, uri, expected) in [
+            ("GET", "/api/v1/namespaces/a/secrets?labelSelector=x", "list"),
+            ("GET", "/api/v1/namespaces/a/secrets?watch=true&x=y", "watch"),
+            ("GET", "/api/v1/namespaces/a/secrets/b", "get"),
+            ("GET", "/api/v1/namespaces/a", "get"),
+            ("GET", "/apis/apps/v1/deployments", "list"),
+            ("GET", "/apis/g/v1/namespaces/a/webs/b/status", "get"),
+            ("GET", "/version", "get"),
+            ("POST", "/api/v1/namespaces/a/events", "create"),
+            ("PATCH", "/api/v1/namespaces/a/secrets/b", "patch"),
+            ("DELETE", "/api/v1/namespaces/a/secrets/b", "delete"),
+        ] {
+            let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
+            assert_eq!(verb(&request), expected, "{method} {uri}");
+        }
+        let apply = http::Request::builder().method("PATCH").uri("/api/v1/pods/a");
+        let apply = apply.header("Content-Type", "application/apply-patch+yaml").body(()).unwrap();
+        assert_eq!(verb(&apply), "apply");
     }
 }

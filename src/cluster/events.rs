@@ -1,7 +1,9 @@
 //! Kubernetes events: a few, for what people want to know of a release; sent in the background and never in the way.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -11,6 +13,7 @@ use super::client::Cluster;
 use super::discovery::Resource;
 use crate::mask::Masks;
 use crate::release::object::{Gvk, ObjectId};
+use crate::server::metrics::Metrics;
 
 /// Events that may wait to be sent; more than this are dropped.
 const WAITING: usize = 1024;
@@ -36,6 +39,46 @@ pub struct Event {
     pub note: String,
 }
 
+/// How many events of one reason an object may have at once, as in client-go (`EventSourceObjectSpamFilter`).
+const BURST: u32 = 25;
+/// How often it may have one more.
+const REFILL: Duration = Duration::from_secs(60);
+/// Objects and reasons that are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// Keeps an object that repeats itself from filling the API server with events.
+#[derive(Default)]
+struct Limits(HashMap<(String, &'static str), Limit>);
+
+struct Limit {
+    left: u32,
+    /// When the last one was added to `left`.
+    filled: Instant,
+    left_out: u32,
+}
+
+impl Limits {
+    /// Whether an event is sent, and how many were not since the last that was.
+    fn admit(&mut self, event: &Event, now: Instant) -> Option<u32> {
+        if self.0.len() >= REMEMBERED {
+            self.0.retain(|_, limit| now.duration_since(limit.filled) < REFILL * BURST);
+        }
+        let limit =
+            self.0.entry((event.uid.clone(), event.reason)).or_insert(Limit { left: BURST, filled: now, left_out: 0 });
+        let more = u32::try_from(now.duration_since(limit.filled).as_secs() / REFILL.as_secs()).unwrap_or(u32::MAX);
+        if more > 0 {
+            limit.left = limit.left.saturating_add(more).min(BURST);
+            limit.filled = now;
+        }
+        if limit.left == 0 {
+            limit.left_out += 1;
+            return None;
+        }
+        limit.left -= 1;
+        Some(std::mem::take(&mut limit.left_out))
+    }
+}
+
 /// Where events are handed over.
 #[derive(Clone)]
 pub struct Events(mpsc::Sender<Event>);
@@ -46,10 +89,19 @@ impl Events {
         cluster: Cluster,
         reporter: String,
         masks: Arc<Masks<ReleaseKey>>,
+        metrics: Arc<Metrics>,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<Event>(WAITING);
         let sending = async move {
+            let mut limits = Limits::default();
             while let Some(mut event) = receiver.recv().await {
+                let Some(left_out) = limits.admit(&event, Instant::now()) else {
+                    metrics.event_left_out();
+                    continue;
+                };
+                if left_out > 0 {
+                    event.note = format!("{} ({left_out} more events of this kind were left out)", event.note);
+                }
                 if let Cow::Owned(clean) = masks.clean(&event.note) {
                     event.note = clean;
                 }
@@ -96,4 +148,28 @@ async fn send(cluster: &Cluster, event: &Event, reporter: &str) -> Result<(), su
         "source": {"component": reporter}, "reportingComponent": reporter, "reportingInstance": "",
     });
     cluster.create(&Resource::events(), &id, &body).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BURST, Event, Limits, REFILL};
+    use crate::release::object::Gvk;
+    use std::time::Instant;
+
+    fn event(uid: &str, reason: &'static str) -> Event {
+        let (namespace, name, note) = ("ns".to_owned(), "a".to_owned(), String::new());
+        Event { gvk: Gvk::new("g", "v1", "K"), namespace, name, uid: uid.to_owned(), warning: false, reason, note }
+    }
+
+    #[test]
+    fn an_object_that_repeats_itself_is_heard_less_often_and_others_as_before() {
+        let (mut limits, start) = (Limits::default(), Instant::now());
+        let sent = (0..100).filter(|_| limits.admit(&event("1", "Drift"), start).is_some()).count();
+        assert_eq!(sent, BURST as usize);
+        assert_eq!(limits.admit(&event("1", "Upgraded"), start), Some(0));
+        assert_eq!(limits.admit(&event("2", "Drift"), start), Some(0));
+        assert_eq!(limits.admit(&event("1", "Drift"), start + REFILL), Some(100 - BURST));
+        assert_eq!(limits.admit(&event("1", "Drift"), start + REFILL), None);
+        assert_eq!(limits.admit(&event("1", "Drift"), start + REFILL * 3), Some(1));
+    }
 }

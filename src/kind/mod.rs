@@ -32,6 +32,8 @@ pub struct Kind {
     pub reconcile_period: Option<Duration>,
     /// How releases are handled, where a custom resource does not say otherwise.
     pub switches: Switches,
+    /// Fields of its objects that are left to others.
+    pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.
     pub overrides: Overrides,
     /// Secrets and `ConfigMap`s with values, below those of a custom resource.
@@ -40,8 +42,6 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
-    /// Fields of its objects that are left to others.
-    pub ignore_drift: Vec<ignore::Ignore>,
 }
 
 /// Where the chart of a kind is.

@@ -117,11 +117,11 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         selector,
         reconcile_period,
         switches,
+        ignore_drift: ignored.unwrap_or_default(),
         overrides,
         values_from: sources,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
-        ignore_drift: ignored.unwrap_or_default(),
     })
 }
 

@@ -6,6 +6,7 @@
 
 pub mod attempts;
 pub mod claim;
+pub mod contest;
 pub mod hooks;
 pub mod immutable;
 pub mod leave;

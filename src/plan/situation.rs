@@ -46,6 +46,8 @@ pub struct Facts {
     pub spent: bool,
     /// They failed a moment ago, and the pause until the next attempt is not over.
     pub pausing: bool,
+    /// Objects that somebody changes as often as we repair them: left for a while.
+    pub paused: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
     /// Kinds, per namespace, of which the caches do not know all objects yet: nothing is judged missing there.
@@ -155,6 +157,14 @@ pub fn newest_operation(history: &[Revision]) -> Operation {
         Some((head, _)) if head.rollback.is_some() => Operation::Rollback,
         Some((_, older)) => operation(older),
         None => Operation::Install,
+    }
+}
+
+impl Situation {
+    /// Whether an object of the release is to be repaired.
+    pub fn repairs(&self, object: &ObjectId) -> bool {
+        let of = |d: &Drift| matches!(d, Drift::Missing(id) | Drift::Changed(id) if id == object);
+        matches!(self, Self::Drifted(drift) if drift.iter().any(of))
     }
 }
 

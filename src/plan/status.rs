@@ -139,6 +139,18 @@ fn ends_attempts(report: &Report<'_>) -> bool {
     !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
+/// Says in a status whether somebody fights about fields, and with whom; the condition goes to `False` when nobody does any more.
+pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now, generation };
+    match message {
+        Some(message) => conditions.set("Drifted", true, "Contested", message),
+        None if is_contested(&conditions) => conditions.set("Drifted", false, "Settled", ""),
+        None => return,
+    }
+    status.insert("conditions".into(), Value::Array(conditions.list));
+}
+
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
 pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value> {
     let mut patch = Map::new();
@@ -290,12 +302,18 @@ fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
+/// Whether the condition `Drifted` tells of a fight, which [`contested`] ends.
+fn is_contested(conditions: &Conditions<'_>) -> bool {
+    conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
+}
+
 /// `Drifted`: objects are not what the deployed revision says, and why they are left so; or what was repaired last.
 fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     let (drift, reason) = match (report.situation, report.failure) {
         (Situation::Paused(drift), _) => (drift, "Paused"),
         (Situation::Drifted(drift), _) if report.dry_run.is_some() => (drift, "DryRun"),
         (Situation::Drifted(drift), Some(failure)) => (drift, failure.reason),
+        _ if is_contested(conditions) => return,
         (Situation::Drifted(_), None) if !report.repaired.is_empty() => {
             conditions.set("Drifted", false, "Repaired", report.repaired);
             return;

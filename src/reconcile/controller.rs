@@ -1,6 +1,6 @@
 //! What runs beside the passes: watches of custom resources and release records, the workers, start and stop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,8 @@ use crate::kind::Kind;
 use crate::mask::Masks;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
-use crate::server::metrics::{CreatedAt, Metrics, PassResult};
+use crate::server::collect::{CreatedAt, STATES, State};
+use crate::server::metrics::{Metrics, PassResult};
 
 /// Passes that run may take so long to end after the operator was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
@@ -76,7 +77,8 @@ impl Controller {
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
-        let (events, sending) = Events::new(cluster.clone(), settings.reporter, Arc::clone(&settings.masks));
+        let (events, sending) =
+            Events::new(cluster.clone(), settings.reporter, Arc::clone(&settings.masks), Arc::clone(metrics));
         tracker.spawn(sending);
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
         for served in &kinds {
@@ -102,11 +104,15 @@ impl Controller {
             events,
             queue: Arc::new(Queue::new(Arc::clone(metrics))),
             metrics: Arc::clone(metrics),
+            contests: super::contests::Contests::default(),
             period: settings.period,
             hide_overrides: settings.hide_overrides,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));
+        let (cache, names) =
+            (Arc::clone(&ctx.cache), ctx.kinds.iter().map(|k| k.controller.clone()).collect::<Vec<_>>());
+        metrics.register_states(move || states(&cache, &names));
         Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop: stop.clone(), history_synced: Arc::default() })
     }
 
@@ -317,6 +323,27 @@ async fn work(ctx: Arc<Context>) {
         };
         ctx.metrics.pass_ended(controller, result, started.elapsed());
     }
+}
+
+/// How many custom resources are in each state, by their own conditions.
+fn states(cache: &Cache, controllers: &[String]) -> Vec<(State, i64)> {
+    let mut counts: BTreeMap<State, i64> = BTreeMap::new();
+    for controller in controllers {
+        counts.extend(STATES.map(|state| (State { controller: controller.clone(), state }, 0)));
+    }
+    for (key, cr) in cache.crs() {
+        let status = cr.status();
+        let conditions = status.get("conditions").and_then(|c| c.as_array()).map_or(&[][..], Vec::as_slice);
+        let is = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
+        let state = match () {
+            () if cr.deleting => "uninstalling",
+            () if is("Stalled") => "stalled",
+            () if is("Ready") => "ready",
+            () => "progressing",
+        };
+        *counts.entry(State { controller: controllers[key.kind].clone(), state }).or_default() += 1;
+    }
+    counts.into_iter().collect()
 }
 
 fn created_at(cache: &Cache, gvks: &[Gvk]) -> Vec<(CreatedAt, i64)> {

@@ -5,6 +5,7 @@
 
 mod apply;
 pub mod chart;
+mod contests;
 pub mod controller;
 mod hooks;
 mod object;
@@ -57,6 +58,8 @@ pub struct Context {
     pub cache: Arc<Cache>,
     /// The kinds of custom resources, with their charts.
     pub kinds: Vec<Served>,
+    /// What others change as often as we repair it.
+    pub contests: contests::Contests,
     /// Watches of the objects of releases.
     pub watches: Watches,
     /// Watches of the pods of unhealthy workloads.
@@ -84,6 +87,7 @@ pub struct Context {
 impl Context {
     /// A custom resource is gone, and what is kept for it goes too.
     pub fn forget(&self, key: &ReleaseKey) {
+        self.contests.forget(key);
         self.pods.forget(key);
         self.sources.set_used(key, Vec::new());
         self.masks.forget(key);

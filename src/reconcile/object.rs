@@ -17,7 +17,6 @@ use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
-use crate::plan::situation::{Drift, Situation};
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
@@ -75,13 +74,19 @@ impl<'a> Objects<'a> {
         let before = self.observed.facts.live.get(id);
         let mut one =
             One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
+        let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
+        let mut taken = None;
         let mut answer = if known {
             let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
-            if before.is_some_and(|b| b.shared || ruled())
-                && let Some(found) = self.ctx.cluster.get(&resource, id).await?
-            {
-                one.leave(&found);
-                one.hand_over(&found).await?;
+            let suspect = repaired && self.ctx.contests.with(key, |contest, now| contest.is_suspect(id, now));
+            if suspect || before.is_some_and(|b| b.shared || ruled()) {
+                let found = self.ctx.cluster.get(&resource, id).await?;
+                if let Some(found) = &found {
+                    one.leave(found);
+                    one.hand_over(found).await?;
+                }
+                let wanted = Value::Object(one.body.clone().into_owned());
+                taken = Some(found.map(|found| managers::taken(managed(&found), &wanted)).unwrap_or_default());
             }
             one.send().await?
         } else {
@@ -90,26 +95,25 @@ impl<'a> Objects<'a> {
         if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await?.is_some() {
             answer = one.send().await?;
         }
-        if self.is_repaired(id)
-            && let Some(managers) = managers::relinquish(managed(&answer))
-        {
+        if repaired && let Some(managers) = managers::relinquish(managed(&answer)) {
             answer = self.ctx.cluster.set_managers(&resource, id, &answer, &managers).await?;
         }
         one.check_survivors(&answer);
-        let notices = one.notices;
+        let mut notices = one.notices;
         let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
             return Ok(Applied { id: id.clone(), reference: None, changed: false, notices });
         };
         // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
         let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
+        if changed && repaired {
+            notices.extend(self.ctx.contests.with(key, |contest, now| {
+                let began = contest.repaired(&id, now, taken);
+                let text = contest.describe().filter(|_| began)?;
+                Some(Notice { reason: "Contested", text, warning: true })
+            }));
+        }
         let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
         Ok(Applied { id, reference: Some(reference), changed, notices })
-    }
-
-    /// Whether the pass repairs fields of this object.
-    fn is_repaired(&self, id: &ObjectId) -> bool {
-        let Situation::Drifted(drift) = &self.observed.situation else { return false };
-        drift.iter().any(|d| matches!(d, Drift::Changed(changed) if changed == id))
     }
 
     fn claim(&self, object: &Value) -> Claim {

@@ -91,10 +91,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             extras: &extras.digest,
         })
     });
-    let (ignored, bad_ignored) = match read_ignored(&cr) {
-        Ok(rules) => (rules, None),
-        Err(refusal) => (Vec::new(), Some(refusal)),
-    };
+    let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
     let (switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
         Ok(switches) => (switches, None),
         Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
@@ -131,6 +128,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         switches,
         refusal,
         inputs: inputs.map(Into::into),
+        paused: ctx.contests.with(key, |contest, now| contest.paused(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         live,
         history,
@@ -141,13 +139,14 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let situation = with_caches(situation(&facts), key, ctx, unseen && blind.is_none(), extras.waits);
+    ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
     let mut observed = Observed {
         key: key.clone(),
         cr,
         owner,
         values,
-        extras,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
+        extras,
         chart: chart.ok(),
         capabilities,
         facts,

@@ -22,7 +22,8 @@ pub struct Queue {
 #[derive(Default)]
 struct State {
     ready: VecDeque<ReleaseKey>,
-    waiting: HashSet<ReleaseKey>,
+    /// Since when each key of `ready` waits.
+    waiting: HashMap<ReleaseKey, Instant>,
     running: HashSet<ReleaseKey>,
     /// Keys that something happened to while their pass ran.
     again: HashSet<ReleaseKey>,
@@ -66,7 +67,8 @@ impl Queue {
                     return None;
                 }
                 let pause = state.release_due(Instant::now());
-                if let Some(key) = state.take() {
+                if let Some((key, since)) = state.take() {
+                    self.metrics.waited(since.elapsed());
                     self.metrics.queue(state.ready.len(), false, false);
                     if !state.ready.is_empty() {
                         self.wake.notify_one();
@@ -139,19 +141,20 @@ impl State {
             self.again.insert(key);
             return false;
         }
-        if !self.waiting.insert(key.clone()) {
+        if self.waiting.contains_key(&key) {
             return false;
         }
+        self.waiting.insert(key.clone(), Instant::now());
         self.ready.push_back(key);
         true
     }
 
-    fn take(&mut self) -> Option<ReleaseKey> {
+    fn take(&mut self) -> Option<(ReleaseKey, Instant)> {
         let key = self.ready.pop_front()?;
-        self.waiting.remove(&key);
+        let since = self.waiting.remove(&key).unwrap_or_else(Instant::now);
         self.due.remove(&key);
         self.running.insert(key.clone());
-        Some(key)
+        Some((key, since))
     }
 
     /// Moves what is due to the ready ones; answers how long until the next is.

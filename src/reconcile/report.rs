@@ -17,7 +17,7 @@ use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
 use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
-use crate::plan::status::{Failure, Release, Report, patch, status};
+use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
 
@@ -33,6 +33,7 @@ const MAX_NOTICES: usize = 10;
 /// Writes the report and says when the next pass is due.
 pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
+    count(observed, &outcome, ctx);
     if outcome.finished {
         ctx.pods.forget(&observed.key);
         ctx.sources.set_used(&observed.key, Vec::new());
@@ -70,7 +71,11 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
-        None => Ok(Next::After(period(observed, ctx))),
+        None => {
+            let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
+            let due = due.and_then(|s| u64::try_from(s).ok()).map_or(Duration::MAX, Duration::from_secs);
+            Ok(Next::After(period(observed, ctx).min(due)))
+        }
     }
 }
 
@@ -142,6 +147,8 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
+    let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
+    status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
     ctx.masks.clean_status(&mut new);
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
@@ -346,6 +353,15 @@ pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static
         reason,
         note,
     });
+}
+
+fn count(observed: &Observed, outcome: &Outcome, ctx: &Context) {
+    let controller = &ctx.kinds[observed.key.kind].controller;
+    let ended = outcome.error.as_ref().map_or("success", Error::reason);
+    ctx.metrics.outcome(controller, &format!("{:?}", outcome.verb), ended);
+    if outcome.verb == Verb::Repair {
+        ctx.metrics.repaired(controller, outcome.changed.len() + outcome.pruned);
+    }
 }
 
 fn log(observed: &Observed, outcome: &Outcome) {

@@ -80,7 +80,7 @@ pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
     changed.then_some(entries)
 }
 
-/// A field that the chart dropped and that stays, because somebody else owns it too.
+/// A field of somebody else: one that the chart dropped and that stays because of them, or one that they took from us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivor {
     /// As people write it.
@@ -99,6 +99,17 @@ pub fn survivors(managed: &[Value], before: &Value, now: &Value) -> Vec<Survivor
         survivors.extend(left.paths().into_iter().map(of));
     }
     survivors
+}
+
+/// The fields of `wanted` that others own and we do not.
+pub fn taken(managed: &[Value], wanted: &Value) -> Vec<Survivor> {
+    let ours = ours(managed);
+    let of = |entry: &Value| {
+        let taken = fields(entry).within(wanted).without(&ours);
+        let of = |path: String| Survivor { path, manager: manager(entry).to_owned() };
+        taken.paths().into_iter().map(of).collect::<Vec<_>>()
+    };
+    managed.iter().filter(|e| !is_ours(e)).flat_map(of).collect()
 }
 
 /// Who owns `spec.replicas` through the subresource `scale`.

@@ -1,18 +1,18 @@
 //! The metrics, under the names that dashboards for controller-runtime and helm-operator use.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use super::collect::{CreatedAt, Process, Read, State};
 
 /// The API server may be away for so long before the operator says that it is not ready.
 const OUTAGE: Duration = Duration::from_secs(20);
@@ -48,21 +48,28 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabels {
+    verb: &'static str,
+    code: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PassLabels {
+    controller: String,
+    verb: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NameLabels {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabels {
     group: String,
     version: String,
     kind: String,
-}
-
-/// A custom resource for `resource_created_at_seconds`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-#[expect(missing_docs, reason = "the labels are helm-operator's")]
-pub struct CreatedAt {
-    pub group: String,
-    pub version: String,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
 }
 
 /// How a pass ended, in controller-runtime's words.
@@ -89,6 +96,13 @@ pub struct Metrics {
     depth: Family<QueueLabels, Gauge>,
     adds: Family<QueueLabels, Counter>,
     retries: Family<QueueLabels, Counter>,
+    queue_time: Family<QueueLabels, Histogram>,
+    work_time: Family<QueueLabels, Histogram>,
+    verbs: Family<VerbLabels, Counter>,
+    outcomes: Family<PassLabels, Counter>,
+    repairs: Family<ControllerLabels, Counter>,
+    events_left_out: Counter,
+    leader: Family<NameLabels, Gauge>,
     available: Family<KindLabels, Gauge>,
     chart_usable: Family<KindLabels, Gauge>,
     away_since: Mutex<Option<Instant>>,
@@ -127,6 +141,13 @@ impl Metrics {
             depth: Family::default(),
             adds: Family::default(),
             retries: Family::default(),
+            queue_time: Family::new_with_constructor(buckets),
+            work_time: Family::new_with_constructor(buckets),
+            verbs: Family::default(),
+            outcomes: Family::default(),
+            repairs: Family::default(),
+            events_left_out: Counter::default(),
+            leader: Family::default(),
             available: Family::default(),
             chart_usable: Family::default(),
             away_since: Mutex::default(),
@@ -154,6 +175,20 @@ impl Metrics {
         r.register("workqueue_depth", "Custom resources that wait for a pass", self.depth.clone());
         r.register("workqueue_adds", "Custom resources put into the queue", self.adds.clone());
         r.register("workqueue_retries", "Passes to be repeated after a failure", self.retries.clone());
+        let (help, unit) = ("Time that a custom resource waited for a pass", Unit::Seconds);
+        r.register_with_unit("workqueue_queue_duration", help, unit, self.queue_time.clone());
+        let (help, unit) = ("Time that a pass took", Unit::Seconds);
+        r.register_with_unit("workqueue_work_duration", help, unit, self.work_time.clone());
+        r.register("leader_election_master_status", "1 where this instance leads", self.leader.clone());
+        r.register("tillerman_api_requests", "Requests by Kubernetes' verb", self.verbs.clone());
+        r.register("tillerman_passes", "Passes by what they were for and how they ended", self.outcomes.clone());
+        r.register("tillerman_drift_repairs", "Objects brought back to what their release says", self.repairs.clone());
+        r.register(
+            "tillerman_events_left_out",
+            "Events not written: there were too many",
+            self.events_left_out.clone(),
+        );
+        r.register_collector(Box::new(Process));
         r.register("tillerman_failures", "Failures by reason", self.failures.clone());
         r.register("tillerman_kind_available", "Whether the API server serves the kind", self.available.clone());
         r.register("tillerman_chart_usable", "Whether the kind's chart could be loaded", self.chart_usable.clone());
@@ -168,7 +203,17 @@ impl Metrics {
     where
         F: Fn() -> Vec<(CreatedAt, i64)> + Send + Sync + 'static,
     {
-        let collector = Box::new(CreatedAtCollector(Arc::new(source)));
+        let help = "Timestamp at which a custom resource was created";
+        let collector = Read::new("resource_created_at_seconds", help, source);
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Adds `tillerman_releases`, read when it is asked for.
+    pub fn register_states<F>(&self, source: F)
+    where
+        F: Fn() -> Vec<(State, i64)> + Send + Sync + 'static,
+    {
+        let collector = Read::new("tillerman_releases", "Releases by state", source);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
@@ -181,12 +226,10 @@ impl Metrics {
     }
 
     /// A request was answered, or not.
-    pub fn request(&self, code: Option<u16>, host: &str, method: &str) {
-        let labels = RequestLabels {
-            code: code.map_or_else(|| "<error>".to_owned(), |c| c.to_string()),
-            host: host.to_owned(),
-            method: method.to_owned(),
-        };
+    pub fn request(&self, code: Option<u16>, host: &str, method: &str, verb: &'static str) {
+        let text = code.map_or_else(|| "<error>".to_owned(), |c| c.to_string());
+        self.verbs.get_or_create(&VerbLabels { verb, code: text.clone() }).inc();
+        let labels = RequestLabels { code: text, host: host.to_owned(), method: method.to_owned() };
         self.requests.get_or_create(&labels).inc();
         let away = code.is_none_or(|c| c == 429 || c >= 500);
         let mut since = self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,6 +273,7 @@ impl Metrics {
         let labels = ControllerLabels { controller: controller.to_owned() };
         self.active.get_or_create(&labels).dec();
         self.pass_time.get_or_create(&labels).observe(took.as_secs_f64());
+        self.work_time.get_or_create(&QUEUE).observe(took.as_secs_f64());
         if result == PassResult::Error {
             self.errors.get_or_create(&labels).inc();
         }
@@ -239,6 +283,33 @@ impl Metrics {
             PassResult::RequeueAfter => "requeue_after",
         };
         self.passes.get_or_create(&ResultLabels { controller: controller.to_owned(), result }).inc();
+    }
+
+    /// What a pass was for, and how it ended: `success`, or the reason of its failure.
+    pub fn outcome(&self, controller: &str, verb: &str, outcome: &'static str) {
+        let labels = PassLabels { controller: controller.to_owned(), verb: verb.to_lowercase(), outcome };
+        self.outcomes.get_or_create(&labels).inc();
+    }
+
+    /// Objects were brought back to what their release says.
+    pub fn repaired(&self, controller: &str, objects: usize) {
+        let labels = ControllerLabels { controller: controller.to_owned() };
+        self.repairs.get_or_create(&labels).inc_by(objects as u64);
+    }
+
+    /// An event was not written.
+    pub fn event_left_out(&self) {
+        self.events_left_out.inc();
+    }
+
+    /// Whether this instance holds a lease.
+    pub fn set_leader(&self, lease: &str, leads: bool) {
+        self.leader.get_or_create(&NameLabels { name: lease.to_owned() }).set(i64::from(leads));
+    }
+
+    /// A custom resource waited so long for its pass.
+    pub fn waited(&self, time: Duration) {
+        self.queue_time.get_or_create(&QUEUE).observe(time.as_secs_f64());
     }
 
     /// Something failed for a reason.
@@ -278,27 +349,6 @@ fn kind_labels(gvk: &crate::release::object::Gvk) -> KindLabels {
     KindLabels { group: gvk.group.to_string(), version: gvk.version.to_string(), kind: gvk.kind.to_string() }
 }
 
-type CreatedAtSource = Arc<dyn Fn() -> Vec<(CreatedAt, i64)> + Send + Sync>;
-
-struct CreatedAtCollector(CreatedAtSource);
-
-impl fmt::Debug for CreatedAtCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CreatedAtCollector")
-    }
-}
-
-impl Collector for CreatedAtCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Timestamp at which a custom resource was created";
-        let mut metric = encoder.encode_descriptor("resource_created_at_seconds", help, None, MetricType::Gauge)?;
-        for (labels, seconds) in (self.0)() {
-            ConstGauge::new(seconds).encode(metric.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{CreatedAt, Metrics, PassResult};
@@ -307,7 +357,7 @@ mod tests {
     #[test]
     fn the_names_are_those_that_dashboards_use() {
         let metrics = Metrics::new();
-        metrics.request(Some(200), "host", "GET");
+        metrics.request(Some(200), "host", "GET", "list");
         metrics.pass_started("web-controller");
         metrics.pass_ended("web-controller", PassResult::Success, Duration::from_millis(3));
         metrics.pass_started("web-controller");
@@ -332,6 +382,10 @@ mod tests {
             "controller_runtime_reconcile_time_seconds_count{controller=\"web-controller\"} 2",
             "controller_runtime_active_workers{controller=\"web-controller\"} 0",
             "workqueue_depth{name=\"tillerman\"} 3",
+            "workqueue_work_duration_seconds_count{name=\"tillerman\"} 2",
+            "tillerman_api_requests_total{verb=\"list\",code=\"200\"} 1",
+            "process_cpu_seconds_total ",
+            "process_resident_memory_bytes ",
             "resource_created_at_seconds{group=\"g\",version=\"v\",kind=\"K\",namespace=\"n\",name=\"a\"} 1700000000",
             "helm_operator_build_info{commit=",
         ] {
@@ -353,7 +407,7 @@ mod tests {
         let metrics = Metrics::new();
         assert!(metrics.unready().is_some());
         metrics.set_synced();
-        metrics.request(None, "host", "GET");
+        metrics.request(None, "host", "GET", "list");
         assert_eq!(metrics.unready(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
 
+pub mod collect;
 pub mod guard;
 pub mod metrics;
 pub mod tls;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Program, wait_for_api_server};
 use crate::harness::{Operator, Space, eventually, eventually_within, kubectl};
 use crate::proxy::{Fault, Proxy};
-use crate::release::{is_deployed, is_settled, objects};
+use crate::release::{is_deployed, is_deployed_object, is_settled};
 
 /// A namespace whose operator talks through a proxy.
 struct Scene {
@@ -174,130 +174,169 @@ struct Wish {
     extra: bool,
 }
 
+/// Requests that go wrong, kills, and what is done to the custom resources meanwhile.
+struct Chaos {
+    scene: Scene,
+    operator: Option<Operator>,
+    server: Program,
+    dice: Dice,
+    wishes: BTreeMap<String, Option<Wish>>,
+    kills: u64,
+    cuts: u64,
+    restarts: u64,
+    changes: u64,
+}
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        let scene = Scene::new("chaos");
+        let mut faults = Dice(seed.rotate_left(17) | 1);
+        scene.proxy.judge(move |request| {
+            // One of 25 goes wrong. Watches are cut only with all connections, or none would ever last.
+            if request.is_watch() || faults.roll(25) != 0 {
+                return None;
+            }
+            let answer = [409, 429, 500, 503].get(usize::try_from(faults.roll(6)).unwrap());
+            let cut = if faults.roll(2) == 0 { Fault::CutBefore } else { Fault::CutAfter };
+            Some(answer.map_or(cut, |status| Fault::Answer(*status)))
+        });
+        let operator = Some(scene.operator());
+        let server = Program::find("kube-apiserver");
+        let wishes = BTreeMap::new();
+        let mut chaos =
+            Self { scene, operator, server, dice: Dice(seed | 1), wishes, kills: 0, cuts: 0, restarts: 0, changes: 0 };
+        let all: Vec<_> = (0..300).map(|n| (format!("c{n:03}"), chaos.wish())).collect();
+        chaos.apply(&all);
+        chaos
+    }
+
+    fn wish(&mut self) -> Wish {
+        Wish { replicas: 1 + self.dice.roll(4), extra: self.dice.roll(2) == 0 }
+    }
+
+    fn name(&mut self) -> String {
+        format!("c{:03}", self.dice.roll(300))
+    }
+
+    fn apply(&mut self, wishes: &[(String, Wish)]) {
+        let item = |(name, wish): &(String, Wish)| {
+            json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web",
+                "metadata": {"name": name, "namespace": self.scene.space.name},
+                "spec": {"replicas": wish.replicas, "extra": wish.extra}})
+        };
+        let items: Vec<Value> = wishes.iter().map(item).collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        kubectl(&["apply", "-f", "-"], Some(&list.to_string())).unwrap();
+        self.wishes.extend(wishes.iter().map(|(name, wish)| (name.clone(), Some(*wish))));
+        self.changes += wishes.len() as u64;
+    }
+
+    fn step(&mut self) {
+        let name = self.name();
+        // What is disturbed may be gone, or not made yet.
+        let disturb = |args: &[&str]| drop(self.scene.space.kubectl(args));
+        match self.dice.0 % 100 {
+            0..40 => {
+                // One that is being deleted takes no new specification.
+                let mut batch: BTreeMap<_, _> = (0..5).map(|_| (self.name(), self.wish())).collect();
+                batch.retain(|name, _| self.wishes[name].is_some());
+                self.apply(&batch.into_iter().collect::<Vec<_>>());
+            }
+            40..50 => {
+                let object = format!("web/{name}");
+                self.scene.space.kubectl(&["delete", &object, "--wait=false", "--ignore-not-found"]).unwrap();
+                self.wishes.insert(name, None);
+                self.changes += 1;
+            }
+            50..75 => {
+                disturb(&["delete", &format!("service/{name}-web"), "--wait=false"]);
+                self.changes += 1;
+            }
+            75..90 => {
+                let patch = r#"{"data":{"greeting":"drift"}}"#;
+                disturb(&["patch", &format!("configmap/{name}-config"), "--type=merge", "-p", patch]);
+                self.changes += 1;
+            }
+            90..95 => {
+                self.scene.proxy.cut_all();
+                self.cuts += 1;
+            }
+            95..99 => {
+                if let Some(operator) = self.operator.take() {
+                    operator.kill();
+                }
+                self.operator = Some(self.scene.operator());
+                self.kills += 1;
+            }
+            _ => {
+                self.server.kill();
+                self.server.start();
+                wait_for_api_server();
+                self.restarts += 1;
+            }
+        }
+    }
+
+    /// What is not as it should be.
+    fn wrong(&self) -> Result<Vec<String>, String> {
+        let list = |kinds: &str| -> Result<Vec<Value>, String> {
+            let text = self.scene.space.kubectl(&["get", kinds, "-o", "json"])?;
+            let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+            Ok(list["items"].as_array().cloned().unwrap_or_default())
+        };
+        let webs = list("webs.test.tillerman.dev")?;
+        let objects = list("configmaps,services,deployments,secrets")?;
+        let name_of = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut wrong = Vec::new();
+        for (name, wish) in &self.wishes {
+            let web = webs.iter().find(|w| name_of(w) == *name);
+            let mine: Vec<_> = objects.iter().filter(|o| name_of(o).starts_with(&format!("{name}-"))).collect();
+            let of_release = objects.iter().filter(|o| o["metadata"]["labels"]["name"] == name.as_str());
+            let records: Vec<_> =
+                of_release.map(|r| r["metadata"]["labels"]["status"].as_str().unwrap_or("?")).collect();
+            let Some(wish) = wish else {
+                if web.is_some() || !mine.is_empty() || !records.is_empty() {
+                    wrong.push(format!("{name} is not gone: {} objects, records {records:?}", mine.len()));
+                }
+                continue;
+            };
+            let settled = web.is_some_and(is_deployed_object)
+                && records.iter().filter(|s| **s == "deployed").count() == 1
+                && !records.iter().any(|s| s.starts_with("pending"));
+            let deployment = mine.iter().find(|o| o["kind"] == "Deployment");
+            let replicas = deployment.and_then(|d| d["spec"]["replicas"].as_u64());
+            let drifted = mine.iter().any(|o| o["data"]["greeting"] == "drift");
+            if !settled || drifted || replicas != Some(wish.replicas) || mine.len() != 3 + usize::from(wish.extra) {
+                let status = web.map(|w| w["status"]["conditions"].to_string());
+                wrong.push(format!("{name} is not {wish:?}: {} objects, records {records:?}, {status:?}", mine.len()));
+            }
+        }
+        Ok(wrong)
+    }
+}
+
 /// 300 custom resources created, changed, deleted and disturbed while requests fail, connections are cut, the operator
-/// is killed and the API server too. CHAOS_SECONDS (20 without), CHAOS_SEED.
+/// is killed and the API server too. `CHAOS_SECONDS` (20 without), `CHAOS_SEED`.
 #[test]
 fn everything_at_random() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seconds = number("CHAOS_SECONDS").unwrap_or(20);
     let seed = number("CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 2_654_435_761);
     println!("CHAOS_SEED={seed} CHAOS_SECONDS={seconds}");
-    let mut dice = Dice(seed | 1);
-    let scene = Scene::new("chaos");
-    let server = Program::find("kube-apiserver");
-    let space = &scene.space;
-    let mut operator = scene.operator();
-    let mut wishes: BTreeMap<String, Option<Wish>> = BTreeMap::new();
-    let (mut kills, mut cuts, mut restarts, mut changes) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut faults = Dice(seed.rotate_left(17) | 1);
-    scene.proxy.judge(move |request| {
-        // One of 25 goes wrong. Watches are cut only by the other means, or none would ever last.
-        if request.is_watch() || faults.roll(25) != 0 {
-            return None;
-        }
-        let kinds = [
-            Fault::Answer(409),
-            Fault::Answer(429),
-            Fault::Answer(500),
-            Fault::Answer(503),
-            Fault::CutBefore,
-            Fault::CutAfter,
-        ];
-        kinds.get(usize::try_from(faults.roll(6)).unwrap()).copied()
-    });
-    let wish = |dice: &mut Dice| Wish { replicas: 1 + dice.roll(4), extra: dice.roll(2) == 0 };
-    let apply = |wishes: &[(String, Wish)]| {
-        let items: Vec<Value> = wishes
-            .iter()
-            .map(|(name, wish)| {
-                json!({
-            "apiVersion": "test.tillerman.dev/v1", "kind": "Web", "metadata": {"name": name, "namespace": space.name},
-            "spec": {"replicas": wish.replicas, "extra": wish.extra}})
-            })
-            .collect();
-        kubectl(&["apply", "-f", "-"], Some(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()))
-    };
-    let all: Vec<(String, Wish)> = (0..300).map(|n| (format!("c{n:03}"), wish(&mut dice))).collect();
-    apply(&all).unwrap();
-    wishes.extend(all.into_iter().map(|(name, wish)| (name, Some(wish))));
+    let mut chaos = Chaos::new(seed);
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(seconds) {
-        let name = format!("c{:03}", dice.roll(300));
-        match dice.roll(100) {
-            0..40 => {
-                let batch: Vec<_> = (0..5).map(|_| (format!("c{:03}", dice.roll(300)), wish(&mut dice))).collect();
-                // A name that is still being deleted keeps its old specification's end: it is left out.
-                let batch: Vec<_> = batch.into_iter().filter(|(name, _)| wishes[name].is_some()).collect();
-                apply(&batch).unwrap();
-                changes += batch.len() as u64;
-                wishes.extend(batch.into_iter().map(|(name, wish)| (name, Some(wish))));
-            }
-            40..50 => {
-                space.kubectl(&["delete", &format!("web/{name}"), "--wait=false", "--ignore-not-found"]).unwrap();
-                wishes.insert(name, None);
-                changes += 1;
-            }
-            50..75 => {
-                // Gone already, perhaps: deleted, or not made yet.
-                let _ =
-                    space.kubectl(&["delete", &format!("service/{name}-web"), "--wait=false", "--ignore-not-found"]);
-                changes += 1;
-            }
-            75..90 => {
-                let patch = r#"{"data":{"greeting":"drift"}}"#;
-                let _ = space.kubectl(&["patch", &format!("configmap/{name}-config"), "--type=merge", "-p", patch]);
-                changes += 1;
-            }
-            90..95 => {
-                scene.proxy.cut_all();
-                cuts += 1;
-            }
-            95..99 => {
-                operator.kill();
-                operator = scene.operator();
-                kills += 1;
-            }
-            _ => {
-                server.kill();
-                server.start();
-                wait_for_api_server();
-                restarts += 1;
-            }
-        }
+        chaos.step();
     }
-    let refused = scene.proxy.faults();
-    scene.proxy.judge(|_| None);
-    for (name, wish) in &wishes {
-        eventually_within(300, &format!("{name} ends as {wish:?}"), || match wish {
-            None => match space.get(&format!("web/{name}")) {
-                Ok(_) => Err("it is there".to_owned()),
-                Err(why) if !why.contains("NotFound") => Err(why),
-                Err(_) => match objects(space, name)? {
-                    left if left.is_empty() => Ok(()),
-                    left => Err(format!("left behind: {left:?}")),
-                },
-            },
-            Some(wish) => {
-                is_deployed(space, &format!("web/{name}"))?;
-                is_settled(space, name)?;
-                let found = objects(space, name)?.len();
-                if found != 3 + usize::from(wish.extra) {
-                    return Err(format!("it has {found} objects"));
-                }
-                let deployment = space.get(&format!("deployment/{name}-web"))?;
-                let replicas = deployment.pointer("/spec/replicas").and_then(Value::as_u64);
-                let config = space.get(&format!("configmap/{name}-config"))?;
-                let drifted = config.pointer("/data/greeting") == Some(&json!("drift"));
-                if replicas == Some(wish.replicas) && !drifted {
-                    Ok(())
-                } else {
-                    Err(format!("{replicas:?} {drifted}"))
-                }
-            }
-        });
-    }
+    let refused = chaos.scene.proxy.faults();
+    chaos.scene.proxy.judge(|_| None);
+    eventually_within(120, "all end right", || match chaos.wrong()? {
+        wrong if wrong.is_empty() => Ok(()),
+        wrong => Err(format!("{} do not: {}", wrong.len(), wrong[..wrong.len().min(5)].join("\n"))),
+    });
     println!(
-        "at random: {refused} requests refused or cut, {cuts} times all connections, {kills} kills of the operator, \
-         {restarts} of the API server, {changes} changes and drifts; 300 custom resources ended right"
+        "at random: {refused} requests refused or cut, {} times all connections, {} kills of the operator, {} of the API \
+         server, {} changes and drifts; 300 custom resources ended right",
+        chaos.cuts, chaos.kills, chaos.restarts, chaos.changes
     );
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::harness::{cluster_dir, eventually_within};
 
-/// The API server or etcd of this control plane.
+/// A server of this control plane.
 pub struct Program {
     name: &'static str,
     argv: Vec<String>,
@@ -29,10 +29,9 @@ impl Program {
     pub fn kill(&self) {
         let pid = std::fs::read_to_string(Self::file(self.name, "pid")).unwrap();
         assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
-        eventually_within(20, "it is gone", || {
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-            if state.is_err() || state.is_ok_and(|s| s.contains(") Z ")) { Ok(()) } else { Err("it runs") }
-        });
+        // Its threads end one after the other; the last one gives the port back.
+        let port: u16 = self.flag("secure-port").parse().unwrap();
+        eventually_within(20, "its port is free", || std::net::TcpListener::bind(("127.0.0.1", port)));
     }
 
     /// Starts it as it was, in a session of its own as `up.sh` does, so that `down.sh` finds it.

@@ -47,13 +47,16 @@ pub fn is_settled(space: &Space, release: &str) -> Result<usize, String> {
 /// Whether a custom resource says that its present specification is deployed.
 pub fn is_deployed(space: &Space, object: &str) -> Result<(), String> {
     let cr = space.get(object)?;
+    if is_deployed_object(&cr) { Ok(()) } else { Err(cr["status"].to_string()) }
+}
+
+/// [`is_deployed`], of what the API server answered.
+pub fn is_deployed_object(cr: &Value) -> bool {
     let conditions = cr.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let deployed = conditions.iter().any(|c| c["type"] == "Deployed" && c["status"] == "True");
-    let failed = conditions.iter().any(|c| {
-        matches!(c["type"].as_str(), Some("ReleaseFailed" | "Irreconcilable" | "Stalled")) && c["status"] == "True"
-    });
+    let is_true = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
+    let failed = ["ReleaseFailed", "Irreconcilable", "Stalled"].into_iter().any(is_true);
     let seen = cr.pointer("/status/observedGeneration") == cr.pointer("/metadata/generation");
-    if deployed && seen && !failed { Ok(()) } else { Err(cr["status"].to_string()) }
+    is_true("Deployed") && seen && !failed
 }
 
 /// `Kind/name` for each.

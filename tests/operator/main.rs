@@ -14,6 +14,7 @@ mod hooks;
 mod immutable;
 mod lifecycle;
 mod lookup;
+mod metrics;
 mod outage;
 mod rest;
 mod shared;

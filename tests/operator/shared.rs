@@ -161,3 +161,34 @@ fn c3_fields_that_the_api_server_fills_in_are_at_rest() {
     assert_eq!(space.get("service/app-web").unwrap()["spec"]["ports"], service["spec"]["ports"]);
     assert_eq!(operator.settle(), before);
 }
+
+#[test]
+fn a_field_that_somebody_changes_again_and_again_is_contested_until_they_stop() {
+    let space = Space::new("contested");
+    let _operator = deployed(&space, &json!({}));
+    let patch = r#"{"data":{"greeting":"theirs"}}"#;
+    let rival = || {
+        space
+            .kubectl(&["patch", "configmap/app-config", "--type=merge", "--field-manager=rival", "-p", patch])
+            .unwrap();
+    };
+    // A rival that looks all the time.
+    let contested = eventually("the contest is seen", || {
+        if space.get("configmap/app-config")?["data"]["greeting"] == "hello" {
+            rival();
+        }
+        let drifted = space.condition("web/app", "Drifted")?;
+        if drifted["status"] == "True" { Ok(drifted) } else { Err(drifted.to_string()) }
+    });
+    assert_eq!(contested["reason"], "Contested");
+    assert!(
+        contested["message"].as_str().unwrap().contains("ConfigMap app-config: data.greeting with rival"),
+        "{contested}"
+    );
+    space.wait_event("Contested");
+    // It is theirs for a while; then it is repaired, and they are gone.
+    rival();
+    space.wait_field("configmap/app-config", "/data/greeting", &json!("hello"));
+    let settled = space.wait("web/app", "Drifted", "False");
+    assert_eq!(settled["reason"], "Settled");
+}

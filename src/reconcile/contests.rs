@@ -1,0 +1,29 @@
+//! What is fought about, release by release. It is kept in memory: a restart is another try.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cluster::cache::ReleaseKey;
+use crate::plan::contest::Contest;
+
+/// The contests of all releases.
+#[derive(Default)]
+pub struct Contests(Mutex<HashMap<ReleaseKey, Contest>>);
+
+impl Contests {
+    /// Does something with the contest of a release; with `now`, seconds.
+    pub fn with<T>(&self, key: &ReleaseKey, act: impl FnOnce(&mut Contest, i64) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let contest = all.entry(key.clone()).or_default();
+        let result = act(contest, jiff::Timestamp::now().as_second());
+        if *contest == Contest::default() {
+            all.remove(key);
+        }
+        result
+    }
+
+    /// The custom resource is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}

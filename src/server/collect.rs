@@ -1,0 +1,102 @@
+//! Metrics that are read off when they are asked for: the custom resources, the states of releases, the process.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// A custom resource for `resource_created_at_seconds`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[expect(missing_docs, reason = "the labels are helm-operator's")]
+pub struct CreatedAt {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// A state of releases for `tillerman_releases`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub struct State {
+    /// Controller of the kind.
+    pub controller: String,
+    /// `ready`, `progressing`, `stalled` or `uninstalling`.
+    pub state: &'static str,
+}
+
+/// The states that a release can be in.
+pub const STATES: [&str; 4] = ["ready", "progressing", "stalled", "uninstalling"];
+
+type Source<L> = Arc<dyn Fn() -> Vec<(L, i64)> + Send + Sync>;
+
+/// A gauge whose values come from somewhere else.
+pub struct Read<L> {
+    name: &'static str,
+    help: &'static str,
+    source: Source<L>,
+}
+
+impl<L> Read<L> {
+    /// Of this name.
+    pub fn new(
+        name: &'static str,
+        help: &'static str,
+        source: impl Fn() -> Vec<(L, i64)> + Send + Sync + 'static,
+    ) -> Box<Self> {
+        Box::new(Self { name, help, source: Arc::new(source) })
+    }
+}
+
+impl<L> fmt::Debug for Read<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<L: EncodeLabelSet + Send + Sync + 'static> Collector for Read<L> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        for (labels, value) in (self.source)() {
+            ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the operating system says of this process, under the names that all Prometheus clients use. Nothing where there is no
+/// `/proc`.
+#[derive(Debug)]
+pub struct Process;
+
+/// Clock ticks in a second: Linux shows 100 to programs on every platform.
+const TICKS: f64 = 100.0;
+/// Bytes of a page on the platforms that are supported.
+const PAGE: i64 = 4096;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return Ok(()) };
+        // Behind the program's name, which may hold anything: fields 3 and on of proc(5).
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).and_then(|f| f.parse::<i64>().ok()).unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "of ticks since the start")]
+        let seconds = (field(14) + field(15)) as f64 / TICKS;
+        let help = "Processor time used";
+        let counter = encoder.encode_descriptor("process_cpu_seconds", help, None, MetricType::Counter)?;
+        ConstCounter::new(seconds).encode(counter)?;
+        let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        for (name, help, value) in [
+            ("process_resident_memory_bytes", "Memory in use", field(24) * PAGE),
+            ("process_open_fds", "Open file descriptors", i64::try_from(open).unwrap_or(0)),
+        ] {
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(gauge)?;
+        }
+        Ok(())
+    }
+}

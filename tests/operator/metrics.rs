@@ -1,0 +1,99 @@
+//! What is seen from outside: metrics, the dashboard and the alerts that use them, and events that do not flood.
+
+use crate::harness::{Space, eventually, repository};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The names of metrics in an expression of `PromQL`: words before a selector, an operator or the end that are no functions,
+/// labels or keywords.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let known = regex::Regex::new(r"\b(?:tillerman|controller_runtime|workqueue|rest_client|leader_election|process|resource|helm_operator|go)_[a-z0-9_]+").unwrap();
+    known.find_iter(expression).map(|m| m.as_str().to_owned()).collect()
+}
+
+/// All strings under keys of this name.
+fn all<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| all(item, name, found)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == name => found.push(text),
+                    other => all(other, name, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn value_of(metrics: &str, start: &str) -> u64 {
+    let line = metrics.lines().find(|l| l.starts_with(start));
+    line.and_then(|l| l.rsplit(' ').next()).and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn every_metric_of_the_dashboard_and_the_alerts_exists() {
+    let space = Space::new("metrics");
+    let watches = space.watches(&[("Web", "web"), ("Failing", "failing"), ("Other", "nowhere")]);
+    let operator = space.operator(&watches, &["--leader-elect"]);
+    space.apply("Web", "app", &json!({}));
+    space.wait_web("app");
+    space.apply("Failing", "bad", &json!({"mode": "unknown"}));
+    space.wait("failing/bad", "Ready", "False");
+    space.kubectl(&["delete", "configmap/app-config"]).unwrap();
+    eventually("it comes back", || space.get("configmap/app-config"));
+    let metrics = eventually("passes are counted", || {
+        let text = operator.metrics();
+        let parts = ["tillerman_failures_total{", "tillerman_drift_repairs_total{", "workqueue_retries_total{"];
+        if parts.iter().all(|p| text.contains(p)) { Ok(text) } else { Err(text) }
+    });
+    let alerts: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(repository("deploy/alerts.yaml")).unwrap()).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(&std::fs::read_to_string(repository("deploy/dashboard.json")).unwrap()).unwrap();
+    let mut expressions = Vec::new();
+    all(&alerts, "expr", &mut expressions);
+    all(&dashboard, "expr", &mut expressions);
+    assert!(expressions.len() > 20);
+    for expression in expressions {
+        let names = metrics_in(expression);
+        assert!(!names.is_empty(), "{expression} uses no metric");
+        for name in names {
+            let has = |l: &str| l.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['{', ' ']));
+            assert!(metrics.lines().any(has), "{name} of {expression} is not in\n{metrics}");
+        }
+    }
+    for line in [
+        "tillerman_releases{controller=\"web-controller\",state=\"progressing\"} 1",
+        "tillerman_releases{controller=\"web-controller\",state=\"stalled\"} 0",
+        "tillerman_passes_total{controller=\"web-controller\",verb=\"install\",outcome=\"success\"} 1",
+        "tillerman_chart_usable{group=\"test.tillerman.dev\",version=\"v1\",kind=\"Other\"} 0",
+        "leader_election_master_status{name=\"tillerman\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+    }
+}
+
+#[test]
+fn a_release_that_is_repaired_again_and_again_does_not_flood_events() {
+    let space = Space::new("flood");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait_web("app");
+    let repairs = || value_of(&operator.metrics(), "tillerman_drift_repairs_total{controller=\"web-controller\"}");
+    for round in 0..40_u64 {
+        let patch = json!({"data": {"greeting": format!("round {round}")}}).to_string();
+        space.kubectl(&["patch", "configmap/app-config", "--type=merge", "-p", &patch]).unwrap();
+        eventually("it is repaired", || {
+            let greeting = space.get("configmap/app-config")?["data"]["greeting"].to_string();
+            if greeting.contains("round") { Err(greeting) } else { Ok(()) }
+        });
+    }
+    eventually("forty repairs", || if repairs() >= 40 { Ok(()) } else { Err(repairs().to_string()) });
+    operator.settle();
+    let events = space.kubectl(&["get", "events", "--field-selector=reason=DriftRepaired", "-o", "name"]).unwrap();
+    // client-go's limit, and one for each minute that the test took.
+    assert!((25..33).contains(&events.lines().count()), "{events}");
+    assert!(value_of(&operator.metrics(), "tillerman_events_left_out_total ") >= 7);
+}
