@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::readiness;
+use crate::plan::hooks::Run;
 use crate::plan::live::Live;
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
@@ -642,6 +643,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+        hook: Run::read(gvk, object).map(Box::new),
         health,
         pods,
     };

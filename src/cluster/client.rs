@@ -27,6 +27,10 @@ pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 /// How long one request may take. A watch is not one of these.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// What is read of a pod's log: it stands in a condition, of which people read the first lines.
+const LOG_LINES: u32 = 10;
+const LOG_BYTES: u32 = 1500;
+
 /// How an applied object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
@@ -191,12 +195,54 @@ impl Cluster {
         }
     }
 
+    /// The `metadata` of the objects of a namespace that a label selector matches.
+    pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {} in namespace {namespace}", resource.plural);
+        let params = kube::core::params::ListParams::default().labels(selector);
+        let request = Request::new(resource.path(Some(namespace))).list_metadata(&params);
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        let mut list: Value = self.send(request.map(Body::from), &what, true).await?;
+        match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Reads any path as JSON.
     pub async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         let what = format!("read {path}");
         let request = Request::new(path.to_owned()).list(&kube::core::params::ListParams::default());
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, false).await
+    }
+
+    /// The last lines that the pod of a Job, or a Pod, wrote, with the pod's name: of its first container that failed. `None` when
+    /// there are none or they cannot be read, which is no failure of what asks.
+    pub async fn last_lines(&self, namespace: &str, kind: &str, name: &str) -> Option<(String, String)> {
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let selector = if kind == "Job" {
+            kube::core::params::ListParams::default().labels(&format!("job-name={name}"))
+        } else {
+            kube::core::params::ListParams::default().fields(&format!("metadata.name={name}"))
+        };
+        let request = Request::new(pods.clone()).list(&selector).ok()?;
+        let list: Value = self.send(request.map(Body::from), "list pods", false).await.ok()?;
+        let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
+        let pod = list.get("items")?.as_array()?.iter().max_by_key(created)?;
+        let states = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
+        let failed = states.into_iter().find(|s| {
+            let code = |state: &str| s.pointer(&format!("/{state}/terminated/exitCode")).and_then(Value::as_i64);
+            code("state").or_else(|| code("lastState")).is_some_and(|code| code != 0)
+        });
+        let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
+        let pod = text(pod, "/metadata/name")?;
+        let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_BYTES}");
+        let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Body::empty()).ok()?;
+        let lines =
+            tokio::time::timeout(DEADLINE, self.client.request_text(request.map(|_| Vec::new()))).await.ok()?.ok()?;
+        let lines = lines.trim_end();
+        (!lines.is_empty()).then(|| (pod, lines.to_owned()))
     }
 
     async fn send<T: DeserializeOwned>(

@@ -5,6 +5,7 @@ pub mod duration;
 pub mod ignore;
 pub mod overrides;
 pub mod selector;
+pub mod switches;
 pub mod values_from;
 pub mod watches;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::release::object::Gvk;
 use crate::release::patch::Patch;
 use overrides::Overrides;
+use switches::Switches;
 use values_from::ValuesFrom;
 
 /// A kind of custom resource and the chart that it stands for.
@@ -28,6 +30,8 @@ pub struct Kind {
     pub selector: Option<String>,
     /// How often the operator compares its caches.
     pub reconcile_period: Option<Duration>,
+    /// How releases are handled, where a custom resource does not say otherwise.
+    pub switches: Switches,
     /// Fields of its objects that are left to others.
     pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use super::overrides::{self, Overrides};
+use super::switches::Switches;
 use super::{ChartRef, Kind, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
@@ -81,6 +82,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     };
     let required =
         |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
+    let mut switches = Switches::default();
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
     let mut patches = Vec::new();
@@ -101,6 +103,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
             }
+            field if switches.set_field(field, value).map_err(wrong)? => {}
             other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
         }
     }
@@ -113,6 +116,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         chart: ChartRef::parse(required("chart")?, chart_base),
         selector,
         reconcile_period,
+        switches,
         ignore_drift: ignored.unwrap_or_default(),
         overrides,
         values_from: sources,
@@ -224,6 +228,17 @@ mod tests {
         assert_eq!(fails("\n- group: a\n  version: v1\n  chart: x\n"), "line 2: kind is missing");
         assert!(
             fails("- {version: v1, kind: A, chart: x, reconcilePeriod: soon}").contains("invalid duration \"soon\"")
+        );
+    }
+
+    #[test]
+    fn switches_of_a_kind_are_read_and_a_bad_one_is_named_with_its_line() {
+        let entry = "- group: a\n  version: v1\n  kind: A\n  chart: x\n";
+        let kind = parse(&format!("{entry}  maxHistory: 3\n  hooks: off\n"), Path::new(BASE)).unwrap().kinds.remove(0);
+        assert_eq!((kind.switches.max_history, kind.switches.hooks), (3, false));
+        assert_eq!(
+            fails(&format!("{entry}  onFailure: cry\n")),
+            "line 5: onFailure: \"cry\" is none of rollback, keep and uninstall"
         );
     }
 

@@ -59,6 +59,8 @@ pub struct Live {
     pub kept: bool,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// The hook that made it.
+    pub hook: Option<Box<super::hooks::Run>>,
     /// How it is.
     pub health: Health,
     /// The label selector of its pods, when it is a workload and not ready.
@@ -68,12 +70,14 @@ pub struct Live {
 impl Live {
     /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
     pub fn differs(&self, other: &Self) -> bool {
-        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, health, pods: _ } = self;
+        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, hook, health, pods: _ } =
+            self;
         *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid
             || *kept != other.kept
             || *deleting != other.deleting
+            || *hook != other.hook
             || *health != other.health
     }
 }

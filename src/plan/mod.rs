@@ -4,8 +4,10 @@
 //! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
 //! API server or the clock, so a plan can be printed, compared in a test, and executed.
 
+pub mod attempts;
 pub mod claim;
 pub mod contest;
+pub mod hooks;
 pub mod immutable;
 pub mod leave;
 pub mod live;
@@ -18,15 +20,14 @@ pub mod tolerate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::kind::switches::DeletionPolicy;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
+use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_same, prune, repair};
-use situation::{Facts, Situation};
+use situation::{Facts, Operation, Situation, newest_operation, operation};
 use stamp::Stamped;
-
-/// Revisions of a release that are kept, as Helm's `--history-max` defaults to.
-pub const MAX_HISTORY: usize = 10;
 
 /// What the release should consist of.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,8 @@ pub struct Desired {
     pub objects: Vec<Stamped>,
     /// The objects of the last record, when it was read.
     pub previous: Option<Vec<Stamped>>,
+    /// The hooks of the revision, as its record has them.
+    pub hooks: Vec<Hook>,
     /// Whether the hooks equal those of the last record.
     pub hooks_equal: bool,
     /// Objects of `crds/` that the cluster does not know yet.
@@ -58,6 +61,10 @@ pub enum Verb {
     Note,
     /// Custom resource definitions of the chart come first.
     CreateCrds,
+    /// An upgrade failed for good, and the last deployed revision comes back.
+    RollBack,
+    /// The first installation failed for good, and goes.
+    Abandon,
     /// The custom resource is going.
     Uninstall,
 }
@@ -76,6 +83,13 @@ pub enum Step {
         /// `pending-install` or `pending-upgrade`.
         status: Status,
     },
+    /// Creates the record of a revision that goes back to an earlier one.
+    CreateRollback {
+        /// Revision.
+        revision: u64,
+        /// The revision whose objects it has.
+        to: u64,
+    },
     /// Applies an object: its index in [`Desired::objects`].
     Apply {
         /// Index.
@@ -83,6 +97,55 @@ pub enum Step {
         /// It is ours already: other managers' values give way. Otherwise somebody else's object of this name is refused.
         force: bool,
     },
+    /// Notes in the record that a hook runs, and creates its object. What has to come to an end is the last step of a plan.
+    StartHook {
+        /// Index in [`Desired::hooks`].
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// The run before failed, and its object is in the way.
+        again: bool,
+    },
+    /// Nothing: the hook runs until it ends or this time comes, in seconds since 1970.
+    AwaitHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// Deadline.
+        until: i64,
+    },
+    /// Notes that a hook succeeded.
+    FinishHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+    },
+    /// Notes that a hook failed, and with it the operation.
+    FailHook {
+        /// Index.
+        hook: usize,
+        /// What for.
+        event: Event,
+        /// A sentence.
+        why: Box<str>,
+        /// It is not tried again: it took as long as it may.
+        timeout: bool,
+    },
+    /// Deletes the object of a hook that succeeded.
+    DeleteHook(usize),
+    /// Writes the inventory of a revision that still waits for something.
+    MarkApplied(u64),
+    /// Nothing: the objects have until this time to get ready.
+    AwaitReady {
+        /// Deadline, in seconds since 1970.
+        until: i64,
+        /// The first object that is not, and why.
+        what: Box<str>,
+    },
+    /// The objects did not get ready in time, and with that the operation failed.
+    FailReady(Box<str>),
     /// Deletes an object that the revision no longer has.
     Prune {
         /// Which.
@@ -90,6 +153,8 @@ pub enum Step {
         /// Only this one; `None` when it must be looked at first.
         uid: Option<Box<str>>,
     },
+    /// Takes the custom resource from an object's owners, so that the object survives it.
+    Orphan(ObjectId),
     /// Marks a revision superseded.
     Supersede(u64),
     /// Marks the revision deployed and writes its inventory, in one request.
@@ -132,30 +197,72 @@ impl fmt::Display for Plan {
     }
 }
 
+impl Plan {
+    /// What the plan would change, in a sentence: for `dry-run`.
+    pub fn describe(&self, desired: &Desired) -> String {
+        let before: BTreeMap<&ObjectId, &Stamped> = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        let (mut create, mut change, mut delete) = (Vec::new(), Vec::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Apply { object, .. } => {
+                    let object = &desired.objects[*object];
+                    match before.get(&object.id) {
+                        None if desired.previous.is_none() && self.verb != Verb::Install => change.push(&object.id),
+                        None => create.push(&object.id),
+                        Some(old) if old.body != object.body => change.push(&object.id),
+                        Some(_) => {}
+                    }
+                }
+                Step::Prune { id, .. } => delete.push(id),
+                _ => {}
+            }
+        }
+        let mut text = format!("{:?}, revision {}", self.verb, self.revision);
+        for (what, ids) in [("create", create), ("change", change), ("delete", delete)] {
+            if !ids.is_empty() {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                text.extend(["; ", what, " ", &ids.join(", ")]);
+            }
+        }
+        text
+    }
+}
+
 /// The writes that follow from a situation.
 pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
     let head = facts.history.last();
     let newest = head.map_or(0, |r| r.revision);
     match situation {
-        Situation::Settled | Situation::Blocked | Situation::Refused(_) | Situation::Leave | Situation::Waiting => {
-            Plan::new(Verb::Rest, newest, Vec::new())
-        }
+        Situation::Settled
+        | Situation::Blocked
+        | Situation::Refused(_)
+        | Situation::Leave
+        | Situation::Paused(_)
+        | Situation::Waiting => Plan::new(Verb::Rest, newest, Vec::new()),
         Situation::Uninstall => uninstall(facts, desired),
+        Situation::Abandoned => {
+            let forget = facts.history.iter().map(|r| Step::Forget(r.revision));
+            let steps = remove_all(facts, desired).into_iter().chain(forget).collect();
+            Plan::new(Verb::Abandon, newest, steps)
+        }
         _ if !desired.crds.is_empty() => {
             let steps = finalizer(facts).chain([Step::CreateCrds]).collect();
             Plan::new(Verb::CreateCrds, newest, steps)
         }
-        Situation::New => {
+        Situation::New => begin(facts, desired, Operation::Install),
+        Situation::RollBack(to) => {
             let revision = newest + 1;
             let steps = finalizer(facts)
-                .chain([Step::CreateRecord { revision, status: Status::PendingInstall }])
-                .chain(finish(facts, desired, revision))
+                .chain([Step::CreateRollback { revision, to: *to }])
+                .chain(finish(facts, desired, revision, Operation::Rollback))
                 .collect();
-            Plan::new(Verb::Install, revision, steps)
+            Plan::new(Verb::RollBack, revision, steps)
         }
         Situation::Unfinished => {
-            let steps = finalizer(facts).chain(finish(facts, desired, newest)).collect();
-            Plan::new(Verb::Resume, newest, steps)
+            let operation = newest_operation(&facts.history);
+            let back = facts.spent && operation == Operation::Rollback;
+            let steps = finalizer(facts).chain(finish(facts, desired, newest, operation)).collect();
+            Plan::new(if back { Verb::RollBack } else { Verb::Resume }, newest, steps)
         }
         Situation::Changed => changed(facts, desired, newest),
         Situation::Drifted(drift) => {
@@ -176,26 +283,109 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
         let steps = finalizer(facts).chain(applies).chain([Step::Note(newest)]).collect();
         return Plan::new(if unknown { Verb::Repair } else { Verb::Note }, newest, steps);
     }
-    let revision = newest + 1;
-    let steps = finalizer(facts)
-        .chain([Step::CreateRecord { revision, status: Status::PendingUpgrade }])
-        .chain(finish(facts, desired, revision))
-        .collect();
-    Plan::new(Verb::Upgrade, revision, steps)
+    begin(facts, desired, operation(&facts.history))
 }
 
-/// Brings a revision whose record exists to `deployed`.
-fn finish(facts: &Facts, desired: &Desired, revision: u64) -> Vec<Step> {
-    let mut steps = applies(facts, desired);
-    steps.extend(prune(facts, desired));
+/// A new revision.
+fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
+    let revision = facts.history.last().map_or(0, |r| r.revision) + 1;
+    let verb = if operation == Operation::Install { Verb::Install } else { Verb::Upgrade };
+    let steps = finalizer(facts)
+        .chain([Step::CreateRecord { revision, status: operation.pending() }])
+        .chain(finish(facts, desired, revision, operation))
+        .collect();
+    Plan::new(verb, revision, steps)
+}
+
+/// Brings a revision whose record exists to `deployed`, or as far as it can go now.
+fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation) -> Vec<Step> {
+    let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
+    let before = hooks::next(facts, hooks, revision, Event::before(operation));
+    let mut steps = before.steps;
+    if !before.done {
+        return steps;
+    }
+    let after = Event::after(operation);
+    let pending = |r: &&Revision| r.revision == revision && r.status == operation.pending();
+    let applied = facts.history.last().filter(pending).filter(|r| r.inventory.is_some());
+    if applied.is_none() {
+        steps.extend(applies(facts, desired));
+        steps.extend(prune(facts, desired));
+        if hooks::has(hooks, after) || facts.switches.timeout.is_some() {
+            steps.push(Step::MarkApplied(revision));
+        }
+    }
+    if let Some(timeout) = facts.switches.timeout {
+        let timeout = timeout.as_secs().cast_signed();
+        match applied {
+            // The caches know the objects in the next pass, which is due at once.
+            None => steps.push(Step::AwaitReady { until: facts.now, what: "the objects were applied".into() }),
+            Some(head) => match not_ready(facts, head) {
+                Some(what) if facts.now >= head.at + timeout => steps.push(Step::FailReady(what)),
+                Some(what) => steps.push(Step::AwaitReady { until: head.at + timeout, what }),
+                None => {}
+            },
+        }
+        if matches!(steps.last(), Some(Step::AwaitReady { .. } | Step::FailReady(_))) {
+            return steps;
+        }
+    }
+    let after = hooks::next(facts, hooks, revision, after);
+    steps.extend(after.steps);
+    if !after.done {
+        return steps;
+    }
     let older = || facts.history.iter().filter(|r| r.revision < revision);
-    steps.extend(older().filter(|r| r.status == Status::Deployed).map(|r| Step::Supersede(r.revision)));
+    // One that was left half done for other inputs is over, too.
+    let over = |r: &&Revision| {
+        matches!(r.status, Status::Deployed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
+    };
+    steps.extend(older().filter(over).map(|r| Step::Supersede(r.revision)));
     steps.push(Step::MarkDeployed(revision));
-    steps.extend(trim(&older().collect::<Vec<_>>()));
+    steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
     steps
 }
 
+/// The first object of a revision that is not ready, and why.
+fn not_ready(facts: &Facts, head: &Revision) -> Option<Box<str>> {
+    head.inventory.iter().flat_map(|i| i.0.keys()).find_map(|id| match facts.live.get(id) {
+        None => Some(format!("{id}: it does not exist").into()),
+        Some(live) if live.health.is_ready() => None,
+        Some(live) => Some(format!("{id}: {}", live.health).into()),
+    })
+}
+
 fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
+    let newest = facts.history.last().map_or(0, |r| r.revision);
+    if facts.switches.deletion_policy == DeletionPolicy::Orphan {
+        let owned = facts.live.iter().filter(|(_, live)| is_ours(facts, live) && live.owner_uid.is_some());
+        let steps = owned.map(|(id, _)| Step::Orphan(id.clone())).chain([Step::Unfinalize]).collect();
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
+    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (apply.md D2).
+    let runs_hooks = facts.switches.hooks && !facts.spent && facts.foreign.is_none();
+    let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
+    let before = hooks::next(facts, hooks, newest, Event::PreDelete);
+    let mut steps = before.steps;
+    if !before.done {
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
+    steps.extend(remove_all(facts, desired));
+    let after = hooks::next(facts, hooks, newest, Event::PostDelete);
+    steps.extend(after.steps);
+    if !after.done {
+        return Plan::new(Verb::Uninstall, newest, steps);
+    }
+    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
+    if !waits {
+        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
+        steps.push(Step::Unfinalize);
+    }
+    Plan::new(Verb::Uninstall, newest, steps)
+}
+
+/// Deletes what the release has or had, in the reverse order of its installation.
+fn remove_all(facts: &Facts, desired: &Desired) -> Vec<Step> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
@@ -219,12 +409,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
             _ => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
         }
     }
-    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
-    if !waits {
-        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
-        steps.push(Step::Unfinalize);
-    }
-    Plan::new(Verb::Uninstall, facts.history.last().map_or(0, |r| r.revision), steps)
+    steps
 }
 
 fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
@@ -232,9 +417,9 @@ fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
 }
 
 /// Old revisions beyond the limit, but never the last deployed one.
-fn trim(older: &[&Revision]) -> Vec<Step> {
+fn trim(limit: usize, older: &[&Revision]) -> Vec<Step> {
     let last_deployed = older.iter().rev().find(|r| r.status == Status::Deployed).map(|r| r.revision);
-    let excess = (older.len() + 1).saturating_sub(MAX_HISTORY);
+    let excess = if limit == 0 { 0 } else { (older.len() + 1).saturating_sub(limit) };
     older.iter().take(excess).filter(|r| Some(r.revision) != last_deployed).map(|r| Step::Forget(r.revision)).collect()
 }
 

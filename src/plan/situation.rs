@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::hooks;
 use super::live::Live;
 use super::objects::drift;
+use crate::kind::switches::{OnFailure, Switches};
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -18,12 +20,18 @@ use crate::release::secret::Revision;
 pub struct Facts {
     /// uid of the custom resource.
     pub uid: Box<str>,
+    /// Now, in seconds since 1970.
+    pub now: i64,
     /// It has a deletionTimestamp.
     pub deleting: bool,
     /// It has our finalizer.
     pub finalized: bool,
     /// `helm.sdk.operatorframework.io/uninstall-wait`: it stays until its objects are gone.
     pub wait_for_deletion: bool,
+    /// The switches of the custom resource.
+    pub switches: Switches,
+    /// `reconcile-at` has a text that no pass has answered yet.
+    pub asked: bool,
     /// Why nothing can be rendered, whatever the values are.
     pub refusal: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
@@ -34,8 +42,10 @@ pub struct Facts {
     pub history: Vec<Revision>,
     /// Digest of what the release would be rendered from; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
-    /// These inputs were tried and can not work: nothing is tried again until they change (apply.md A3).
+    /// These inputs were tried as often as they may be: nothing is tried again until they change (apply.md A3).
     pub spent: bool,
+    /// They failed a moment ago, and the pause until the next attempt is not over.
+    pub pausing: bool,
     /// Objects that somebody changes as often as we repair them: left for a while.
     pub paused: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
@@ -68,6 +78,12 @@ pub enum Situation {
     Settled,
     /// Its inputs can not work, and what was deployed before is intact.
     Blocked,
+    /// The custom resource says that nothing is to be done. How its objects have drifted meanwhile.
+    Paused(Vec<Drift>),
+    /// The newest revision failed for good: the release goes back to this one.
+    RollBack(u64),
+    /// The first installation failed for good, and is uninstalled.
+    Abandoned,
     /// Objects are not what the deployed revision says.
     Drifted(Vec<Drift>),
     /// The newest revision is for these inputs and was not finished.
@@ -85,7 +101,10 @@ impl Situation {
     }
     /// Whether the newest record has to be read.
     pub fn needs_record(&self) -> bool {
-        matches!(self, Self::Uninstall | Self::Drifted(_) | Self::Unfinished | Self::Changed)
+        matches!(
+            self,
+            Self::Uninstall | Self::Abandoned | Self::RollBack(_) | Self::Drifted(_) | Self::Unfinished | Self::Changed
+        )
     }
 }
 
@@ -98,6 +117,47 @@ pub enum Drift {
     Changed(ObjectId),
     /// It is ours and the revision does not list it.
     Stray(ObjectId, Box<str>),
+}
+
+/// What the writing of a revision is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Nothing was ever deployed, or it was uninstalled since.
+    Install,
+    /// Something is or was deployed.
+    Upgrade,
+    /// An earlier revision once more.
+    Rollback,
+}
+
+impl Operation {
+    /// The status of a revision while it is being written.
+    pub fn pending(self) -> Status {
+        match self {
+            Self::Install => Status::PendingInstall,
+            Self::Upgrade => Status::PendingUpgrade,
+            Self::Rollback => Status::PendingRollback,
+        }
+    }
+}
+
+/// The operation that a revision after these is, or was.
+pub fn operation(older: &[Revision]) -> Operation {
+    let told = older.iter().rev().find_map(|r| match r.status {
+        Status::Deployed | Status::Superseded => Some(Operation::Upgrade),
+        Status::Uninstalled | Status::Uninstalling => Some(Operation::Install),
+        _ => None,
+    });
+    told.unwrap_or(Operation::Install)
+}
+
+/// The operation of the newest revision.
+pub fn newest_operation(history: &[Revision]) -> Operation {
+    match history.split_last() {
+        Some((head, _)) if head.rollback.is_some() => Operation::Rollback,
+        Some((_, older)) => operation(older),
+        None => Operation::Install,
+    }
 }
 
 impl Situation {
@@ -116,29 +176,61 @@ pub fn situation(facts: &Facts) -> Situation {
     let gone = matches!(status, None | Some(Status::Uninstalled | Status::Uninstalling));
     // A record that somebody else wrote over lacks the inventory, and then nothing can be judged by it.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
-    let stays = facts.refusal.is_some() || facts.spent;
+    let stays = facts.refusal.is_some() || facts.spent || facts.pausing;
     match () {
+        // A delete hook failed a moment ago.
+        () if facts.deleting && facts.finalized && facts.pausing => Situation::Waiting,
         () if facts.deleting && facts.finalized => Situation::Uninstall,
         () if facts.deleting => Situation::Leave,
         () if facts.foreign.is_some() => {
             let message = facts.foreign.clone().unwrap_or_default();
             Situation::Refused(Refusal { reason: "ReleaseConflict", message })
         }
+        () if facts.switches.paused => Situation::Paused(if judged { drift(facts) } else { Vec::new() }),
         () if facts.busy => Situation::Waiting,
-        () if judged && (same_inputs || stays) => match drift(facts) {
+        () if judged && (same_inputs && !facts.asked || stays) => match drift(facts) {
             drift if !drift.is_empty() => Situation::Drifted(drift),
             _ => match &facts.refusal {
                 Some(refusal) => Situation::Refused(refusal.clone()),
                 None if facts.spent => Situation::Blocked,
+                None if facts.pausing => Situation::Waiting,
                 None => Situation::Settled,
             },
         },
         () if facts.refusal.is_some() => facts.refusal.clone().map_or(Situation::Settled, Situation::Refused),
-        () if facts.spent => Situation::Blocked,
+        () if facts.spent => given_up(facts),
+        () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
+        // What runs is not interrupted by a change of the inputs (apply.md D3).
+        () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {
             Situation::Unfinished
         }
         () => Situation::Changed,
+    }
+}
+
+fn is_pending(status: Option<Status>) -> bool {
+    matches!(status, Some(Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback))
+}
+
+/// The attempts are spent, and the newest revision is not a good one.
+fn given_up(facts: &Facts) -> Situation {
+    let Some((head, older)) = facts.history.split_last() else { return Situation::Blocked };
+    let half_done = matches!(
+        head.status,
+        Status::Failed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback
+    );
+    if !half_done || head.inputs.is_none() || facts.switches.on_failure == OnFailure::Keep {
+        return Situation::Blocked;
+    }
+    if head.rollback.is_some() {
+        return Situation::Unfinished;
+    }
+    let last = |status| older.iter().rev().find(|r| r.status == status);
+    match (operation(older), last(Status::Deployed).or_else(|| last(Status::Superseded))) {
+        (Operation::Upgrade, Some(good)) => Situation::RollBack(good.revision),
+        _ if facts.switches.on_failure == OnFailure::Uninstall => Situation::Abandoned,
+        _ => Situation::Blocked,
     }
 }

@@ -8,15 +8,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Verb;
+use super::attempts::{self, Retry};
 use super::live::Health;
-use super::situation::Situation;
+use super::situation::{Drift, Situation};
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
 /// Bytes of a condition's message; Kubernetes allows 32 KiB, and people read the first lines.
 pub const MAX_MESSAGE: usize = 2048;
-/// The version that tried.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Entries of `status.resources`.
 const MAX_RESOURCES: usize = 50;
 
@@ -27,8 +26,8 @@ pub struct Failure {
     pub reason: &'static str,
     /// One or more sentences.
     pub message: String,
-    /// Nothing is tried again until an input changes.
-    pub terminal: bool,
+    /// Whether it is tried again.
+    pub retry: Retry,
 }
 
 /// What the status is made of.
@@ -48,12 +47,20 @@ pub struct Report<'a> {
     pub failure: Option<&'a Failure>,
     /// The inputs digest.
     pub inputs: Option<&'a str>,
+    /// The digest of all that an attempt depends on, see [`attempts`].
+    pub attempt: &'a str,
+    /// The text of `reconcile-at` that this pass answers.
+    pub asked: Option<&'a str>,
+    /// What would be done, and is not because of `dry-run`.
+    pub dry_run: Option<&'a str>,
+    /// The objects that a repair changed or removed; empty when there were none.
+    pub repaired: &'a str,
     /// The deployed revision.
     pub release: Option<Release<'a>>,
     /// NOTES.txt, when this pass knows it.
     pub notes: Option<&'a str>,
-    /// The chart's hooks, which are not run yet, when this pass knows them.
-    pub hooks: Option<usize>,
+    /// What the release waits for before it can go on.
+    pub waiting: Option<&'a str>,
     /// The objects of the release, and `None` for those that are missing.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
@@ -77,26 +84,59 @@ pub struct Release<'a> {
 pub fn status(report: &Report<'_>) -> Map<String, Value> {
     let mut status = report.old.clone();
     status.insert("observedGeneration".into(), report.generation.into());
+    match report.failure {
+        Some(failure) if counts(report) => {
+            let attempted = attempts::failed(report.old, report.attempt, failure.reason, failure.retry, report.now);
+            status.insert("lastAttempted".into(), attempted);
+        }
+        None if ends_attempts(report) => {
+            status.remove("lastAttempted");
+        }
+        _ => {}
+    }
+    let spent = attempts::read(&status, report.attempt).spent && report.failure.is_some() && counts(report);
     let mut conditions = Conditions::read(report);
     conditions.set("Initialized", true, "", "");
     helm_conditions(report, &mut conditions);
-    ready_conditions(report, &mut conditions);
+    ready_conditions(report, spent, &mut conditions);
+    switch_conditions(report, &mut conditions);
+    drift_condition(report, &mut conditions);
     status.insert("conditions".into(), Value::Array(conditions.list));
     if let Some(release) = &report.release {
         status.insert("deployedRelease".into(), json!({"name": release.name}));
         status.insert("release".into(), release_status(report, release));
         status.insert("resources".into(), resources(report));
+    } else if report.verb == Verb::Abandon && report.failure.is_none() {
+        for gone in ["deployedRelease", "release", "resources"] {
+            status.remove(gone);
+        }
     }
-    match report.failure {
-        Some(failure) => {
-            status.insert("lastAttempted".into(), attempted(report, failure));
+    match report.asked {
+        Some(asked) if !matches!(report.situation, Situation::Paused(_)) && report.dry_run.is_none() => {
+            status.insert("lastHandledReconcileAt".into(), asked.into());
         }
-        None if !matches!(report.situation, Situation::Blocked | Situation::Refused(_) | Situation::Drifted(_)) => {
-            status.remove("lastAttempted");
-        }
-        None => {}
+        _ => {}
     }
     status
+}
+
+/// Whether a failure counts as an attempt: repairs and rollbacks go on for as long as they are needed.
+fn counts(report: &Report<'_>) -> bool {
+    !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon)
+}
+
+/// Whether what was tried last is over.
+fn ends_attempts(report: &Report<'_>) -> bool {
+    let goes_on = matches!(
+        report.situation,
+        Situation::Blocked
+            | Situation::Refused(_)
+            | Situation::Drifted(_)
+            | Situation::Paused(_)
+            | Situation::RollBack(_)
+            | Situation::Abandoned
+    );
+    !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
 /// Says in a status whether somebody fights about fields, and with whom; the condition goes to `False` when nobody does any more.
@@ -105,7 +145,7 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
     let mut conditions = Conditions { list, now, generation };
     match message {
         Some(message) => conditions.set("Drifted", true, "Contested", message),
-        None if conditions.has("Drifted") => conditions.set("Drifted", false, "Settled", ""),
+        None if is_contested(&conditions) => conditions.set("Drifted", false, "Settled", ""),
         None => return,
     }
     status.insert("conditions".into(), Value::Array(conditions.list));
@@ -132,17 +172,6 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Whether these inputs were tried, failed, and are not to be tried again (apply.md A3).
-pub fn is_spent(status: &Map<String, Value>, inputs: Option<&str>) -> bool {
-    status.get("lastAttempted").is_some_and(|attempted| {
-        attempted.get("terminal") == Some(&Value::Bool(true))
-            // Another version may be able to do what this one could not.
-            && attempted.get("version").and_then(Value::as_str) == Some(VERSION)
-            && attempted.get("digest").and_then(Value::as_str) == inputs
-            && inputs.is_some()
-    })
-}
-
 /// Cuts a message to [`MAX_MESSAGE`].
 pub fn bound(message: &str) -> String {
     const MARK: &str = " …";
@@ -162,6 +191,9 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         return;
     }
     let Some(failure) = report.failure else {
+        if report.dry_run.is_some() || report.waiting.is_some() {
+            return;
+        }
         let reason = match report.verb {
             Verb::Upgrade => Some("UpgradeSuccessful"),
             Verb::Resume if report.release.as_ref().is_some_and(|r| r.revision > 1) => Some("UpgradeSuccessful"),
@@ -176,7 +208,8 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
             }
             (None, _) => {}
         }
-        if !matches!(report.situation, Situation::Blocked | Situation::Waiting) && report.verb != Verb::CreateCrds {
+        let repaired = matches!(report.situation, Situation::Drifted(_)) && !conditions.has("Stalled");
+        if repaired && !has_attempts(report) || ends_attempts(report) && report.verb != Verb::CreateCrds {
             conditions.remove("ReleaseFailed");
             conditions.remove("Irreconcilable");
         }
@@ -185,28 +218,46 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     let (condition, reason) = match report.verb {
         Verb::Install => ("ReleaseFailed", "InstallError"),
         Verb::Resume if report.release.is_none() => ("ReleaseFailed", "InstallError"),
-        Verb::Upgrade | Verb::Resume => ("ReleaseFailed", "UpgradeError"),
-        Verb::Uninstall => ("ReleaseFailed", "UninstallError"),
+        Verb::Upgrade | Verb::Resume | Verb::RollBack => ("ReleaseFailed", "UpgradeError"),
+        Verb::Uninstall | Verb::Abandon => ("ReleaseFailed", "UninstallError"),
         Verb::Rest | Verb::Repair | Verb::Note | Verb::CreateCrds => ("Irreconcilable", "ReconcileError"),
     };
     conditions.set(condition, true, reason, &failure.message);
 }
 
-fn ready_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+/// Whether the last status holds failed attempts.
+fn has_attempts(report: &Report<'_>) -> bool {
+    report.old.contains_key("lastAttempted")
+}
+
+fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Conditions<'_>) {
     let stalled = match (report.situation, report.failure) {
-        (Situation::Refused(refusal), _) => Some((refusal.reason, refusal.message.as_str())),
-        (_, Some(failure)) if failure.terminal => Some((failure.reason, failure.message.as_str())),
+        (Situation::Refused(refusal), _) => Some((refusal.reason, refusal.message.clone())),
+        (_, Some(failure)) if spent => Some((failure.reason, given_up(failure))),
         _ => None,
     };
     let (ready, reason, message) = readiness(report);
-    let blocked = *report.situation == Situation::Blocked;
-    if blocked {
-        // The conditions still say why; only the health of what is deployed is new.
-    } else if let Some((reason, message)) = stalled {
+    // The conditions still say why nothing is tried; only the health of what is deployed is new.
+    let blocked = matches!(report.situation, Situation::Blocked | Situation::RollBack(_) | Situation::Abandoned)
+        || report.verb == Verb::RollBack
+        || matches!(report.situation, Situation::Drifted(_)) && conditions.has("Stalled");
+    let stands_still = matches!(report.situation, Situation::Paused(_)) || report.dry_run.is_some();
+    if blocked && report.failure.is_none() {
+        if let Some((reason, message)) = conditions.of("Stalled") {
+            conditions.set("Ready", false, &reason, &message);
+        }
+        return;
+    }
+    if stands_still {
+        let why = if report.dry_run.is_some() { "DryRun" } else { "Paused" };
+        conditions.set("Reconciling", false, why, "");
+    } else if let Some((reason, message)) = &stalled {
         conditions.set("Stalled", true, reason, message);
         conditions.set("Reconciling", false, reason, "");
     } else {
-        conditions.set("Stalled", false, "Progressing", "");
+        if !blocked {
+            conditions.set("Stalled", false, "Progressing", "");
+        }
         let reconciling = match report.failure {
             Some(failure) => Some((failure.reason, failure.message.as_str())),
             None if !ready => Some((reason, message.as_str())),
@@ -218,20 +269,82 @@ fn ready_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         }
     }
     match (stalled, report.failure) {
-        (Some((reason, message)), _) => conditions.set("Ready", false, reason, message),
+        (Some((reason, message)), _) => conditions.set("Ready", false, reason, &message),
         (None, Some(failure)) => conditions.set("Ready", false, failure.reason, &failure.message),
-        (None, None) if blocked => {
-            if let Some((reason, message)) = conditions.of("Stalled") {
-                conditions.set("Ready", false, &reason, &message);
-            }
-        }
         (None, None) => conditions.set("Ready", ready, reason, &message),
+    }
+}
+
+/// The message of `Stalled` after the last attempt.
+fn given_up(failure: &Failure) -> String {
+    match failure.retry {
+        Retry::Bounded => format!("given up after {} attempts: {}", attempts::MAX_ATTEMPTS, failure.message),
+        Retry::Never | Retry::Always => failure.message.clone(),
+    }
+}
+
+/// `Paused` and `DryRun`: there only while the switch is on.
+fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+    match report.situation {
+        Situation::Paused(_) => {
+            conditions.set(
+                "Paused",
+                true,
+                "Paused",
+                "nothing is done while the annotation tillerman.dev/paused is true",
+            );
+        }
+        _ => conditions.remove("Paused"),
+    }
+    match report.dry_run {
+        Some(plan) => conditions.set("DryRun", true, "DryRun", plan),
+        None => conditions.remove("DryRun"),
+    }
+}
+
+/// Whether the condition `Drifted` tells of a fight, which [`contested`] ends.
+fn is_contested(conditions: &Conditions<'_>) -> bool {
+    conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
+}
+
+/// `Drifted`: objects are not what the deployed revision says, and why they are left so; or what was repaired last.
+fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+    let (drift, reason) = match (report.situation, report.failure) {
+        (Situation::Paused(drift), _) => (drift, "Paused"),
+        (Situation::Drifted(drift), _) if report.dry_run.is_some() => (drift, "DryRun"),
+        (Situation::Drifted(drift), Some(failure)) => (drift, failure.reason),
+        _ if is_contested(conditions) => return,
+        (Situation::Drifted(_), None) if !report.repaired.is_empty() => {
+            conditions.set("Drifted", false, "Repaired", report.repaired);
+            return;
+        }
+        _ => {
+            if conditions.has("Drifted") && !matches!(report.situation, Situation::Waiting) {
+                conditions.set("Drifted", false, "Repaired", "");
+            }
+            return;
+        }
+    };
+    let mut texts = drift.iter().map(|drift| match drift {
+        Drift::Missing(id) => format!("{id} does not exist"),
+        Drift::Changed(id) => format!("{id} was changed"),
+        Drift::Stray(id, _) => format!("{id} is no part of the revision"),
+    });
+    if let Some(first) = texts.next() {
+        let more = texts.count();
+        let message = if more == 0 { first } else { format!("{first}, and {more} more") };
+        conditions.set("Drifted", true, reason, &message);
+    } else if conditions.has("Drifted") {
+        conditions.set("Drifted", false, "Repaired", "");
     }
 }
 
 fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
     if let Some(blind) = report.blind {
         return (false, "WatchFailed", blind.to_owned());
+    }
+    if let Some(waiting) = report.waiting {
+        return (false, "Progressing", format!("waiting for {waiting}"));
     }
     if report.verb == Verb::Uninstall {
         return (false, "Uninstalling", "waiting for the objects of the release to go".to_owned());
@@ -273,16 +386,9 @@ fn release_status(report: &Report<'_>, release: &Release<'_>) -> Value {
         value.insert("chart".into(), format!("{}-{}", chart.name, chart.version).into());
         value.insert("appVersion".into(), chart.app_version.as_str().into());
     }
-    match report.hooks {
-        Some(0) => {
-            value.remove("hooksNotRun");
-        }
-        Some(hooks) => {
-            value.insert("hooksNotRun".into(), hooks.into());
-        }
-        None => {}
-    }
-    if let (Some(inputs), None, false) = (report.inputs, report.failure, *report.situation == Situation::Blocked) {
+    // An earlier version of the operator ran none.
+    value.remove("hooksNotRun");
+    if let (Some(inputs), None, true) = (report.inputs, report.failure, ends_attempts(report)) {
         value.insert("digest".into(), inputs.into());
     }
     Value::Object(value)
@@ -306,17 +412,6 @@ fn resources(report: &Report<'_>) -> Value {
         entry
     };
     all.into_iter().take(MAX_RESOURCES).map(entry).collect()
-}
-
-fn attempted(report: &Report<'_>, failure: &Failure) -> Value {
-    let digest = report.inputs.unwrap_or_default();
-    let old = report.old.get("lastAttempted");
-    let attempts = old
-        .filter(|old| old.get("digest").and_then(Value::as_str) == Some(digest))
-        .and_then(|old| old.get("attempts").and_then(Value::as_u64))
-        .unwrap_or_default();
-    json!({"digest": digest, "attempts": attempts + 1, "reason": failure.reason, "at": report.now,
-        "terminal": failure.terminal, "version": VERSION})
 }
 
 /// The conditions, with `lastTransitionTime` kept while the status does not change.
@@ -367,10 +462,11 @@ impl<'a> Conditions<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, MAX_MESSAGE, Release, Report, bound, is_spent, patch, status};
+    use super::{Failure, MAX_MESSAGE, Release, Report, bound, patch, status};
     use crate::plan::Verb;
+    use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
     use crate::plan::live::Health;
-    use crate::plan::situation::Situation;
+    use crate::plan::situation::{Drift, Situation};
     use crate::release::object::{Gvk, ObjectId};
     use serde_json::{Map, Value, json};
     use std::collections::BTreeMap;
@@ -392,9 +488,13 @@ mod tests {
             verb: Verb::Rest,
             failure: None,
             inputs: Some("d"),
+            attempt: "d",
+            asked: None,
+            dry_run: None,
+            repaired: "",
             release: Some(Release { name: "r", namespace: "ns", revision: 1, chart: None }),
             notes: None,
-            hooks: None,
+            waiting: None,
             objects,
             blind: None,
         }
@@ -446,26 +546,27 @@ mod tests {
     #[test]
     fn an_error_that_only_the_user_can_mend_stalls_until_the_inputs_change() {
         let (old, objects) = (Map::new(), BTreeMap::new());
-        let failure = Failure { reason: "RenderError", message: "boom".into(), terminal: true };
+        let failure = Failure { reason: "RenderError", message: "boom".into(), retry: Retry::Never };
         let failed =
             status(&Report { failure: Some(&failure), release: None, ..report(&old, &Situation::Changed, &objects) });
         assert_eq!(condition(&failed, "Stalled").unwrap()["status"], "True");
         assert_eq!(condition(&failed, "Irreconcilable").unwrap()["reason"], "ReconcileError");
-        assert!(is_spent(&failed, Some("d")));
-        assert!(!is_spent(&failed, Some("e")));
+        let is_spent = |status, digest| attempts::read(status, digest).spent;
+        assert!(is_spent(&failed, "d"));
+        assert!(!is_spent(&failed, "e"));
         let blocked = status(&Report { release: None, ..report(&failed, &Situation::Blocked, &objects) });
         assert_eq!(patch(&failed, &blocked), None);
         let mended = status(&Report { verb: Verb::Upgrade, ..report(&failed, &Situation::Changed, &objects) });
         assert_eq!(condition(&mended, "Irreconcilable"), None);
         assert_eq!(condition(&mended, "Stalled").unwrap()["status"], "False");
-        assert!(!is_spent(&mended, Some("d")));
+        assert!(!is_spent(&mended, "d"));
     }
 
     #[test]
     fn a_failed_upgrade_keeps_what_is_deployed() {
         let (old, objects) = (Map::new(), BTreeMap::new());
         let good = status(&Report { verb: Verb::Install, ..report(&old, &Situation::New, &objects) });
-        let failure = Failure { reason: "Invalid", message: "field is immutable".into(), terminal: false };
+        let failure = Failure { reason: "Invalid", message: "field is immutable".into(), retry: Retry::Bounded };
         let bad = status(&Report {
             verb: Verb::Upgrade,
             failure: Some(&failure),
@@ -474,6 +575,56 @@ mod tests {
         assert_eq!(condition(&bad, "ReleaseFailed").unwrap()["reason"], "UpgradeError");
         assert_eq!(condition(&bad, "Deployed").unwrap()["status"], "True");
         assert_eq!(bad["lastAttempted"]["attempts"], 1);
+    }
+
+    #[test]
+    fn after_the_last_attempt_it_says_that_it_gave_up_and_a_rollback_leaves_that_as_it_is() {
+        let objects = BTreeMap::new();
+        let failure = Failure { reason: "Invalid", message: "no".into(), retry: Retry::Bounded };
+        let mut now = Map::new();
+        for attempt in 1..=MAX_ATTEMPTS {
+            let stalled = condition_status(&now, "Stalled");
+            assert_ne!(stalled.as_deref(), Some("True"), "{attempt}");
+            let situation = Situation::Unfinished;
+            let failed = Report { verb: Verb::Resume, failure: Some(&failure), ..report(&now, &situation, &objects) };
+            now = status(&failed);
+        }
+        assert_eq!(condition(&now, "Stalled").unwrap()["message"], "given up after 5 attempts: no");
+        let back = status(&Report { verb: Verb::RollBack, ..report(&now, &Situation::RollBack(1), &objects) });
+        for name in ["Stalled", "ReleaseFailed", "Ready"] {
+            assert_eq!(condition(&back, name), condition(&now, name), "{name}");
+        }
+        assert_eq!(back["lastAttempted"], now["lastAttempted"]);
+        let mended = status(&Report { verb: Verb::Upgrade, ..report(&back, &Situation::Changed, &objects) });
+        assert_eq!(mended.get("lastAttempted"), None);
+        assert_eq!(condition_status(&mended, "Stalled").as_deref(), Some("False"));
+        assert_eq!(condition(&mended, "ReleaseFailed"), None);
+    }
+
+    fn condition_status(status: &Map<String, Value>, name: &str) -> Option<String> {
+        status.get("conditions")?;
+        condition(status, name)?["status"].as_str().map(str::to_owned)
+    }
+
+    #[test]
+    fn paused_and_drifted_are_there_while_they_are_true() {
+        let (old, objects) = (Map::new(), BTreeMap::new());
+        let drift = vec![Drift::Missing(object("web")), Drift::Changed(object("b"))];
+        let situation = Situation::Paused(drift.clone());
+        let paused = status(&report(&old, &situation, &objects));
+        assert_eq!(condition(&paused, "Paused").unwrap()["status"], "True");
+        let drifted = condition(&paused, "Drifted").unwrap();
+        assert_eq!((&drifted["status"], &drifted["reason"]), (&json!("True"), &json!("Paused")));
+        assert_eq!(drifted["message"], "Deployment web does not exist, and 1 more");
+        let situation = Situation::Drifted(drift);
+        let repaired = status(&Report {
+            verb: Verb::Repair,
+            repaired: "repaired: Deployment web",
+            ..report(&paused, &situation, &objects)
+        });
+        assert_eq!(condition(&repaired, "Paused"), None);
+        let drifted = condition(&repaired, "Drifted").unwrap();
+        assert_eq!((&drifted["status"], &drifted["message"]), (&json!("False"), &json!("repaired: Deployment web")));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::live::{Health, Live};
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
 use super::stamp::Stamped;
-use super::{Desired, MAX_HISTORY, Step, Verb, plan};
+use super::{Desired, Step, Verb, plan};
+use crate::kind::switches::{DeletionPolicy, OnFailure, Switches};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
@@ -23,6 +24,7 @@ fn live(name: &str) -> (ObjectId, Live) {
         shared: false,
         kept: false,
         deleting: false,
+        hook: None,
         health: Health::Ready,
         pods: None,
     };
@@ -43,6 +45,8 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         owner: None,
         inputs: inputs.map(Into::into),
         inventory: names.map(|names| Inventory(names.iter().map(|n| (id(n), reference(n))).collect())),
+        rollback: None,
+        chunks: None,
         kinds: Vec::new(),
     }
 }
@@ -71,6 +75,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
     Desired {
         objects: names.iter().map(|n| object(n, "x")).collect(),
         previous: previous.map(|p| p.iter().map(|n| object(n, "x")).collect()),
+        hooks: Vec::new(),
         hooks_equal: true,
         crds: Vec::new(),
     }
@@ -151,6 +156,139 @@ fn every_situation_is_told_by_its_row() {
     for (name, facts, expected) in table {
         assert_eq!(situation(&facts), expected, "{name}");
     }
+}
+
+/// Revisions 1, deployed, and 2 that failed for the inputs of now.
+fn failed_upgrade() -> Vec<Revision> {
+    let mut history = deployed("before");
+    history.push(revision(2, Status::Failed, Some("now"), None));
+    history
+}
+
+fn rolling_back(status: Status) -> Vec<Revision> {
+    let mut history = failed_upgrade();
+    history.push(Revision { rollback: Some(1), ..revision(3, status, Some("before"), None) });
+    history
+}
+
+#[test]
+fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
+    let spent = |history, on_failure| Facts {
+        spent: true,
+        switches: Switches { on_failure, ..Switches::default() },
+        ..facts(history, &["a", "b"])
+    };
+    let first = || vec![revision(1, Status::Failed, Some("now"), None)];
+    let back = || {
+        let mut history = rolling_back(Status::Deployed);
+        let inventory = history[0].inventory.clone();
+        history[2].inventory = inventory;
+        history
+    };
+    let foreign = || vec![revision(1, Status::Failed, None, None)];
+    let table = [
+        ("an upgrade", failed_upgrade(), OnFailure::Rollback, Situation::RollBack(1)),
+        ("an upgrade", failed_upgrade(), OnFailure::Uninstall, Situation::RollBack(1)),
+        ("an upgrade", failed_upgrade(), OnFailure::Keep, Situation::Blocked),
+        ("an installation", first(), OnFailure::Rollback, Situation::Blocked),
+        ("an installation", first(), OnFailure::Keep, Situation::Blocked),
+        ("an installation", first(), OnFailure::Uninstall, Situation::Abandoned),
+        ("it is uninstalled", vec![], OnFailure::Uninstall, Situation::Blocked),
+        ("a crash in the rollback", rolling_back(Status::PendingRollback), OnFailure::Rollback, Situation::Unfinished),
+        ("the rollback failed", rolling_back(Status::Failed), OnFailure::Rollback, Situation::Unfinished),
+        ("rolled back", back(), OnFailure::Rollback, Situation::Blocked),
+        ("a human's", foreign(), OnFailure::Uninstall, Situation::Blocked),
+    ];
+    for (name, history, on_failure, expected) in table {
+        assert_eq!(situation(&spent(history, on_failure)), expected, "{name}, {on_failure:?}");
+    }
+    // Other inputs do not wait for the rollback, and the old ones finish it.
+    let moved = Facts { inputs: Some("later".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
+    assert_eq!(situation(&moved), Situation::Changed);
+    let taken_back = Facts { inputs: Some("before".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
+    assert_eq!(situation(&taken_back), Situation::Unfinished);
+}
+
+#[test]
+fn between_two_attempts_nothing_is_tried_but_what_is_deployed_is_kept() {
+    let pausing = |history, names| Facts { pausing: true, ..facts(history, names) };
+    assert_eq!(situation(&pausing(failed_upgrade(), &["a", "b"])), Situation::Waiting);
+    assert_eq!(situation(&pausing(deployed("before"), &["a", "b"])), Situation::Waiting);
+    let drift = Situation::Drifted(vec![Drift::Missing(id("b"))]);
+    assert_eq!(situation(&pausing(deployed("before"), &["a"])), drift);
+    let deleted = Facts { deleting: true, ..pausing(failed_upgrade(), &["a"]) };
+    assert_eq!(situation(&deleted), Situation::Waiting, "a deletion whose hook failed; its attempts are its own");
+}
+
+#[test]
+fn a_pause_stops_everything_but_a_deletion() {
+    let switches = Switches { paused: true, ..Switches::default() };
+    let paused = |facts| Facts { switches: switches.clone(), ..facts };
+    assert_eq!(situation(&paused(facts(vec![], &[]))), Situation::Paused(vec![]));
+    assert_eq!(situation(&paused(facts(failed_upgrade(), &[]))), Situation::Paused(vec![]));
+    let drifted = situation(&paused(facts(deployed("now"), &["a"])));
+    assert_eq!(drifted, Situation::Paused(vec![Drift::Missing(id("b"))]));
+    let deleted = Facts { deleting: true, ..facts(deployed("now"), &["a"]) };
+    assert_eq!(situation(&paused(deleted)), Situation::Uninstall);
+}
+
+#[test]
+fn who_asks_for_a_pass_gets_one_that_renders() {
+    let asked = Facts { asked: true, ..facts(deployed("now"), &["a", "b"]) };
+    assert_eq!(situation(&asked), Situation::Changed);
+}
+
+#[test]
+fn a_rollback_is_a_revision_with_the_objects_of_the_last_good_one() {
+    let facts = Facts { spent: true, ..facts(failed_upgrade(), &["a", "new"]) };
+    let plan = plan(&facts, &Situation::RollBack(1), &desired(&["a", "b"], Some(&["a", "new"])));
+    assert_eq!((plan.verb, plan.revision), (Verb::RollBack, 3));
+    assert_eq!(
+        plan.steps,
+        [
+            Step::CreateRollback { revision: 3, to: 1 },
+            Step::Apply { object: 0, force: true },
+            Step::Apply { object: 1, force: true },
+            Step::Prune { id: id("new"), uid: Some("uid-new".into()) },
+            Step::Supersede(1),
+            Step::MarkDeployed(3),
+        ]
+    );
+    let crashed = Facts { history: rolling_back(Status::PendingRollback), ..facts };
+    let resumed = super::plan(&crashed, &Situation::Unfinished, &desired(&["a", "b"], None));
+    assert_eq!((resumed.verb, resumed.revision), (Verb::RollBack, 3));
+}
+
+#[test]
+fn a_first_installation_that_is_given_up_leaves_nothing_but_the_finalizer() {
+    let facts = facts(vec![revision(1, Status::Failed, Some("now"), None)], &["a"]);
+    let plan = plan(&facts, &Situation::Abandoned, &desired(&["a"], None));
+    assert_eq!(plan.steps, [Step::Prune { id: id("a"), uid: Some("uid-a".into()) }, Step::Forget(1)]);
+}
+
+#[test]
+fn a_release_of_which_nothing_was_ever_deployed_is_installed_and_not_upgraded() {
+    let facts = facts(vec![revision(1, Status::Failed, Some("before"), None)], &["a"]);
+    let plan = plan(&facts, &Situation::Changed, &desired(&["a"], Some(&["a"])));
+    assert_eq!(plan.verb, Verb::Install);
+    assert_eq!(plan.steps[0], Step::CreateRecord { revision: 2, status: Status::PendingInstall });
+}
+
+#[test]
+fn an_orphan_keeps_objects_and_records_and_loses_its_owner() {
+    let switches = Switches { deletion_policy: DeletionPolicy::Orphan, ..Switches::default() };
+    let facts = Facts { deleting: true, switches, ..facts(deployed("now"), &["a", "b"]) };
+    let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "b"], None));
+    assert_eq!(plan.steps, [Step::Orphan(id("a")), Step::Orphan(id("b")), Step::Unfinalize]);
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_created_changed_and_deleted() {
+    let facts = facts(deployed("before"), &["a", "b", "c"]);
+    let mut desired = desired(&["a", "b", "new"], Some(&["a", "b", "c"]));
+    desired.objects[1] = object("b", "other");
+    let text = plan(&facts, &Situation::Changed, &desired).describe(&desired);
+    assert_eq!(text, "Upgrade, revision 2; create ConfigMap new; change ConfigMap b; delete ConfigMap c");
 }
 
 #[test]
@@ -275,7 +413,7 @@ fn a_foreign_release_is_not_deleted_with_the_custom_resource() {
 
 #[test]
 fn old_revisions_go_but_never_the_last_deployed_one() {
-    let limit = u64::try_from(MAX_HISTORY).unwrap();
+    let limit = u64::try_from(Switches::default().max_history).unwrap();
     let mut history: Vec<Revision> = (1..=limit).map(|r| revision(r, Status::Superseded, None, None)).collect();
     history[0].status = Status::Deployed;
     history.push(revision(limit + 1, Status::Failed, Some("now"), None));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::object::{Applied, Notice, Objects};
-use super::observe::{Observed, read_record, secret_id};
+use super::observe::Observed;
 use super::render::Prepared;
 use super::sinks::metadata;
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
@@ -15,10 +15,10 @@ use crate::cluster::client::describe;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::plan::{Plan, Step, Verb};
-use crate::release::inventory::{Inventory, MAX_BYTES, Reference};
+use crate::release::inventory::Reference;
 use crate::release::object::ObjectId;
-use crate::release::record::{New, Record, RecordError, Status};
-use crate::release::secret::{self, Revision};
+use crate::release::record::Record;
+use crate::release::secret::Revision;
 
 /// What a pass did.
 pub struct Outcome {
@@ -36,8 +36,23 @@ pub struct Outcome {
     pub finished: bool,
     /// The revision that it worked on.
     pub revision: u64,
+    /// What it would have done, and did not because of `dry-run`.
+    pub dry_run: Option<String>,
+    /// How many chunks a new record was cut into, because no Secret can hold it; 0 for none.
+    pub chunks: usize,
+    /// What it waits for, if it could not go on.
+    pub waiting: Option<Waiting>,
     /// Why it stopped, if it did.
     pub error: Option<Error>,
+}
+
+/// Something that a release waits for; a watch tells when it is there.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// What.
+    pub what: String,
+    /// The latest time for the next look, in seconds since 1970.
+    pub until: i64,
 }
 
 /// Carries out the plan.
@@ -53,6 +68,9 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 pruned: 0,
                 finished: false,
                 revision: 0,
+                dry_run: None,
+                chunks: 0,
+                waiting: None,
                 error: Some(error),
             };
         }
@@ -60,6 +78,10 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     if plan.verb != Verb::Rest {
         tracing::debug!(release = %observed.key.name, namespace = %observed.key.namespace, %plan, "plan");
     }
+    // A deletion is never held up.
+    let dry = observed.facts.switches.dry_run && !matches!(plan.verb, Verb::Rest | Verb::Uninstall);
+    let dry_run = dry.then(|| plan.describe(&prepared.desired));
+    let plan = if dry { Plan { verb: Verb::Rest, revision: plan.revision, steps: Vec::new() } } else { plan };
     let mut run = Run::new(observed, &prepared, &plan, ctx);
     let mut error = None;
     for step in &plan.steps {
@@ -67,31 +89,55 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
             error = Some(e);
             break;
         }
+        if run.waiting.is_some() {
+            break;
+        }
+    }
+    if error.is_none() && run.collects {
+        error = run.collect_chunks().await.err();
     }
     if let Some(e) = &error {
         run.mark_failed(e).await;
     }
-    let Run { changed, notices, pruned, finished, .. } = run;
-    Outcome { verb: plan.verb, changed, notices, pruned, finished, revision: plan.revision, error, prepared }
+    let Run { changed, notices, pruned, finished, waiting, chunks, .. } = run;
+    let waiting = waiting.filter(|_| error.is_none());
+    Outcome {
+        verb: plan.verb,
+        changed,
+        notices,
+        pruned,
+        finished,
+        revision: plan.revision,
+        dry_run,
+        chunks,
+        waiting,
+        error,
+        prepared,
+    }
 }
 
 /// A plan that is being carried out.
-struct Run<'a> {
-    observed: &'a Observed,
-    prepared: &'a Prepared,
-    plan: &'a Plan,
-    ctx: &'a Context,
+pub(super) struct Run<'a> {
+    pub(super) observed: &'a Observed,
+    pub(super) prepared: &'a Prepared,
+    pub(super) plan: &'a Plan,
+    pub(super) ctx: &'a Context,
     /// The record of the plan's revision.
-    record: Option<Record>,
+    pub(super) record: Option<Record>,
     /// Its Secret as the API server last answered.
-    head: Option<Revision>,
+    pub(super) head: Option<Revision>,
     /// The API server's answers to our applies.
-    references: BTreeMap<ObjectId, Reference>,
-    objects: Objects<'a>,
-    changed: Vec<ObjectId>,
-    notices: Vec<(ObjectId, Notice)>,
-    pruned: usize,
-    finished: bool,
+    pub(super) references: BTreeMap<ObjectId, Reference>,
+    pub(super) objects: Objects<'a>,
+    pub(super) changed: Vec<ObjectId>,
+    pub(super) notices: Vec<(ObjectId, Notice)>,
+    pub(super) pruned: usize,
+    pub(super) finished: bool,
+    pub(super) waiting: Option<Waiting>,
+    /// How many chunks a new record was cut into; 0 for none.
+    pub(super) chunks: usize,
+    /// Chunks that no revision names may be there.
+    pub(super) collects: bool,
 }
 
 impl<'a> Run<'a> {
@@ -111,6 +157,9 @@ impl<'a> Run<'a> {
             notices: Vec::new(),
             pruned: 0,
             finished: false,
+            waiting: None,
+            chunks: 0,
+            collects: false,
         }
     }
 
@@ -130,6 +179,23 @@ impl<'a> Run<'a> {
                 self.pruned += usize::from(pruned);
                 Ok(())
             }
+            Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
+            Step::StartHook { hook, event, again } => self.start_hook(*hook, *event, *again).await,
+            Step::AwaitHook { hook, event, until } => {
+                let what = format!("{event} hook {}", self.prepared.desired.hooks[*hook].id);
+                self.waiting = Some(Waiting { what, until: *until });
+                Ok(())
+            }
+            Step::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
+            Step::FailHook { hook, event, why, timeout } => self.fail_hook(*hook, *event, why, *timeout).await,
+            Step::DeleteHook(hook) => self.delete_hook(*hook).await,
+            Step::MarkApplied(revision) => self.mark_applied(*revision).await,
+            Step::AwaitReady { until, what } => {
+                self.waiting = Some(Waiting { what: what.to_string(), until: *until });
+                Ok(())
+            }
+            Step::FailReady(what) => Err(Error::NotReady(what.to_string())),
+            Step::Orphan(id) => self.objects.orphan(id).await,
             Step::Supersede(revision) => self.supersede(*revision).await,
             Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,
             Step::Note(revision) => self.note(*revision).await,
@@ -156,6 +222,9 @@ impl<'a> Run<'a> {
     }
 
     async fn unfinalize(&mut self) -> Result<(), Error> {
+        if std::mem::take(&mut self.collects) {
+            self.collect_chunks().await?;
+        }
         let ours = |f: &str| f == FINALIZER || f == LEGACY_FINALIZER;
         let finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).filter(|f| !ours(f)).collect();
         match self.patch_finalizers(&finalizers).await {
@@ -199,178 +268,6 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
-
-    async fn create_record(&mut self, revision: u64, status: Status) -> Result<(), Error> {
-        let (Some(rendered), Some(chart)) = (&self.prepared.rendered, &self.observed.chart) else {
-            return Err(Error::Renderer("nothing was rendered".to_owned()));
-        };
-        let now = jiff::Timestamp::now();
-        let text = now.to_string();
-        let previous = self.observed.record.as_ref().ok().and_then(Option::as_ref);
-        let record = Record::new(&New {
-            name: &self.observed.owner.release_name,
-            namespace: &self.observed.owner.release_namespace,
-            revision,
-            status,
-            description: if status == Status::PendingInstall {
-                "Initial install underway"
-            } else {
-                "Preparing upgrade"
-            },
-            first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&text),
-            now: &text,
-            chart: &chart.json,
-            config: &self.prepared.values,
-            rendered,
-        });
-        let id = secret_id(&self.observed.key, revision);
-        let owner = &self.observed.owner;
-        let kinds: std::collections::BTreeSet<_> =
-            self.prepared.desired.objects.iter().map(|o| (o.id.gvk.clone(), o.id.namespace.clone())).collect();
-        for (gvk, namespace) in &kinds {
-            self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
-        }
-        let body = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": secret::TYPE,
-            "metadata": {
-                "name": &*id.name, "namespace": id.namespace.as_deref(),
-                "labels": secret::labels(&owner.release_name, revision, status, now.as_second(), &owner.uid),
-                "annotations": {
-                    secret::OWNER: owner.describe(),
-                    secret::INPUTS: self.observed.facts.inputs.as_deref(),
-                    secret::KINDS: secret::encode_kinds(&kinds),
-                },
-            },
-            "data": {"release": data(&record)?},
-        });
-        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body).await?;
-        self.record = Some(record);
-        self.enter(&answer);
-        Ok(())
-    }
-
-    async fn supersede(&mut self, revision: u64) -> Result<(), Error> {
-        let known = self.observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == revision);
-        let record = match known {
-            Some(record) => Some(record),
-            None => match read_record(&self.observed.key, revision, self.ctx).await {
-                Err(Error::Record(RecordError::Corrupted(_))) => None,
-                record => record?,
-            },
-        };
-        let mut patch = status_patch(Status::Superseded);
-        // Only the newest revision is judged; what the others consisted of stands in their manifest.
-        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null});
-        if let Some(mut record) = record {
-            record.set_status(Status::Superseded, "superseded by new release");
-            patch["data"] = json!({"release": data(&record)?});
-        }
-        let id = secret_id(&self.observed.key, revision);
-        match self.ctx.cluster.merge::<Value>(&Resource::secrets(), &id, &patch, None).await {
-            Ok(answer) => self.cache_revision(&answer),
-            Err(e) if e.is_not_found() => {}
-            Err(e) => return Err(e.into()),
-        }
-        Ok(())
-    }
-
-    async fn mark_deployed(&mut self, revision: u64) -> Result<(), Error> {
-        let inputs = self.inputs();
-        let Some(record) = &mut self.record else {
-            return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
-        };
-        record.set_status(Status::Deployed, if revision == 1 { "Install complete" } else { "Upgrade complete" });
-        let inventory = encode(&Inventory(self.references.clone()))?;
-        let mut patch = status_patch(Status::Deployed);
-        patch["metadata"]["annotations"] = json!({
-            secret::INVENTORY: inventory, secret::INPUTS: inputs, secret::OWNER: self.observed.owner.describe(),
-        });
-        patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
-        patch["data"] = json!({"release": data(record)?});
-        self.patch_head(revision, patch).await
-    }
-
-    /// The digest of the inputs of the plan's revision: a revision that is finished keeps those it was begun with.
-    fn inputs(&self) -> Option<Box<str>> {
-        let begun =
-            self.head.as_ref().filter(|_| self.plan.verb == Verb::Repair && self.observed.facts.inputs.is_none());
-        begun.map_or_else(|| self.observed.facts.inputs.clone(), |head| head.inputs.clone())
-    }
-
-    /// Writes what the newest revision consists of, when that is not what its annotations say.
-    async fn note(&mut self, revision: u64) -> Result<(), Error> {
-        let Some(head) = self.head.clone() else { return Ok(()) };
-        let mut inventory = head.inventory.clone().unwrap_or_default();
-        inventory.0.extend(self.references.clone());
-        // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
-        let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
-        let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
-        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs {
-            return Ok(());
-        }
-        let kinds = inventory.kinds();
-        let patch = json!({"metadata": {
-            "annotations": {
-                secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
-                secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
-            },
-            "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
-        }});
-        self.patch_head(revision, patch).await
-    }
-
-    async fn forget(&mut self, revision: u64) -> Result<(), Error> {
-        let id = secret_id(&self.observed.key, revision);
-        self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
-        let owner = &self.observed.owner;
-        self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
-        Ok(())
-    }
-
-    /// A revision that could not be finished is marked so, for `helm history`. The next pass goes on with it.
-    async fn mark_failed(&mut self, error: &Error) {
-        let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
-        let unfinished =
-            matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
-        if !unfinished || error.is_outage() || error.is_stale() {
-            return;
-        }
-        let what = if head.status == Status::PendingInstall { "Release" } else { "Upgrade" };
-        let description = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
-        // Masked before it is cut: half a secret would not be found.
-        let description = crate::plan::status::bound(&self.ctx.masks.clean(&description));
-        record.set_status(Status::Failed, &description);
-        let mut patch = status_patch(Status::Failed);
-        let Ok(data) = data(record) else { return };
-        patch["data"] = json!({"release": data});
-        let revision = head.revision;
-        if let Err(error) = self.patch_head(revision, patch).await {
-            tracing::debug!(%error, release = %self.observed.key.name, "the revision could not be marked failed");
-        }
-    }
-
-    /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed.
-    async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
-        if let Some(head) = &self.head {
-            patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
-        }
-        let id = secret_id(&self.observed.key, revision);
-        let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
-        self.enter(&answer);
-        Ok(())
-    }
-
-    fn enter(&mut self, answer: &Value) {
-        self.head = Revision::read(metadata(answer)).map(|(_, revision)| revision);
-        self.cache_revision(answer);
-    }
-
-    fn cache_revision(&self, answer: &Value) {
-        if let Some((_, revision)) = Revision::read(metadata(answer)) {
-            let owner = &self.observed.owner;
-            self.ctx.cache.wrote_revision(&owner.release_namespace, &owner.release_name, revision);
-        }
-    }
 }
 
 /// Address of the custom resource.
@@ -381,26 +278,4 @@ pub async fn cr_id(observed: &Observed, ctx: &Context) -> Result<(Arc<Resource>,
     let unknown = || ApiError::UnknownKind { what: describe("update", &id), kind: gvk.to_string() };
     let resource = ctx.discovery.resolve(gvk).await?.ok_or_else(unknown)?;
     Ok((resource, id))
-}
-
-fn status_patch(status: Status) -> Value {
-    let now = jiff::Timestamp::now().as_second().to_string();
-    json!({"metadata": {"labels": {"status": status.as_str(), "modifiedAt": now}}})
-}
-
-fn encode(inventory: &Inventory) -> Result<String, Error> {
-    let text = inventory.encode();
-    if text.len() > MAX_BYTES {
-        return Err(Error::Manifest(format!(
-            "the release has too many objects: their list takes {} bytes",
-            text.len()
-        )));
-    }
-    Ok(text)
-}
-
-/// A record as the `data` of a Secret: Helm's base64, and Kubernetes' around it.
-fn data(record: &Record) -> Result<String, Error> {
-    use base64::Engine as _;
-    Ok(base64::engine::general_purpose::STANDARD.encode(record.encode()?))
 }

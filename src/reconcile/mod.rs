@@ -7,11 +7,13 @@ mod apply;
 pub mod chart;
 mod contests;
 pub mod controller;
+mod hooks;
 mod object;
 mod observe;
 mod patches;
 mod pods;
 pub mod queue;
+mod records;
 mod render;
 mod report;
 mod sinks;
@@ -29,6 +31,8 @@ use crate::cluster::events::Events;
 use crate::cluster::sources::Sources;
 use crate::mask::Masks;
 use crate::plan;
+use crate::plan::attempts::Retry;
+use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
@@ -114,6 +118,21 @@ pub enum Error {
     /// What was rendered is not a list of objects, or too many.
     #[error("{0}")]
     Manifest(String),
+    /// A hook failed.
+    #[error("{event} hook {hook} failed: {why}")]
+    Hook {
+        /// What it ran for.
+        event: Event,
+        /// Its object.
+        hook: String,
+        /// What its object says, and the last lines of its pod.
+        why: String,
+        /// It took as long as it may.
+        timeout: bool,
+    },
+    /// The objects did not get ready in time.
+    #[error("not ready in time: {0}")]
+    NotReady(String),
     /// A source of values does not hold what it should.
     #[error("{0}")]
     Values(String),
@@ -130,16 +149,34 @@ impl Error {
             Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
             Self::Render(_) | Self::Renderer(_) => "RenderError",
             Self::Manifest(_) => "InvalidManifest",
+            Self::Hook { .. } => "HookFailed",
+            Self::NotReady(_) => "NotReady",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
         }
     }
 
-    /// Whether only the user can mend it: nothing is tried again until an input changes.
-    pub fn is_terminal(&self) -> bool {
+    /// Whether it is tried again without anything having changed.
+    pub fn retry(&self) -> Retry {
         match self {
-            Self::Record(RecordError::TooLarge(_)) | Self::Render(_) | Self::Manifest(_) | Self::Values(_) => true,
-            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) | Self::Api(_) => false,
+            Self::Record(RecordError::TooLarge(_))
+            | Self::Render(_)
+            | Self::Manifest(_)
+            | Self::Values(_)
+            | Self::NotReady(_) => Retry::Never,
+            // Who gave it a time meant that time.
+            Self::Hook { timeout, .. } => {
+                if *timeout {
+                    Retry::Never
+                } else {
+                    Retry::Bounded
+                }
+            }
+            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
+            Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
+            // The object is wrong, and not the cluster.
+            Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
+            Self::Api(_) => Retry::Always,
         }
     }
 

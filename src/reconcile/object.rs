@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::observe::Observed;
 use super::report::event;
@@ -150,6 +150,26 @@ impl<'a> Objects<'a> {
             Err(e) => return Err(e.into()),
         }
         Ok(true)
+    }
+
+    /// Takes the custom resource from an object's owners.
+    pub async fn orphan(&self, id: &ObjectId) -> Result<(), Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
+        let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
+        let meta = metadata(&object);
+        let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
+        let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
+        // The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+        let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
+        match self.ctx.cluster.merge::<Value>(&resource, id, &patch, None).await {
+            Ok(answer) => {
+                self.ctx.cache.wrote_object(&id.gvk, &answer);
+                Ok(())
+            }
+            Err(e) if e.is_not_found() => Ok(()),
+            Err(e) => Err(e.into()),
+        }
     }
 
     async fn resource(&self, id: &ObjectId, verb: &str) -> Result<Arc<Resource>, Error> {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::chart::Loaded;
+use super::chart::{Loaded, Served};
 use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
+use crate::kind::switches::{self, HELM_TIMEOUT};
+use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
-use crate::plan::status::is_spent;
+use crate::release::chunks;
 use crate::release::digest::{self, Inputs};
 use crate::release::object::ObjectId;
 use crate::release::record::{Record, RecordError, Status};
@@ -28,12 +30,6 @@ const MAX_NAME: usize = 53;
 const MAX_SPEC: usize = 1 << 20;
 /// Levels of nesting in a spec. The deepest charts use a dozen.
 const MAX_DEPTH: usize = 100;
-
-/// Helm's `--timeout`, in seconds.
-const HELM_TIMEOUT: i64 = 300;
-
-/// helm-operator's annotation: the custom resource stays until the objects of its release are gone.
-const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
 
 /// A release as it is.
 pub struct Observed {
@@ -55,10 +51,16 @@ pub struct Observed {
     pub capabilities: Capabilities,
     /// What decisions depend on.
     pub facts: Facts,
+    /// Digest of all that an attempt depends on: the inputs and the switches.
+    pub attempt: String,
+    /// Milliseconds until the next attempt, while it pauses.
+    pub pause: u64,
     /// How it stands.
     pub situation: Situation,
     /// The newest record, when it was needed.
     pub record: Result<Option<Record>, Error>,
+    /// The record of the revision that the release goes back to.
+    pub target: Option<Record>,
     /// The newest record could not be read.
     pub corrupted: bool,
     /// Why the caches cannot see some of its objects.
@@ -73,21 +75,12 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let info = ctx.discovery.info();
     let capabilities =
         Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
-    let values = read_values(&cr);
-    let (mut values, bad_values) = match values {
+    let (mut values, bad_values) = match read_values(&cr) {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
     let extras = values::gather(&mut values, key, &cr, ctx);
-    let owner = Owner {
-        gvk: served.gvk().clone(),
-        namespace: Some(Arc::clone(&key.namespace)),
-        name: Arc::clone(&key.name),
-        uid: Arc::clone(&cr.uid),
-        release_name: Arc::clone(&key.name),
-        release_namespace: Arc::clone(&key.namespace),
-        chart: chart.as_ref().map_or_else(|_| "".into(), |c| c.chart.metadata.name.as_str().into()),
-    };
+    let owner = owner(key, &cr, served, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
             chart: &chart.digest,
@@ -99,7 +92,19 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         })
     });
     let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
-    let refusal = refusal(key, chart.as_ref().err()).or(bad_values).or(bad_ignored).or_else(|| extras.refusal.clone());
+    let (switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
+        Ok(switches) => (switches, None),
+        Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
+    };
+    let refusal = refusal(key, chart.as_ref().err())
+        .or(bad_switch)
+        .or(bad_values)
+        .or(bad_ignored)
+        .or_else(|| extras.refusal.clone());
+    let attempt = attempt(inputs.as_deref(), &cr);
+    let attempts = attempts::read(&cr.status(), &attempt);
+    let now = jiff::Timestamp::now();
+    let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let history = ctx.cache.history(&key.namespace, &key.name);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -110,12 +115,17 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
         uid: (&*cr.uid).into(),
+        now: now.as_second(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
-        wait_for_deletion: cr.annotations.get(UNINSTALL_WAIT).is_some_and(|v| &**v == "true"),
-        busy: is_busy(history.last()),
+        wait_for_deletion: switches.uninstall_wait,
+        asked: is_asked(switches.reconcile_at.as_deref(), &cr),
+        busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
-        spent: refusal.is_none() && is_spent(&cr.status(), inputs.as_deref()),
+        // A deletion needs no chart.
+        spent: (refusal.is_none() || cr.deleting) && attempts.spent,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0,
+        switches,
         refusal,
         inputs: inputs.map(Into::into),
         paused: ctx.contests.with(key, |contest, now| contest.paused(now)),
@@ -128,22 +138,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let mut situation = situation(&facts);
+    let situation = with_caches(situation(&facts), key, ctx, unseen && blind.is_none(), extras.waits);
     ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
-    if !ctx.cache.is_synced(key) {
-        situation = match ctx.cache.history_blind(&key.namespace) {
-            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
-            None => Situation::Waiting,
-        };
-    } else if unseen
-        && blind.is_none()
-        && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_))
-    {
-        situation = Situation::Waiting;
-    }
-    if extras.waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
-        situation = Situation::Waiting;
-    }
     let mut observed = Observed {
         key: key.clone(),
         cr,
@@ -154,15 +150,76 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         chart: chart.ok(),
         capabilities,
         facts,
+        attempt,
+        pause,
         situation,
         record: Ok(None),
+        target: None,
         corrupted: false,
         blind,
     };
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
         read_newest(&mut observed, ctx).await;
     }
+    if let Situation::RollBack(to) = observed.situation {
+        read_target(&mut observed, to, ctx).await;
+    }
     Some(observed)
+}
+
+/// The situation, as far as the caches are complete enough to judge it.
+fn with_caches(situation: Situation, key: &ReleaseKey, ctx: &Context, unseen: bool, waits: bool) -> Situation {
+    if waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+        return Situation::Waiting;
+    }
+    if !ctx.cache.is_synced(key) {
+        return match ctx.cache.history_blind(&key.namespace) {
+            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
+            None => Situation::Waiting,
+        };
+    }
+    if unseen && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_)) {
+        return Situation::Waiting;
+    }
+    situation
+}
+
+/// The custom resource as the owner of objects.
+fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> Owner {
+    Owner {
+        gvk: served.gvk().clone(),
+        namespace: Some(Arc::clone(&key.namespace)),
+        name: Arc::clone(&key.name),
+        uid: Arc::clone(&cr.uid),
+        release_name: Arc::clone(&key.name),
+        release_namespace: Arc::clone(&key.namespace),
+        chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
+    }
+}
+
+/// Whether `reconcile-at` has a text that no pass has answered yet.
+fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
+    let status = cr.status();
+    let answered = status.get("lastHandledReconcileAt").and_then(Value::as_str);
+    reconcile_at.is_some_and(|asked| answered != Some(asked))
+}
+
+/// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
+fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
+    let mut hasher = digest::Hasher::default();
+    // A deletion is no attempt at the inputs.
+    let inputs = if cr.deleting { "deletion" } else { inputs.unwrap_or_default() };
+    hasher.text(inputs).text(switches::text(&cr.annotations));
+    hasher.finish()
+}
+
+/// Reads the record that the release goes back to. Without it, what is there stays.
+async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
+    match read_record(&observed.key, to, ctx).await {
+        Ok(Some(record)) => observed.target = Some(record),
+        Ok(None) | Err(Error::Record(RecordError::Corrupted(_))) => observed.situation = Situation::Blocked,
+        Err(error) => observed.record = Err(error),
+    }
 }
 
 /// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
@@ -181,10 +238,11 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
     }
     let unreadable = matches!(observed.record, Ok(None));
     if unreadable && matches!(observed.situation, Situation::Drifted(_) | Situation::Unfinished) {
-        observed.situation = match (&observed.facts.refusal, observed.facts.spent) {
-            (Some(refusal), _) => Situation::Refused(refusal.clone()),
-            (None, true) => Situation::Blocked,
-            (None, false) => Situation::Changed,
+        observed.situation = match (&observed.facts.refusal, observed.facts.spent, observed.facts.pausing) {
+            (Some(refusal), ..) => Situation::Refused(refusal.clone()),
+            (None, true, _) => Situation::Blocked,
+            (None, false, true) => Situation::Waiting,
+            (None, false, false) => Situation::Changed,
         };
     }
 }
@@ -193,10 +251,29 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
 pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
     let id = secret_id(key, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
-    let data = secret.pointer("/data/release").and_then(Value::as_str).ok_or(RecordError::Corrupted("no data"))?;
-    let data =
-        base64::engine::general_purpose::STANDARD.decode(data).map_err(|_| RecordError::Corrupted("not base64"))?;
-    Ok(Some(Record::decode(&data)?))
+    if let Some(release) = secret_data(&secret, "release")? {
+        return Ok(Some(Record::decode(&release)?));
+    }
+    let head = secret_data(&secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
+    let annotations = secret.pointer("/metadata/annotations");
+    let annotation = annotations.and_then(|a| a.get(chunks::CHUNKS)).and_then(Value::as_str);
+    let (digest, count) =
+        annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
+    let mut text = String::new();
+    for index in 0..count {
+        let id = ObjectId { name: chunks::name(&key.name, digest, index).into(), ..id.clone() };
+        let chunk =
+            ctx.cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
+        let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
+        text.push_str(&String::from_utf8_lossy(&part));
+    }
+    Ok(Some(Record::join(&head, &text, digest)?))
+}
+
+fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError> {
+    let Some(data) = secret.get("data").and_then(|d| d.get(key)).and_then(Value::as_str) else { return Ok(None) };
+    let data = base64::engine::general_purpose::STANDARD.decode(data);
+    data.map(Some).map_err(|_| RecordError::Corrupted("not base64"))
 }
 
 /// The Secret of a revision.
@@ -265,13 +342,13 @@ fn refusal(key: &ReleaseKey, no_chart: Option<&String>) -> Option<Refusal> {
 }
 
 /// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
-fn is_busy(newest: Option<&secret::Revision>) -> bool {
+fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
     newest.is_some_and(|r| {
         let unfinished = matches!(
             r.status,
             Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback | Status::Uninstalling
         );
-        unfinished && r.inputs.is_none() && jiff::Timestamp::now().as_second() - r.at < HELM_TIMEOUT
+        unfinished && r.inputs.is_none() && now - r.at < HELM_TIMEOUT.as_secs().cast_signed()
     })
 }
 

@@ -9,11 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::plan::attempts;
 use crate::server::metrics::Metrics;
-
-/// The first pause after a failure; it doubles up to the last.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LAST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The queue.
 pub struct Queue {
@@ -102,7 +99,7 @@ impl Queue {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
         *failures = failures.saturating_add(1);
-        let pause = pause(*failures, crate::cluster::watch::fastrand_percent());
+        let pause = with_jitter(attempts::pause(u64::from(*failures)));
         self.metrics.queue(state.ready.len(), false, true);
         self.finish(state, key, Some(pause));
     }
@@ -177,15 +174,14 @@ impl State {
     }
 }
 
-/// 0.5 s, 1 s, 2 s … 5 min, and up to half as much again.
-fn pause(failures: u32, percent: u32) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << (failures.saturating_sub(1)).min(16));
-    doubled.min(LAST_PAUSE).mul_f64(1.0 + f64::from(percent) / 200.0)
+/// A pause and up to half as much again, so that what failed together does not come back together.
+pub fn with_jitter(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, pause};
+    use super::{Queue, with_jitter};
     use crate::cluster::cache::ReleaseKey;
     use crate::server::metrics::Metrics;
     use std::sync::Arc;
@@ -247,10 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_and_are_bounded() {
-        assert_eq!(pause(1, 0), Duration::from_millis(500));
-        assert_eq!(pause(3, 0), Duration::from_secs(2));
-        assert_eq!(pause(60, 0), Duration::from_secs(300));
-        assert_eq!(pause(1, 99).as_millis(), 747);
+    fn jitter_makes_a_pause_longer_by_half_at_most() {
+        let pause = Duration::from_secs(2);
+        for _ in 0..100 {
+            let longer = with_jitter(pause);
+            assert!(longer >= pause && longer <= pause * 3 / 2, "{longer:?}");
+        }
     }
 }

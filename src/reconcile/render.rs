@@ -12,10 +12,11 @@ use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::mask::Secrets;
 use crate::plan::Desired;
-use crate::plan::situation::Situation;
+use crate::plan::hooks::Hook;
+use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
-use crate::release::record::Record;
+use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Options, Release, Rendered};
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
@@ -89,19 +90,32 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
         Situation::New | Situation::Changed => from_chart(observed, record, ctx).await,
+        Situation::RollBack(_) => {
+            let Some(target) = &observed.target else { return Ok(Prepared::default()) };
+            let objects = stamp(&target.objects()?, observed, ctx, Missing::IsAnError).await?;
+            let previous = match record.map(Record::objects) {
+                Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
+                _ => None,
+            };
+            let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
+            Ok(Prepared { desired: Desired { objects, previous, hooks, ..Desired::default() }, ..Prepared::default() })
+        }
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
             values::learn(observed, ctx).await;
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, ..Prepared::default() })
+            let hooks = hooks(record.hooks(), observed, ctx).await?;
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
-        Situation::Uninstall => {
+        Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
                 Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
                 // No record, or none that can be read: by label and owner (apply.md D2).
                 _ => Vec::new(),
             };
-            Ok(Prepared { desired: Desired { objects, ..Desired::default() }, ..Prepared::default() })
+            // Hooks that cannot be read do not keep a custom resource from going.
+            let hooks = hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await.unwrap_or_default();
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         _ => Ok(Prepared::default()),
     }
@@ -113,7 +127,8 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         name: observed.owner.release_name.to_string(),
         namespace: observed.owner.release_namespace.to_string(),
         revision: newest + 1,
-        is_upgrade: observed.situation == Situation::Changed,
+        is_upgrade: observed.situation == Situation::Changed
+            && operation(&observed.facts.history) == Operation::Upgrade,
     };
     let values = values::complete(observed, ctx).await?;
     let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
@@ -138,7 +153,21 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
         _ => None,
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
-    Ok(Prepared { desired: Desired { objects, previous, hooks_equal, crds }, rendered: Some(rendered), values })
+    let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
+    Ok(Prepared { desired: Desired { objects, previous, hooks, hooks_equal, crds }, rendered: Some(rendered), values })
+}
+
+/// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.
+async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> Result<Vec<Hook>, Error> {
+    let mut hooks = Vec::with_capacity(records.len());
+    for record in records {
+        if let Ok(Some(object)) = Object::parse(&record.manifest) {
+            ctx.discovery.resolve(&object.gvk).await?;
+        }
+        let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
+        hooks.push(Hook::read(record, &observed.owner, is_namespaced).map_err(Error::Manifest)?);
+    }
+    Ok(hooks)
 }
 
 /// What becomes of an object whose kind the API server does not serve.

@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 
 use super::apply::{Outcome, cr_id};
 use super::observe::Observed;
+use super::queue::with_jitter;
 use super::{Context, Error, Next};
 use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
+use crate::plan::attempts;
+use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
-use crate::plan::situation::{Refusal, Situation};
+use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
@@ -34,6 +37,16 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     if outcome.finished {
         ctx.pods.forget(&observed.key);
         ctx.sources.set_used(&observed.key, Vec::new());
+        if observed.facts.spent && has_deletion_hooks(&outcome.prepared.desired.hooks) {
+            let status = observed.cr.status();
+            let why = status.get("lastAttempted").and_then(|l| l.get("reason")).and_then(Value::as_str);
+            let note = format!(
+                "release {} was uninstalled without its delete hooks: {}",
+                observed.key.name,
+                why.unwrap_or("they failed")
+            );
+            event(observed, ctx, true, "HooksSkipped", note);
+        }
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
         return Ok(Next::Event);
     }
@@ -44,8 +57,17 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     }
     events(observed, &outcome, ctx);
     match outcome.error {
-        Some(error) if error.is_terminal() => Ok(Next::After(period(observed, ctx))),
+        // What follows, such as a rollback, is another pass.
+        Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
         Some(error) => Err(error),
+        None if observed.situation == Situation::Waiting && observed.facts.pausing => {
+            Ok(Next::After(with_jitter(Duration::from_millis(observed.pause))))
+        }
+        None if outcome.waiting.is_some() => {
+            let until = outcome.waiting.map_or(0, |w| w.until);
+            let left = u64::try_from(until - jiff::Timestamp::now().as_second()).unwrap_or(0);
+            Ok(Next::After(Duration::from_secs(left)))
+        }
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
@@ -57,10 +79,15 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     }
 }
 
+/// Whether the status that was just written says that nothing more is tried.
+fn spent(observed: &Observed, ctx: &Context) -> bool {
+    let status = ctx.cache.cr(&observed.key).map(|cr| cr.status()).unwrap_or_default();
+    !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
+}
+
 /// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
 fn period(observed: &Observed, ctx: &Context) -> Duration {
-    let annotation = observed.cr.annotations.get("helm.sdk.operatorframework.io/reconcile-period");
-    let annotated = annotation.and_then(|text| crate::kind::duration::parse(text).ok());
+    let annotated = observed.facts.switches.reconcile_period;
     let period = annotated.or(ctx.kinds[observed.key.kind].kind.reconcile_period).unwrap_or(ctx.period);
     // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
     if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
@@ -105,6 +132,10 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         verb: outcome.verb,
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
+        attempt: &observed.attempt,
+        asked: observed.facts.switches.reconcile_at.as_deref(),
+        dry_run: outcome.dry_run.as_deref(),
+        repaired: &repaired(outcome),
         release: deployed.map(|r| Release {
             name: &owner.release_name,
             namespace: &owner.release_namespace,
@@ -112,7 +143,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             chart,
         }),
         notes: notes.as_deref(),
-        hooks: rendered.map(|r| r.hooks.len()),
+        waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
         objects: &objects,
         blind: observed.blind.as_deref(),
     });
@@ -180,7 +211,7 @@ fn objects(
 
 fn failure(error: &Error, ctx: &Context) -> Failure {
     let message = ctx.masks.clean(&error.to_string()).into_owned();
-    Failure { reason: error.reason(), message, terminal: error.is_terminal() }
+    Failure { reason: error.reason(), message, retry: error.retry() }
 }
 
 fn clean(situation: &Situation, ctx: &Context) -> Situation {
@@ -203,6 +234,13 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
             format!("the record of release {name} cannot be read; the release was taken over from its live objects");
         event(observed, ctx, true, "ReleaseCorrupted", note);
     }
+    if outcome.chunks > 0 {
+        let note = format!(
+            "revision {revision} of release {name} is too large for one Secret and is stored in {} more: helm itself cannot read it",
+            outcome.chunks
+        );
+        event(observed, ctx, true, "ReleaseChunked", note);
+    }
     if let Some(error) = &outcome.error {
         if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string(), ctx) {
             event(observed, ctx, true, error.reason(), error.to_string());
@@ -221,14 +259,21 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     if adopted {
         let note = format!("release {name} existed and is continued from revision {revision}");
         event(observed, ctx, false, "ReleaseAdopted", note);
-    } else if outside && !observed.corrupted {
+    } else if outside && !observed.corrupted && !is_idle(outcome) {
         let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
+        event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    if observed.situation == Situation::New && observed.cr.status().contains_key("release") {
+        let note = format!("release {name} was uninstalled by somebody else; it is installed again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
         for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
             event(observed, ctx, true, "OverrideValuesInUse", note);
         }
+    }
+    if outcome.waiting.is_some() {
+        return;
     }
     match outcome.verb {
         Verb::Install => {
@@ -237,25 +282,53 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         Verb::Upgrade => {
             event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
         }
-        Verb::Resume => {
-            event(observed, ctx, false, "Resumed", format!("release {name} revision {revision} is finished"));
-        }
+        Verb::Resume => match newest_operation(&observed.facts.history) {
+            Operation::Install => {
+                event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
+            }
+            Operation::Upgrade => {
+                event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
+            }
+            Operation::Rollback => {
+                let note = format!("release {name} is rolled back, as revision {revision}");
+                event(observed, ctx, true, "RolledBack", note);
+            }
+        },
         Verb::Repair if adopted => {}
         Verb::Repair if !outcome.changed.is_empty() || outcome.pruned > 0 => {
-            let repaired: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
-            let mut note = format!("repaired: {}", repaired.join(", "));
-            if outcome.pruned > 0 {
-                note = format!("{note}; removed: {} objects that the release does not have", outcome.pruned);
-            }
-            event(observed, ctx, false, "DriftRepaired", note);
+            event(observed, ctx, false, "DriftRepaired", repaired(outcome));
+        }
+        Verb::RollBack => {
+            let history = &observed.facts.history;
+            let to = history.iter().rev().find(|r| r.status == Status::Deployed).map_or(0, |r| r.revision);
+            let note =
+                format!("the upgrade failed; release {name} is rolled back to revision {to}, as revision {revision}");
+            event(observed, ctx, true, "RolledBack", note);
+        }
+        Verb::Abandon => {
+            let note = format!("the installation failed; release {name} is uninstalled");
+            event(observed, ctx, true, "Uninstalled", note);
         }
         _ => {}
     }
-    let hooks = outcome.prepared.rendered.as_ref().map_or(0, |r| r.hooks.len());
-    if hooks > 0 && matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
-        let note = format!("hooks are not supported yet: {hooks} of the chart were not run");
-        event(observed, ctx, true, "HooksNotRun", note);
+}
+
+/// Whether a repair found everything as it should be: `helm test` writes a record anew and changes nothing.
+fn is_idle(outcome: &Outcome) -> bool {
+    outcome.verb == Verb::Repair && outcome.changed.is_empty() && outcome.pruned == 0
+}
+
+/// What a repair did; empty for nothing.
+fn repaired(outcome: &Outcome) -> String {
+    let changed: Vec<String> = outcome.changed.iter().take(5).map(ToString::to_string).collect();
+    let mut texts = Vec::new();
+    if !changed.is_empty() {
+        texts.push(format!("repaired: {}", changed.join(", ")));
     }
+    if outcome.pruned > 0 {
+        texts.push(format!("removed: {} objects that the release does not have", outcome.pruned));
+    }
+    texts.join("; ")
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.

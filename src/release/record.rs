@@ -12,12 +12,13 @@ use flate2::write::GzEncoder;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::chunks::is_large;
 use super::object::{Object, parse_manifest};
 use crate::chart::{Chart, File};
 use crate::render::{Hook, Rendered};
 
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
-const MAX_ENCODED: usize = 1_000_000;
+pub(super) const MAX_ENCODED: usize = 1_000_000;
 
 /// What a record may grow to when it is unpacked. Helm has no limit; this keeps a hostile record from taking all memory.
 const MAX_DECODED: u64 = 64 << 20;
@@ -74,6 +75,64 @@ impl fmt::Display for Status {
     }
 }
 
+/// How a hook stands (`pkg/release/v1/hook.go`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names are Helm's")]
+pub enum Phase {
+    /// It has not run.
+    #[default]
+    #[serde(rename = "")]
+    None,
+    Running,
+    Succeeded,
+    Failed,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The last run of a hook. Helm does not know `event` and passes over it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct LastRun {
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
+    /// How it stands.
+    pub phase: Phase,
+    /// What it ran for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+}
+
+/// A hook of a record. What Helm leaves out is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct HookRecord {
+    /// Name of its object.
+    pub name: String,
+    /// The template that made it.
+    pub path: String,
+    /// The object as YAML.
+    pub manifest: String,
+    /// Helm's events, such as `pre-install`.
+    pub events: Vec<String>,
+    /// The order within an event.
+    pub weight: i64,
+    /// Helm's delete policies.
+    pub delete_policies: Vec<String>,
+    /// The last run.
+    pub last_run: LastRun,
+}
+
+/// The hooks of what was just rendered, as its record will have them.
+pub fn hooks_of(rendered: &Rendered) -> Vec<HookRecord> {
+    let read = |hook: &Hook| serde_json::from_value(hook_json(hook)).unwrap_or_default();
+    rendered.hooks.iter().map(read).collect()
+}
+
 /// Why a record could not be read or written.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RecordError {
@@ -81,9 +140,7 @@ pub enum RecordError {
     #[error("the release record is corrupted: {0}")]
     Corrupted(&'static str),
     /// It does not fit into a Secret.
-    #[error(
-        "the release record takes {0} bytes, and a Secret holds 1 MiB: the chart with its values and manifest is too large"
-    )]
+    #[error("the release record takes {0} bytes: the chart with its values and manifest is too large")]
     TooLarge(usize),
 }
 
@@ -115,8 +172,10 @@ pub struct New<'a> {
 /// A revision. Fields that Tillerman does not know are kept as they are.
 #[derive(Clone, Debug)]
 pub struct Record {
-    fields: BTreeMap<String, Box<RawValue>>,
+    pub(super) fields: BTreeMap<String, Box<RawValue>>,
     info: Map<String, Value>,
+    /// Its large parts are in [`chunks`](super::chunks).
+    pub(super) is_cut: bool,
 }
 
 impl Record {
@@ -143,35 +202,40 @@ impl Record {
         ];
         let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let Value::Object(info) = info else { unreachable!("json! of an object is an object") };
-        Self { fields, info }
+        Self { fields, info, is_cut: false }
+    }
+
+    /// A further revision that goes back to this one, as `helm rollback` makes it. No hook of it has run.
+    #[must_use]
+    pub fn rollback(&self, revision: u64, now: &str) -> Self {
+        let mut record = self.clone();
+        record.fields.insert("version".to_owned(), raw(&revision));
+        let mut hooks: Vec<Value> = self.field("hooks").unwrap_or_default();
+        for hook in hooks.iter_mut().filter_map(Value::as_object_mut) {
+            hook.insert("last_run".to_owned(), json!({"phase": ""}));
+        }
+        record.fields.insert("hooks".to_owned(), raw(&hooks));
+        record.info.insert("last_deployed".to_owned(), now.into());
+        record.info.insert("rollback_revision".to_owned(), self.revision().into());
+        record.set_status(Status::PendingRollback, &format!("Rollback to {}", self.revision()));
+        record
     }
 
     /// Reads the `release` key of a release Secret (after Kubernetes' own base64).
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
-        const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
-        let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
-        let mut json = Vec::new();
-        if packed.starts_with(&GZIP) {
-            let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
-            reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
-        } else {
-            json = packed;
-        }
-        let fields: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))?;
+        let fields = unpack(data)?;
         let info = fields.get("info").and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
-        Ok(Self { fields, info })
+        Ok(Self { fields, info, is_cut: false })
     }
 
     /// Writes the value of the `release` key (before Kubernetes' own base64).
     pub fn encode(&self) -> Result<String, RecordError> {
-        let mut fields: BTreeMap<&str, &RawValue> = self.fields.iter().map(|(k, v)| (k.as_str(), &**v)).collect();
+        let kept = |key: &str| !self.is_cut || !is_large(key);
+        let mut fields: BTreeMap<&str, &RawValue> =
+            self.fields.iter().map(|(k, v)| (k.as_str(), &**v)).filter(|(k, _)| kept(k)).collect();
         let info = raw(&self.info);
         fields.insert("info", &info);
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
-        let json = serde_json::to_vec(&fields).expect("strings and JSON can be written as JSON");
-        gzip.write_all(&json).expect("writing to memory does not fail");
-        let encoded = BASE64.encode(gzip.finish().expect("writing to memory does not fail"));
+        let encoded = pack(&fields);
         // Kubernetes counts the decoded value of the Secret's key, which is this base64 text.
         if encoded.len() > MAX_ENCODED { Err(RecordError::TooLarge(encoded.len())) } else { Ok(encoded) }
     }
@@ -200,6 +264,10 @@ impl Record {
     pub fn notes(&self) -> &str {
         self.info.get("notes").and_then(Value::as_str).unwrap_or_default()
     }
+    /// The sentence that `helm history` shows.
+    pub fn description(&self) -> String {
+        self.info.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
     /// When the release was first deployed.
     pub fn first_deployed(&self) -> Option<&str> {
         self.info.get("first_deployed").and_then(Value::as_str)
@@ -210,9 +278,11 @@ impl Record {
     }
     /// Whether the revision has these hooks.
     pub fn hooks_equal(&self, hooks: &[Hook]) -> bool {
+        // Helm writes its default out when it runs a hook.
+        let default = json!(["before-hook-creation"]);
         let identity = |hook: &Value| {
             ["name", "kind", "manifest", "events", "weight", "delete_policies"]
-                .map(|k| hook.get(k).cloned().unwrap_or_default())
+                .map(|k| hook.get(k).filter(|v| k != "delete_policies" || **v != default).cloned().unwrap_or_default())
         };
         let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
         let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
@@ -220,6 +290,18 @@ impl Record {
         let same = |a: &Value, b: &Value| a == b || (is_empty_or_zero(a) && is_empty_or_zero(b));
         ours.len() == theirs.len()
             && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))
+    }
+    /// The hooks.
+    pub fn hooks(&self) -> Vec<HookRecord> {
+        self.field("hooks").unwrap_or_default()
+    }
+    /// Sets the last run of a hook.
+    pub fn set_last_run(&mut self, hook: usize, run: &LastRun) {
+        let mut hooks: Vec<Value> = self.field("hooks").unwrap_or_default();
+        if let Some(hook) = hooks.get_mut(hook).and_then(Value::as_object_mut) {
+            hook.insert("last_run".to_owned(), serde_json::to_value(run).unwrap_or_default());
+            self.fields.insert("hooks".to_owned(), raw(&hooks));
+        }
     }
     /// Sets status and description, as Helm's `SetStatus`.
     pub fn set_status(&mut self, status: Status, description: &str) {
@@ -230,6 +312,28 @@ impl Record {
     fn field<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_str(self.fields.get(name)?.get()).ok()
     }
+}
+
+/// Fields as Helm packs a record.
+pub(super) fn pack(fields: &BTreeMap<&str, &RawValue>) -> String {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+    let json = serde_json::to_vec(fields).expect("strings and JSON can be written as JSON");
+    gzip.write_all(&json).expect("writing to memory does not fail");
+    BASE64.encode(gzip.finish().expect("writing to memory does not fail"))
+}
+
+/// Reads what [`pack`] or Helm wrote.
+pub(super) fn unpack(data: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
+    const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+    let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
+    let mut json = Vec::new();
+    if packed.starts_with(&GZIP) {
+        let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
+        reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
+    } else {
+        json = packed;
+    }
+    serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))
 }
 
 /// What `helm list` prints of a chart.
@@ -307,9 +411,9 @@ fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
 
 #[cfg(test)]
 mod tests {
-    use super::{New, Record, RecordError, Status, chart_json};
+    use super::{LastRun, New, Phase, Record, RecordError, Status, chart_json};
     use crate::chart::{Chart, File};
-    use crate::render::{Manifest, Rendered};
+    use crate::render::{Hook, Manifest, Rendered};
 
     fn rendered() -> Rendered {
         let manifest = Manifest {
@@ -363,10 +467,88 @@ mod tests {
     }
 
     #[test]
+    fn a_rollback_is_a_further_revision_with_the_content_of_the_earlier_one() {
+        let mut target = record();
+        target.set_status(Status::Superseded, "superseded by new release");
+        let back = target.rollback(7, "2026-11-22T09:00:00Z");
+        assert_eq!((back.revision(), back.status()), (7, Status::PendingRollback));
+        assert_eq!(back.description(), "Rollback to 3");
+        assert_eq!((back.manifest(), back.notes()), (target.manifest(), target.notes()));
+        assert_eq!(back.first_deployed(), target.first_deployed());
+        assert_eq!(back.info["rollback_revision"], 3);
+    }
+
+    #[test]
+    fn d4_a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
+        let mut record = record();
+        assert_eq!(record.cut(), Ok(None));
+        // Noise, which gzip does not make smaller.
+        let mut state = 1_u64;
+        let noise: String = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{state:016x}")
+        })
+        .take(150_000)
+        .collect();
+        record.fields.insert("manifest".into(), super::raw(&noise));
+        assert!(matches!(record.encode(), Err(RecordError::TooLarge(_))));
+        let chunks = record.cut().unwrap().unwrap();
+        assert!(chunks.parts.len() > 1 && chunks.parts.iter().all(|p| p.len() <= super::MAX_ENCODED));
+        // The status changes, the chunks do not.
+        record.set_status(Status::Deployed, "Install complete");
+        assert_eq!((record.key(), record.clone().cut().unwrap().unwrap()), ("head", chunks.clone()));
+        let head = record.encode().unwrap();
+        assert!(head.len() < 10_000);
+        let text = chunks.parts.concat();
+        let read = Record::join(head.as_bytes(), &text, &chunks.digest).unwrap();
+        assert_eq!((read.manifest(), read.status(), read.key()), (noise, Status::Deployed, "head"));
+        assert_eq!(read.chart().name, "web");
+        for text in [&text[1..], ""] {
+            assert!(matches!(Record::join(head.as_bytes(), text, &chunks.digest), Err(RecordError::Corrupted(_))));
+        }
+        assert_eq!(crate::release::chunks::parse(&chunks.annotation()), Some((&*chunks.digest, chunks.parts.len())));
+    }
+
+    #[test]
     fn a_corrupted_record_is_an_error_and_not_a_panic() {
         for data in ["", "%%%", "aGVsbG8=", "H4sIAAAAAAAA/w=="] {
             assert!(matches!(Record::decode(data.as_bytes()), Err(RecordError::Corrupted(_))), "{data}");
         }
+    }
+
+    #[test]
+    fn a_hook_that_helm_has_run_is_still_the_same_hook() {
+        let manifest = Manifest { name: "h".into(), kind: "Pod".into(), ..rendered().manifests.remove(0) };
+        let hook = |weight, policies: &[&str]| Hook {
+            manifest: manifest.clone(),
+            events: vec!["test".into()],
+            weight,
+            delete_policies: policies.iter().map(|p| (*p).to_owned()).collect(),
+            output_log_policies: Vec::new(),
+        };
+        let mut record = record();
+        let mut written = super::hook_json(&hook(0, &[]));
+        written["delete_policies"] = serde_json::json!(["before-hook-creation"]);
+        written["last_run"] = serde_json::json!({"phase": "Succeeded"});
+        written.as_object_mut().unwrap().remove("weight");
+        record.fields.insert("hooks".into(), super::raw(&[written]));
+        assert!(record.hooks_equal(&[hook(0, &[])]));
+        assert!(!record.hooks_equal(&[hook(1, &[])]));
+        assert!(!record.hooks_equal(&[hook(0, &["hook-succeeded"])]));
+        assert!(!record.hooks_equal(&[]));
+    }
+
+    #[test]
+    fn the_last_run_of_a_hook_is_read_back_and_helms_own_words_are_understood() {
+        let mut record = record();
+        record
+            .fields
+            .insert("hooks".into(), super::raw(&serde_json::json!([{"name": "h", "last_run": {"phase": ""}}])));
+        assert_eq!(record.hooks()[0].last_run, LastRun::default());
+        let run = LastRun { phase: Phase::Running, event: Some("pre-install".into()), ..LastRun::default() };
+        record.set_last_run(0, &run);
+        let read = Record::decode(record.encode().unwrap().as_bytes()).unwrap();
+        assert_eq!((read.hooks()[0].name.as_str(), &read.hooks()[0].last_run), ("h", &run));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::chunks::CHUNKS;
 use super::inventory::Inventory;
 use super::object::Gvk;
 use super::record::Status;
@@ -28,6 +29,9 @@ pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// Annotation: the kinds that the revision uses, one `GROUP/VERSION/KIND NAMESPACE` a line; present from the start, so that
 /// a revision that a crash left half applied can be seen whole.
 pub const KINDS: &str = "tillerman.dev/kinds";
+
+/// Annotation: the revision that this one goes back to.
+pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
 
 /// Name of the Secret of a revision.
 pub fn name(release: &str, revision: u64) -> String {
@@ -57,6 +61,10 @@ pub struct Revision {
     pub inputs: Option<Box<str>>,
     /// What is applied; `None` until it is.
     pub inventory: Option<Inventory>,
+    /// The revision that it goes back to, when it is a rollback of ours.
+    pub rollback: Option<u64>,
+    /// Digest and number of the [`chunks`](super::chunks) of its record.
+    pub chunks: Option<Box<str>>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
@@ -80,6 +88,8 @@ impl Revision {
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
+            rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
+            chunks: annotation(CHUNKS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

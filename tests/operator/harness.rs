@@ -149,6 +149,13 @@ impl Space {
         kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
     }
 
+    /// Applies a custom resource with annotations.
+    pub fn apply_with(&self, kind: &str, name: &str, annotations: &Value, spec: &Value) {
+        let body = json!({"apiVersion": "test.tillerman.dev/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": self.name, "annotations": annotations}, "spec": spec});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    }
+
     /// kubectl in this namespace.
     pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
         let mut all = vec!["-n", &self.name];

@@ -63,6 +63,147 @@ fn what_a_human_upgrades_is_brought_back_and_said() {
     space.wait_field("web/app", "/status/release/revision", &json!(3));
 }
 
+/// Status of each revision, oldest first.
+fn statuses(space: &Space) -> Vec<String> {
+    let list: Vec<Value> = serde_json::from_str(&space.helm(&["history", "app", "-o", "json"]).unwrap()).unwrap();
+    list.iter().map(|r| r["status"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn what_a_human_rolls_back_is_brought_forward_again_and_said() {
+    let space = Space::new("humanback");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({"replicas": 2}));
+    space.wait("web/app", "Deployed", "True");
+    space.apply("Web", "app", &json!({"replicas": 3}));
+    space.wait_field("web/app", "/status/release/revision", &json!(2));
+    space.helm(&["rollback", "app", "1"]).unwrap();
+    space.wait_event("ReleaseChangedOutside");
+    space.wait_field("web/app", "/status/release/revision", &json!(4));
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
+    operator.settle();
+    assert_eq!(statuses(&space), ["superseded", "superseded", "superseded", "deployed"]);
+}
+
+/// A2: `helm test` writes the record anew, and our annotations are gone.
+#[test]
+fn a2_helm_test_runs_the_tests_of_a_release_and_makes_no_revision() {
+    let space = Space::new("humantest");
+    let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    space.apply("Web", "app", &json!({"hooks": [{"name": "check", "kind": "Pod", "events": "test"}]}));
+    space.wait("web/app", "Deployed", "True");
+    let annotation = |name: &str| {
+        let secret = space.get("secret/sh.helm.release.v1.app.v1").unwrap();
+        secret["metadata"]["annotations"][name].clone()
+    };
+    let before = (annotation("tillerman.dev/inputs"), annotation("tillerman.dev/inventory"));
+    let tested = std::thread::scope(|scope| {
+        let test = scope.spawn(|| space.helm(&["test", "app", "--timeout", "35s"]));
+        let patch = r#"{"status":{"phase":"Succeeded"}}"#;
+        eventually("the test ends", || {
+            space.kubectl(&["patch", "pod/app-check", "--subresource=status", "--type=merge", "-p", patch])
+        });
+        test.join().unwrap()
+    });
+    assert!(tested.unwrap().contains("Phase:          Succeeded"));
+    eventually("the annotations are there again", || {
+        let after = (annotation("tillerman.dev/inputs"), annotation("tillerman.dev/inventory"));
+        if after == before { Ok(()) } else { Err(format!("{after:?}")) }
+    });
+    operator.settle();
+    assert_eq!(statuses(&space), ["deployed"]);
+    let events = space.kubectl(&["get", "events", "-o", "name", "--field-selector=reason=ReleaseChangedOutside"]);
+    assert_eq!(events.unwrap(), "");
+}
+
+#[test]
+fn a_helm_at_work_is_left_alone_and_what_a_dead_one_left_pending_is_replaced() {
+    let space = Space::new("deadhelm");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    space.apply("Web", "app", &json!({"replicas": 2}));
+    space.wait("web/app", "Deployed", "True");
+    // It waits for pods that never come.
+    let mut helm = std::process::Command::new("helm")
+        .args(["-n", &space.name, "upgrade", "app", "--set=replicas=5", "--wait"])
+        .arg(repository("tests/charts/web"))
+        .env("KUBECONFIG", crate::harness::cluster_dir().join("admin.kubeconfig"))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(5));
+    operator.settle();
+    assert_eq!(space.get("deployment/app-web").unwrap()["spec"]["replicas"], 5);
+    assert_eq!(statuses(&space), ["deployed", "pending-upgrade"]);
+    helm.kill().unwrap();
+    helm.wait().unwrap();
+    assert!(operator.stop());
+    // Helm's timeout goes by.
+    let (secret, long_ago) = ("secret/sh.helm.release.v1.app.v2", ["createdAt=1000000000", "modifiedAt=1000000000"]);
+    space.kubectl(&["label", "--overwrite", secret, long_ago[0], long_ago[1]]).unwrap();
+    let operator = space.operator(&watches, &[]);
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(2));
+    space.wait_field("web/app", "/status/release/revision", &json!(3));
+    space.wait_event("ReleaseChangedOutside");
+    operator.settle();
+    assert_eq!(statuses(&space), ["superseded", "superseded", "deployed"]);
+}
+
+#[test]
+fn what_a_crash_left_pending_is_finished_in_its_revision() {
+    let space = Space::new("crash");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    space.apply("Web", "app", &json!({"replicas": 2}));
+    space.wait_field("web/app", "/status/release/revision", &json!(2));
+    operator.settle();
+    operator.kill();
+    let patch = json!({"metadata": {"labels": {"status": "pending-upgrade"},
+        "annotations": {"tillerman.dev/inventory": null}}});
+    let secret = "secret/sh.helm.release.v1.app.v2";
+    space.kubectl(&["patch", secret, "--type=merge", "-p", &patch.to_string()]).unwrap();
+    space.kubectl(&["delete", "configmap/app-config"]).unwrap();
+    let operator = space.operator(&watches, &[]);
+    space.wait_field(secret, "/metadata/labels/status", &json!("deployed"));
+    space.get("configmap/app-config").unwrap();
+    operator.settle();
+    assert_eq!(statuses(&space), ["superseded", "deployed"]);
+}
+
+/// Pain 2: charts with random functions, and those that print their revision or ask whether this is the installation.
+#[test]
+fn a_chart_that_renders_to_something_else_each_time_settles_after_one_revision() {
+    let space = Space::new("restless");
+    let watches = space.watches(&[("Web", "restless")]);
+    let operator = space.operator(&watches, &["--reconcile-period=1s"]);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    let data = || space.get("configmap/app").unwrap()["data"].clone();
+    let first = data();
+    let before = operator.settle();
+    assert_eq!(operator.settle(), before, "several periods go by");
+    // A repair is made from the record, and not rendered again.
+    space.kubectl(&["delete", "configmap/app", "configmap/app-install"]).unwrap();
+    eventually("they come back", || space.get("configmap/app").and_then(|_| space.get("configmap/app-install")));
+    assert_eq!(data(), first);
+    operator.settle();
+    assert!(operator.stop());
+    let operator = space.operator(&watches, &["--reconcile-period=1s"]);
+    operator.settle();
+    assert_eq!(data(), first);
+    assert_eq!(statuses(&space), ["deployed"]);
+    // Other inputs make one more revision.
+    space.apply("Web", "app", &json!({"greeting": "bye"}));
+    space.wait_field("configmap/app", "/data/greeting", &json!("bye"));
+    space.wait_gone("configmap/app-install");
+    operator.settle();
+    assert_eq!(data()["revision"], "2");
+    assert_eq!(statuses(&space), ["superseded", "deployed"]);
+}
+
 #[test]
 fn what_a_human_uninstalls_is_installed_again() {
     let space = Space::new("uninstall");
@@ -70,6 +211,7 @@ fn what_a_human_uninstalls_is_installed_again() {
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     space.helm(&["uninstall", "app"]).unwrap();
+    assert!(space.wait_event("ReleaseChangedOutside").contains("uninstalled by somebody else"));
     eventually("it comes back", || {
         space.get("deployment/app-web")?;
         space.get("configmap/app-config")?;
@@ -110,4 +252,58 @@ fn a_corrupted_record_is_replaced_when_it_is_needed() {
     space.kubectl(&["patch", "secret/sh.helm.release.v1.app.v2", "--type=merge", "-p", patch]).unwrap();
     space.kubectl(&["delete", "web/app"]).unwrap();
     space.wait_gone("deployment/app-web");
+}
+
+/// The Secrets that hold chunks of records.
+fn chunks(space: &Space) -> Vec<String> {
+    let text = space
+        .kubectl(&["get", "secrets", "--field-selector=type=tillerman.dev/release-chunk.v1", "-o", "name"])
+        .unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
+    let space = Space::new("chunks");
+    let chart = space.file("x", "").with_file_name("large");
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: large\nversion: 0.1.0\n").unwrap();
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {greeting: {{ .Values.greeting }}}\n";
+    std::fs::write(chart.join("templates/all.yaml"), template).unwrap();
+    // Noise, which gzip does not make smaller.
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    });
+    std::fs::write(chart.join("noise"), noise.take(1_500_000).collect::<Vec<u8>>()).unwrap();
+    let operator = space.operator(&space.watches(&[("Web", chart.to_str().unwrap())]), &[]);
+    let switch = json!({"tillerman.dev/max-history": "2"});
+    space.apply_with("Web", "app", &switch, &json!({"greeting": "one"}));
+    space.wait("web/app", "Deployed", "True");
+    assert!(space.wait_event("ReleaseChunked").contains("helm itself cannot read it"));
+    let first = chunks(&space);
+    assert!(first.len() > 1, "{first:?}");
+    assert!(!space.helm(&["list", "-q"]).unwrap().contains("app"));
+    // The record can be read: a repair is made from it.
+    space.kubectl(&["delete", "configmap/app"]).unwrap();
+    eventually("it comes back", || space.get("configmap/app"));
+    operator.settle();
+    assert_eq!(chunks(&space), first);
+    // As a crash leaves them between the chunks and the head.
+    let orphan = json!({"apiVersion": "v1", "kind": "Secret", "type": "tillerman.dev/release-chunk.v1", "metadata": {
+        "name": "orphan", "namespace": space.name, "labels": {"tillerman.dev/release": "app", "tillerman.dev/chunks": "x"}}});
+    crate::harness::kubectl(&["create", "-f", "-"], Some(&orphan.to_string())).unwrap();
+    for (revision, greeting) in [(2, "two"), (3, "three")] {
+        space.apply_with("Web", "app", &switch, &json!({"greeting": greeting}));
+        space.wait_field("web/app", "/status/release/revision", &json!(revision));
+        space.wait_field("configmap/app", "/data/greeting", &json!(greeting));
+    }
+    operator.settle();
+    let now = chunks(&space);
+    assert_eq!(now.len(), 2 * first.len(), "those of two revisions, and no orphan: {now:?}");
+    assert!(!now.contains(&first[0]));
+    space.kubectl(&["delete", "web/app"]).unwrap();
+    space.wait_gone("configmap/app");
+    assert_eq!(chunks(&space), [""; 0]);
 }

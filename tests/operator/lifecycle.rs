@@ -149,17 +149,6 @@ fn the_definitions_of_a_chart_come_before_their_objects() {
 }
 
 #[test]
-fn a_chart_with_hooks_says_that_they_are_not_run() {
-    let space = Space::new("hooks");
-    let _operator = space.operator(&space.watches(&[("Web", "hooked")]), &[]);
-    space.apply("Web", "app", &json!({}));
-    space.wait("web/app", "Deployed", "True");
-    assert!(space.wait_event("HooksNotRun").contains("hooks are not supported yet"));
-    assert!(space.get("configmap/app-hook").is_err());
-    assert!(space.helm(&["get", "hooks", "app"]).unwrap().contains("app-hook"));
-}
-
-#[test]
 fn a_hundred_custom_resources_do_not_wait_for_one_another() {
     let space = Space::new("many");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);

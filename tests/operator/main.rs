@@ -3,12 +3,14 @@
 //! Each test has a namespace and an operator process of its own, which acts under a user of its own. Tests wait for conditions with a
 //! deadline and never for a time, except where the point is that nothing happens.
 
+mod attempts;
 mod bad_input;
 mod drift;
 mod flags;
 mod harness;
 mod health;
 mod history;
+mod hooks;
 mod immutable;
 mod lease;
 mod lifecycle;
@@ -19,5 +21,6 @@ mod prune;
 mod rest;
 mod shared;
 mod sources;
+mod switches;
 mod takeover;
 mod values;

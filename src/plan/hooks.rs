@@ -1,0 +1,354 @@
+//! Hooks, without anybody waiting for one: what has run is told by the release record, what runs by the live object, and what
+//! is next by both (apply.md D3).
+//!
+//! Order, events and delete policies are Helm's (`pkg/action/hooks.go`, Helm 4.3). A hook runs at least once: when its object
+//! vanished before anybody saw the outcome, it is created again.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::Step;
+use super::live::Live;
+use super::situation::{Facts, Operation};
+use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, stamp};
+use crate::release::digest::Hasher;
+use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::record::{HookRecord, Phase};
+
+/// Annotation of a hook's object: `REVISION EVENT DIGEST`.
+pub const HOOK: &str = "tillerman.dev/hook";
+
+/// When hooks run. `test` is Helm's own to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are Helm's")]
+pub enum Event {
+    PreInstall,
+    PostInstall,
+    PreUpgrade,
+    PostUpgrade,
+    PreRollback,
+    PostRollback,
+    PreDelete,
+    PostDelete,
+}
+
+impl Event {
+    /// Helm's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreInstall => "pre-install",
+            Self::PostInstall => "post-install",
+            Self::PreUpgrade => "pre-upgrade",
+            Self::PostUpgrade => "post-upgrade",
+            Self::PreRollback => "pre-rollback",
+            Self::PostRollback => "post-rollback",
+            Self::PreDelete => "pre-delete",
+            Self::PostDelete => "post-delete",
+        }
+    }
+    /// Before the objects of an operation.
+    pub fn before(operation: Operation) -> Self {
+        match operation {
+            Operation::Install => Self::PreInstall,
+            Operation::Upgrade => Self::PreUpgrade,
+            Operation::Rollback => Self::PreRollback,
+        }
+    }
+    /// After them.
+    pub fn after(operation: Operation) -> Self {
+        match operation {
+            Operation::Install => Self::PostInstall,
+            Operation::Upgrade => Self::PostUpgrade,
+            Operation::Rollback => Self::PostRollback,
+        }
+    }
+    fn is_deletion(self) -> bool {
+        matches!(self, Self::PreDelete | Self::PostDelete)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// When a hook's object is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletePolicy {
+    /// Before it is created; the default.
+    BeforeCreation,
+    /// When all hooks of the event succeeded.
+    Succeeded,
+    /// When it failed.
+    Failed,
+}
+
+impl DeletePolicy {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeCreation => "before-hook-creation",
+            Self::Succeeded => "hook-succeeded",
+            Self::Failed => "hook-failed",
+        }
+    }
+}
+
+/// A hook of a revision; its index in [`Desired::hooks`](super::Desired::hooks) is that in the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    /// Its object.
+    pub id: ObjectId,
+    /// What the object is, without what [`Hook::body`] adds.
+    body: Map<String, Value>,
+    /// Digest of its manifest.
+    digest: String,
+    /// What the record says of it.
+    record: HookRecord,
+}
+
+impl Hook {
+    /// From the record. Errors say what is wrong with the manifest.
+    pub fn read(record: HookRecord, owner: &Owner, is_namespaced: impl Fn(&Gvk) -> bool) -> Result<Self, String> {
+        let object = Object::parse(&record.manifest)
+            .and_then(|o| o.ok_or_else(|| "it is empty".to_owned()))
+            .map_err(|e| format!("hook {}: {e}", record.path))?;
+        let stamped = stamp(&object, is_namespaced(&object.gvk), owner);
+        let mut hasher = Hasher::default();
+        hasher.text(&record.manifest);
+        Ok(Self { id: stamped.id, body: stamped.body, digest: hasher.finish_short(16), record })
+    }
+
+    /// What is sent for a run. With an owner reference the object goes with the custom resource, which somebody who deletes
+    /// it in the foreground does not wait for: then an annotation names it.
+    pub fn body(&self, revision: u64, event: Event, owner: &Owner, foreground: bool) -> Map<String, Value> {
+        let mut body = self.body.clone();
+        let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
+        if event.is_deletion() && foreground {
+            metadata.remove("ownerReferences");
+        }
+        let refers = metadata.contains_key("ownerReferences");
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.insert(HOOK.into(), format!("{revision} {event} {}", self.digest).into());
+            if !refers {
+                annotations.insert(PRIMARY_RESOURCE.into(), owner.primary_resource().into());
+                annotations.insert(PRIMARY_RESOURCE_TYPE.into(), owner.gvk.kind_group().into());
+            }
+        }
+        body
+    }
+
+    /// Whether the object is of this run of the hook.
+    pub fn is_run(&self, run: &Run, revision: u64, event: Event) -> bool {
+        run.revision == revision && &*run.event == event.as_str() && *run.digest == *self.digest
+    }
+
+    /// Whether it has to come to an end; of most kinds it is enough that the object exists.
+    pub fn is_awaited(&self) -> bool {
+        let Gvk { group, kind, .. } = &self.id.gvk;
+        matches!((&**group, &**kind), ("batch", "Job") | ("", "Pod")) || self.is_definition()
+    }
+
+    /// Whether deleting its object loses nothing but its outcome.
+    pub fn is_a_run(&self) -> bool {
+        self.is_awaited() && !self.is_definition()
+    }
+
+    /// Definitions are never deleted, as in Helm: their objects would go with them.
+    fn is_definition(&self) -> bool {
+        &*self.id.gvk.kind == "CustomResourceDefinition"
+    }
+
+    /// Whether the chart says to delete its object then.
+    pub fn has_policy(&self, policy: DeletePolicy) -> bool {
+        let policies = &self.record.delete_policies;
+        let default = policies.is_empty() && policy == DeletePolicy::BeforeCreation;
+        !self.is_definition() && (default || policies.iter().any(|p| p == policy.as_str()))
+    }
+
+    fn runs_at(&self, event: Event) -> bool {
+        self.record.events.iter().any(|e| e == event.as_str())
+    }
+
+    fn phase(&self, event: Event) -> Phase {
+        let last = &self.record.last_run;
+        if last.event.as_deref() == Some(event.as_str()) { last.phase } else { Phase::None }
+    }
+}
+
+/// What the annotation of a live object says of the hook that made it, and how it came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The revision.
+    pub revision: u64,
+    /// The event.
+    pub event: Box<str>,
+    /// Digest of the manifest.
+    pub digest: Box<str>,
+    /// When the object was created, seconds, by the API server's clock.
+    pub created: i64,
+    /// How it came out.
+    pub outcome: Outcome,
+}
+
+/// How a run of a hook came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Not yet.
+    Running,
+    /// Well.
+    Succeeded,
+    /// Why not.
+    Failed(Box<str>),
+}
+
+impl Run {
+    /// Reads a live object; `None` when no hook of ours made it.
+    pub fn read(gvk: &Gvk, object: &Value) -> Option<Self> {
+        let metadata = object.get("metadata")?;
+        let mut words = metadata.get("annotations")?.get(HOOK)?.as_str()?.split(' ');
+        let created = metadata.get("creationTimestamp").and_then(Value::as_str)?.parse::<jiff::Timestamp>().ok()?;
+        Some(Self {
+            revision: words.next()?.parse().ok()?,
+            event: words.next()?.into(),
+            digest: words.next()?.into(),
+            created: created.as_second(),
+            outcome: outcome(gvk, object),
+        })
+    }
+}
+
+fn outcome(gvk: &Gvk, object: &Value) -> Outcome {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let condition = |name: &str, status: &str| {
+        let is = |c: &&Value| c.get("type") == Some(&name.into()) && c.get("status") == Some(&status.into());
+        conditions.into_iter().flatten().find(is)
+    };
+    let words = |value: &Value| -> Box<str> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        format!("{}: {}", text("reason"), text("message")).trim_matches([':', ' ']).into()
+    };
+    match (&*gvk.group, &*gvk.kind) {
+        ("batch", "Job") => match (condition("Complete", "True"), condition("Failed", "True")) {
+            (Some(_), _) => Outcome::Succeeded,
+            (None, Some(failed)) => Outcome::Failed(words(failed)),
+            (None, None) => Outcome::Running,
+        },
+        ("", "Pod") => match object.pointer("/status/phase").and_then(Value::as_str) {
+            Some("Succeeded") => Outcome::Succeeded,
+            Some("Failed") => Outcome::Failed(words(&object["status"])),
+            _ => Outcome::Running,
+        },
+        ("apiextensions.k8s.io", _) => match (condition("Established", "True"), condition("NamesAccepted", "False")) {
+            (Some(_), _) => Outcome::Succeeded,
+            (None, Some(refused)) => Outcome::Failed(words(refused)),
+            (None, None) => Outcome::Running,
+        },
+        _ => Outcome::Succeeded,
+    }
+}
+
+/// Where the hooks of an event stand.
+#[derive(Debug, PartialEq)]
+pub struct Progress {
+    /// What is to be done now.
+    pub steps: Vec<Step>,
+    /// All have run with that.
+    pub done: bool,
+}
+
+/// The next steps of an event of a revision.
+pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progress {
+    let mut order: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].runs_at(event)).collect();
+    // The record has them by kind, and Helm's sorting keeps that.
+    order.sort_by(|a, b| {
+        let key = |i: usize| (hooks[i].record.weight, hooks[i].record.name.as_str());
+        key(*a).cmp(&key(*b))
+    });
+    let mut steps = Vec::new();
+    let mut started = Vec::new();
+    for hook in order.iter().copied() {
+        let phase = hooks[hook].phase(event);
+        let run = run(facts, &hooks[hook], revision, event);
+        match (phase, run.map(|run| (run, &run.outcome))) {
+            (Phase::Succeeded, _) => continue,
+            (Phase::Running, Some((_, Outcome::Succeeded))) => {
+                steps.push(Step::FinishHook { hook, event });
+                continue;
+            }
+            (Phase::Running, Some((_, Outcome::Failed(why)))) => {
+                steps.push(Step::FailHook { hook, event, why: why.clone(), timeout: false });
+            }
+            (Phase::Running, Some((run, Outcome::Running))) => {
+                let timeout = facts.switches.hook_timeout();
+                let until = run.created.saturating_add(timeout.as_secs().cast_signed());
+                if facts.now >= until {
+                    let why = format!("it did not end within {} seconds", timeout.as_secs()).into();
+                    steps.push(Step::FailHook { hook, event, why, timeout: true });
+                } else {
+                    steps.push(Step::AwaitHook { hook, event, until });
+                }
+            }
+            (phase, _) => {
+                // Only the object of a run that failed is in the way of the next; another one was just not seen yet.
+                steps.push(Step::StartHook { hook, event, again: phase == Phase::Failed });
+                started.push(hook);
+                if !hooks[hook].is_awaited() {
+                    continue;
+                }
+            }
+        }
+        return Progress { steps, done: false };
+    }
+    for hook in order.into_iter().rev().filter(|hook| hooks[*hook].has_policy(DeletePolicy::Succeeded)) {
+        if started.contains(&hook) || run(facts, &hooks[hook], revision, event).is_some() {
+            steps.push(Step::DeleteHook(hook));
+        }
+    }
+    Progress { steps, done: true }
+}
+
+/// What is deleted after a hook failed: itself, and those before it that succeeded, by their policies.
+pub fn after_failure(facts: &Facts, hooks: &[Hook], revision: u64, event: Event, failed: usize) -> Vec<usize> {
+    let is_live = |hook: &Hook| run(facts, hook, revision, event).is_some();
+    let succeeded = |hook: &Hook| hook.phase(event) == Phase::Succeeded && is_live(hook);
+    let goes = |(i, hook): &(usize, &Hook)| {
+        if *i == failed {
+            hook.has_policy(DeletePolicy::Failed)
+        } else {
+            hook.has_policy(DeletePolicy::Succeeded) && succeeded(hook)
+        }
+    };
+    hooks.iter().enumerate().filter(goes).map(|(i, _)| i).collect()
+}
+
+/// Whether a hook of the newest revision runs, and until when it is waited for when the inputs have changed since.
+pub fn running(facts: &Facts) -> Option<i64> {
+    let newest = facts.history.last()?.revision;
+    let timeout = facts.switches.hook_timeout().as_secs().cast_signed();
+    let runs = facts.live.values().filter_map(|live| live.hook.as_deref());
+    runs.filter(|run| run.revision == newest && run.outcome == Outcome::Running)
+        .map(|run| run.created.saturating_add(timeout))
+        .filter(|until| *until > facts.now)
+        .max()
+}
+
+/// Whether any hook of the release runs when it goes.
+pub fn has_deletion_hooks(hooks: &[Hook]) -> bool {
+    hooks.iter().any(|hook| hook.runs_at(Event::PreDelete) || hook.runs_at(Event::PostDelete))
+}
+
+/// Whether any runs at an event.
+pub fn has(hooks: &[Hook], event: Event) -> bool {
+    hooks.iter().any(|hook| hook.runs_at(event))
+}
+
+fn run<'a>(facts: &'a Facts, hook: &Hook, revision: u64, event: Event) -> Option<&'a Run> {
+    let live: &Live = facts.live.get(&hook.id)?;
+    live.hook.as_deref().filter(|run| hook.is_run(run, revision, event))
+}
+
+#[cfg(test)]
+#[path = "hooks_tests.rs"]
+mod tests;

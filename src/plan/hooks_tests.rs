@@ -1,0 +1,215 @@
+//! A row for each state of a hook, and what follows.
+
+use super::{Event, Hook, Outcome, Progress, Run, next, running};
+use crate::plan::Step;
+use crate::plan::live::{Health, Live};
+use crate::plan::situation::{Facts, Situation, situation};
+use crate::plan::stamp::Owner;
+use crate::release::object::Gvk;
+use crate::release::record::{HookRecord, LastRun, Phase, Status};
+use crate::release::secret::Revision;
+use serde_json::json;
+
+fn owner() -> Owner {
+    Owner {
+        gvk: Gvk::new("demo.example.com", "v1", "Web"),
+        namespace: Some("ns".into()),
+        name: "app".into(),
+        uid: "cr".into(),
+        release_name: "app".into(),
+        release_namespace: "ns".into(),
+        chart: "web".into(),
+    }
+}
+
+fn hook(name: &str, kind: &str, weight: i64, policies: &[&str], last: (Phase, Option<Event>)) -> Hook {
+    let api = if kind == "Job" { "batch/v1" } else { "v1" };
+    let record = HookRecord {
+        name: name.into(),
+        path: "t.yaml".into(),
+        manifest: format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}"),
+        events: vec!["pre-upgrade".into(), "post-upgrade".into()],
+        weight,
+        delete_policies: policies.iter().map(|p| (*p).to_owned()).collect(),
+        last_run: LastRun { phase: last.0, event: last.1.map(|e| e.to_string()), ..LastRun::default() },
+    };
+    Hook::read(record, &owner(), |_| true).unwrap()
+}
+
+const NEVER: (Phase, Option<Event>) = (Phase::None, None);
+const RUNS: (Phase, Option<Event>) = (Phase::Running, Some(Event::PreUpgrade));
+const SUCCEEDED: (Phase, Option<Event>) = (Phase::Succeeded, Some(Event::PreUpgrade));
+const FAILED: (Phase, Option<Event>) = (Phase::Failed, Some(Event::PreUpgrade));
+
+/// The live objects of hooks of revision 2, created at 1000; a hook may run for 300 seconds.
+fn facts(live: &[(&Hook, Outcome)], now: i64) -> Facts {
+    let live = live.iter().map(|(hook, outcome)| {
+        let run = Run {
+            revision: 2,
+            event: "pre-upgrade".into(),
+            digest: hook.digest.as_str().into(),
+            created: 1000,
+            outcome: outcome.clone(),
+        };
+        let live = Live {
+            uid: "u".into(),
+            resource_version: 1,
+            digest: None,
+            shared: false,
+            pods: None,
+            owner_uid: Some("cr".into()),
+            kept: false,
+            deleting: false,
+            hook: Some(Box::new(run)),
+            health: Health::Ready,
+        };
+        (hook.id.clone(), live)
+    });
+    Facts { now, live: live.collect(), ..Facts::default() }
+}
+
+fn pre_upgrade(facts: &Facts, hooks: &[Hook]) -> Progress {
+    next(facts, hooks, 2, Event::PreUpgrade)
+}
+
+fn start(hook: usize, again: bool) -> Step {
+    Step::StartHook { hook, event: Event::PreUpgrade, again }
+}
+
+#[test]
+fn hooks_start_by_weight_and_name_and_only_what_has_to_end_is_waited_for() {
+    let hooks = [
+        hook("z", "Job", -1, &[], NEVER),
+        hook("b", "ConfigMap", -5, &[], NEVER),
+        hook("a", "ConfigMap", -5, &[], NEVER),
+        hook("c", "Job", 0, &[], NEVER),
+    ];
+    let progress = pre_upgrade(&facts(&[], 1000), &hooks);
+    assert_eq!(progress, Progress { steps: vec![start(2, false), start(1, false), start(0, false)], done: false });
+    assert_eq!(next(&facts(&[], 0), &hooks, 2, Event::PreDelete), Progress { steps: vec![], done: true });
+}
+
+#[test]
+fn a_hook_is_as_its_record_and_its_object_say() {
+    let event = Event::PreUpgrade;
+    let fail = |why: &str, timeout| Step::FailHook { hook: 0, event, why: why.into(), timeout };
+    let other = (Phase::Succeeded, Some(Event::PostUpgrade));
+    let failed = || Outcome::Failed("no".into());
+    let table = [
+        ("it never ran", NEVER, None, 1000, vec![start(0, false)], false),
+        ("it ran for another event", other, None, 1000, vec![start(0, false)], false),
+        ("it runs", RUNS, Some(Outcome::Running), 1299, vec![Step::AwaitHook { hook: 0, event, until: 1300 }], false),
+        (
+            "it runs too long",
+            RUNS,
+            Some(Outcome::Running),
+            1300,
+            vec![fail("it did not end within 300 seconds", true)],
+            false,
+        ),
+        ("it succeeded", RUNS, Some(Outcome::Succeeded), 9999, vec![Step::FinishHook { hook: 0, event }], true),
+        ("it failed", RUNS, Some(failed()), 1000, vec![fail("no", false)], false),
+        ("it vanished, or a crash came before it was made", RUNS, None, 1000, vec![start(0, false)], false),
+        ("its success is noted", SUCCEEDED, None, 1000, vec![], true),
+        ("its success is noted, and the object still there", SUCCEEDED, Some(Outcome::Succeeded), 1000, vec![], true),
+        ("its failure is noted: another attempt", FAILED, Some(failed()), 1000, vec![start(0, true)], false),
+    ];
+    for (name, last, live, now, steps, done) in table {
+        let hooks = [hook("a", "Job", 0, &[], last)];
+        let live: Vec<_> = live.into_iter().map(|outcome| (&hooks[0], outcome)).collect();
+        assert_eq!(pre_upgrade(&facts(&live, now), &hooks), Progress { steps, done }, "{name}");
+    }
+}
+
+#[test]
+fn what_succeeded_is_deleted_by_policy_when_all_did_and_its_record_says_so() {
+    let policy = ["hook-succeeded"];
+    let hooks = [
+        hook("a", "Job", 0, &policy, SUCCEEDED),
+        hook("b", "Job", 1, &policy, RUNS),
+        hook("c", "Job", 2, &[], SUCCEEDED),
+    ];
+    let running = facts(&[(&hooks[0], Outcome::Succeeded), (&hooks[1], Outcome::Running)], 1000);
+    assert!(!pre_upgrade(&running, &hooks).steps.iter().any(|s| matches!(s, Step::DeleteHook(_))));
+    let all = [0, 1, 2].map(|i| (&hooks[i], Outcome::Succeeded));
+    let progress = pre_upgrade(&facts(&all, 1000), &hooks);
+    let finish = Step::FinishHook { hook: 1, event: Event::PreUpgrade };
+    assert_eq!(progress.steps, [finish, Step::DeleteHook(1), Step::DeleteHook(0)]);
+    // A crash came before the deletion.
+    let noted = [hook("a", "Job", 0, &policy, SUCCEEDED)];
+    assert_eq!(pre_upgrade(&facts(&all[..1], 1000), &noted).steps, [Step::DeleteHook(0)]);
+    assert_eq!(pre_upgrade(&facts(&[], 1000), &noted).steps, []);
+}
+
+#[test]
+fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_may() {
+    let hooks = [hook("a", "Job", 0, &[], RUNS)];
+    let history = || {
+        vec![Revision {
+            revision: 2,
+            status: Status::PendingUpgrade,
+            uid: "s".into(),
+            resource_version: "1".into(),
+            created: "".into(),
+            at: 0,
+            owner_uid: Some("cr".into()),
+            owner: None,
+            inputs: Some("before".into()),
+            inventory: None,
+            rollback: None,
+            chunks: None,
+            kinds: Vec::new(),
+        }]
+    };
+    let of = |outcome, now| Facts {
+        finalized: true,
+        inputs: Some("now".into()),
+        history: history(),
+        ..facts(&[(&hooks[0], outcome)], now)
+    };
+    assert_eq!(situation(&of(Outcome::Running, 1299)), Situation::Waiting);
+    assert_eq!(running(&of(Outcome::Running, 1299)), Some(1300));
+    assert_eq!(situation(&of(Outcome::Running, 1300)), Situation::Changed);
+    assert_eq!(situation(&of(Outcome::Succeeded, 1299)), Situation::Changed);
+    let deleted = Facts { deleting: true, ..of(Outcome::Running, 1299) };
+    assert_eq!(situation(&deleted), Situation::Uninstall);
+}
+
+#[test]
+fn the_outcome_is_read_from_a_job_and_a_pod_and_other_kinds_succeed_by_existing() {
+    let of = |group: &str, kind: &str, status: serde_json::Value| {
+        let metadata =
+            json!({"creationTimestamp": "1970-01-01T00:00:07Z", "annotations": {super::HOOK: "2 pre-upgrade d"}});
+        let run = Run::read(&Gvk::new(group, "v1", kind), &json!({"metadata": metadata, "status": status})).unwrap();
+        assert_eq!((run.revision, &*run.event, &*run.digest, run.created), (2, "pre-upgrade", "d", 7));
+        run.outcome
+    };
+    let condition =
+        |name: &str| json!({"conditions": [{"type": name, "status": "True", "reason": "R", "message": "m"}]});
+    assert_eq!(of("batch", "Job", json!({"active": 1})), Outcome::Running);
+    assert_eq!(of("batch", "Job", condition("Complete")), Outcome::Succeeded);
+    assert_eq!(of("batch", "Job", condition("Failed")), Outcome::Failed("R: m".into()));
+    // Running and ready is not done.
+    assert_eq!(
+        of("", "Pod", json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
+        Outcome::Running
+    );
+    assert_eq!(of("", "Pod", json!({"phase": "Succeeded"})), Outcome::Succeeded);
+    assert_eq!(of("", "Pod", json!({"phase": "Failed", "message": "evicted"})), Outcome::Failed("evicted".into()));
+    assert_eq!(of("apiextensions.k8s.io", "CustomResourceDefinition", json!({})), Outcome::Running);
+    assert_eq!(of("", "ConfigMap", json!(null)), Outcome::Succeeded);
+}
+
+#[test]
+fn the_object_of_a_delete_hook_survives_a_deletion_in_the_foreground() {
+    let hook = hook("a", "Job", 0, &[], NEVER);
+    for (event, foreground, owned) in
+        [(Event::PreUpgrade, true, true), (Event::PreDelete, false, true), (Event::PreDelete, true, false)]
+    {
+        let body = hook.body(2, event, &owner(), foreground);
+        let metadata = &body["metadata"];
+        assert_eq!(metadata.get("ownerReferences").is_some(), owned, "{event}");
+        assert_eq!(metadata["annotations"].get("operator-sdk/primary-resource").is_some(), !owned, "{event}");
+        assert_eq!(metadata["annotations"][super::HOOK], format!("2 {event} {}", hook.digest));
+    }
+}

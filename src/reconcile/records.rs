@@ -1,0 +1,336 @@
+//! The record of a release: written, marked and deleted as Helm does it.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Error;
+use super::apply::Run;
+use super::observe::{read_record, secret_id};
+use super::sinks::metadata;
+use crate::cluster::discovery::Resource;
+use crate::plan::Verb;
+use crate::plan::situation::{Operation, newest_operation};
+use crate::release::chunks::{self, Chunks};
+use crate::release::inventory::{Inventory, MAX_BYTES};
+use crate::release::object::ObjectId;
+use crate::release::record::{New, Record, RecordError, Status};
+use crate::release::secret::{self, Revision};
+
+impl Run<'_> {
+    pub(super) async fn create_record(&mut self, revision: u64, status: Status) -> Result<(), Error> {
+        let (Some(rendered), Some(chart)) = (&self.prepared.rendered, &self.observed.chart) else {
+            return Err(Error::Renderer("nothing was rendered".to_owned()));
+        };
+        let now = jiff::Timestamp::now().to_string();
+        let previous = self.observed.record.as_ref().ok().and_then(Option::as_ref);
+        let record = Record::new(&New {
+            name: &self.observed.owner.release_name,
+            namespace: &self.observed.owner.release_namespace,
+            revision,
+            status,
+            description: if status == Status::PendingInstall {
+                "Initial install underway"
+            } else {
+                "Preparing upgrade"
+            },
+            first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&now),
+            now: &now,
+            chart: &chart.json,
+            config: &self.prepared.values,
+            rendered,
+        });
+        let inputs = self.observed.facts.inputs.as_deref().unwrap_or_default();
+        self.write_record(revision, record, json!({secret::INPUTS: inputs})).await
+    }
+
+    pub(super) async fn create_rollback(&mut self, revision: u64, to: u64) -> Result<(), Error> {
+        let Some(target) = &self.observed.target else {
+            return Err(Error::Record(RecordError::Corrupted("the revision to go back to is gone")));
+        };
+        let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
+        let inputs = self.observed.facts.history.iter().find(|r| r.revision == to).and_then(|r| r.inputs.as_deref());
+        // A revision without inputs would look like somebody else's.
+        let annotations = json!({secret::INPUTS: inputs.unwrap_or("unknown"), secret::ROLLBACK: to.to_string()});
+        self.write_record(revision, record, annotations).await
+    }
+
+    /// Creates the Secret of a revision.
+    async fn write_record(&mut self, revision: u64, mut record: Record, mut annotations: Value) -> Result<(), Error> {
+        if let Some(cut) = record.cut()? {
+            self.write_chunks(&cut).await?;
+            annotations[chunks::CHUNKS] = cut.annotation().into();
+            self.chunks = cut.parts.len();
+        }
+        let id = secret_id(&self.observed.key, revision);
+        let owner = &self.observed.owner;
+        let desired = &self.prepared.desired;
+        let ids = desired.objects.iter().map(|o| &o.id).chain(desired.hooks.iter().map(|h| &h.id));
+        let kinds: BTreeSet<_> = ids.map(|id| (id.gvk.clone(), id.namespace.clone())).collect();
+        for (gvk, namespace) in &kinds {
+            self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
+        }
+        annotations[secret::OWNER] = owner.describe().into();
+        annotations[secret::KINDS] = secret::encode_kinds(&kinds).into();
+        let now = jiff::Timestamp::now().as_second();
+        let body = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": secret::TYPE,
+            "metadata": {
+                "name": &*id.name, "namespace": id.namespace.as_deref(),
+                "labels": secret::labels(&owner.release_name, revision, record.status(), now, &owner.uid),
+                "annotations": annotations,
+            },
+            "data": data(&record)?,
+        });
+        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body).await?;
+        self.record = Some(record);
+        self.enter(&answer);
+        Ok(())
+    }
+
+    /// Writes the chunks of a record, before its head; those that are there are the same.
+    async fn write_chunks(&self, cut: &Chunks) -> Result<(), Error> {
+        let owner = &self.observed.owner;
+        for (index, part) in cut.parts.iter().enumerate() {
+            let name = chunks::name(&owner.release_name, &cut.digest, index);
+            let id = ObjectId { name: name.as_str().into(), ..secret_id(&self.observed.key, 0) };
+            let body = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": chunks::TYPE,
+                "metadata": {
+                    "name": name, "namespace": id.namespace.as_deref(),
+                    "labels": {chunks::RELEASE: &*owner.release_name, chunks::CHUNKS: &*cut.digest},
+                },
+                "data": {chunks::KEY: STANDARD.encode(part)},
+            });
+            match self.ctx.cluster.create(&Resource::secrets(), &id, &body).await {
+                Err(e) if !e.is_conflict() => return Err(e.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the chunks that no revision names: those of revisions that are forgotten, and what a crash left.
+    pub(super) async fn collect_chunks(&self) -> Result<(), Error> {
+        let owner = &self.observed.owner;
+        let history = self.ctx.cache.history(&owner.release_namespace, &owner.release_name);
+        let named: BTreeSet<&str> = history
+            .iter()
+            .filter_map(|r| r.chunks.as_deref().and_then(chunks::parse))
+            .map(|(digest, _)| digest)
+            .collect();
+        let selector = format!("{}={}", chunks::RELEASE, owner.release_name);
+        let found = self.ctx.cluster.list(&Resource::secrets(), &owner.release_namespace, &selector).await?;
+        for chunk in &found {
+            let meta = metadata(chunk);
+            let digest = meta.get("labels").and_then(|l| l.get(chunks::CHUNKS)).and_then(Value::as_str);
+            let Some(name) = meta.get("name").and_then(Value::as_str) else { continue };
+            if digest.is_none_or(|digest| !named.contains(digest)) {
+                let id = ObjectId { name: name.into(), ..secret_id(&self.observed.key, 0) };
+                self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn supersede(&mut self, revision: u64) -> Result<(), Error> {
+        let known = self.observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == revision);
+        let record = match known {
+            Some(record) => Some(record),
+            None => match read_record(&self.observed.key, revision, self.ctx).await {
+                Err(Error::Record(RecordError::Corrupted(_))) => None,
+                record => record?,
+            },
+        };
+        let mut patch = status_patch(Status::Superseded);
+        // Only the newest revision is judged; what the others consisted of stands in their manifest.
+        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null});
+        if let Some(mut record) = record {
+            record.set_status(Status::Superseded, "superseded by new release");
+            patch["data"] = data(&record)?;
+        }
+        let id = secret_id(&self.observed.key, revision);
+        match self.ctx.cluster.merge::<Value>(&Resource::secrets(), &id, &patch, None).await {
+            Ok(answer) => self.cache_revision(&answer),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn mark_deployed(&mut self, revision: u64) -> Result<(), Error> {
+        let history = self.history();
+        let inventory = self.inventory();
+        let Some(record) = &mut self.record else {
+            return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
+        };
+        // A rollback keeps its description, as Helm's does.
+        let description = match newest_operation(&history) {
+            Operation::Install => "Install complete".to_owned(),
+            Operation::Upgrade => "Upgrade complete".to_owned(),
+            Operation::Rollback => record.description(),
+        };
+        record.set_status(Status::Deployed, &description);
+        let inventory = encode(&inventory)?;
+        let mut patch = status_patch(Status::Deployed);
+        patch["metadata"]["annotations"] = json!({
+            secret::INVENTORY: inventory, secret::OWNER: self.observed.owner.describe(),
+        });
+        patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
+        self.collects |= self.head.as_ref().is_some_and(|h| h.chunks.is_some());
+        patch["data"] = data(record)?;
+        self.patch_head(revision, patch).await
+    }
+
+    /// What the revision consists of: as its annotation says, and what this pass applied.
+    fn inventory(&self) -> Inventory {
+        let mut inventory = self.head.as_ref().and_then(|h| h.inventory.clone()).unwrap_or_default();
+        inventory.0.extend(self.references.clone());
+        inventory
+    }
+
+    /// Writes what the revision consists of while it still waits for something.
+    pub(super) async fn mark_applied(&mut self, revision: u64) -> Result<(), Error> {
+        let inventory = encode(&self.inventory())?;
+        let mut patch = self.progress()?;
+        patch["metadata"]["annotations"] = json!({secret::INVENTORY: inventory});
+        self.patch_head(revision, patch).await
+    }
+
+    /// Writes how the hooks stand.
+    pub(super) async fn save_progress(&mut self) -> Result<(), Error> {
+        let patch = self.progress()?;
+        self.patch_head(self.plan.revision, patch).await
+    }
+
+    /// The record of a revision that is being worked on; one that failed before is so again.
+    fn progress(&mut self) -> Result<Value, Error> {
+        let operation = newest_operation(&self.history());
+        let rollback = self.head.as_ref().and_then(|h| h.rollback).unwrap_or_default();
+        let Some(record) = &mut self.record else {
+            return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
+        };
+        let status = if self.plan.verb == Verb::Uninstall { Status::Uninstalling } else { operation.pending() };
+        if record.status() != status {
+            let description = match (status, operation) {
+                (Status::Uninstalling, _) => "Deletion in progress (or silently failed)".to_owned(),
+                (_, Operation::Rollback) => format!("Rollback to {rollback}"),
+                (_, Operation::Install) => "Initial install underway".to_owned(),
+                (_, Operation::Upgrade) => "Preparing upgrade".to_owned(),
+            };
+            record.set_status(status, &description);
+        }
+        let mut patch = status_patch(status);
+        patch["data"] = data(record)?;
+        Ok(patch)
+    }
+
+    /// The revisions, with the one that this pass works on as it is now.
+    fn history(&self) -> Vec<Revision> {
+        let older = self.observed.facts.history.iter().filter(|r| r.revision < self.plan.revision).cloned();
+        older.chain(self.head.clone()).collect()
+    }
+
+    /// Writes what the newest revision consists of, when that is not what its annotations say.
+    pub(super) async fn note(&mut self, revision: u64) -> Result<(), Error> {
+        let Some(head) = self.head.clone() else { return Ok(()) };
+        let mut inventory = head.inventory.clone().unwrap_or_default();
+        inventory.0.extend(self.references.clone());
+        // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
+        let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
+        let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
+        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs {
+            return Ok(());
+        }
+        let kinds: BTreeSet<_> = inventory.kinds().into_iter().chain(head.kinds.clone()).collect();
+        let patch = json!({"metadata": {
+            "annotations": {
+                secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
+                secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
+            },
+            "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
+        }});
+        self.patch_head(revision, patch).await
+    }
+
+    pub(super) async fn forget(&mut self, revision: u64) -> Result<(), Error> {
+        let id = secret_id(&self.observed.key, revision);
+        self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
+        self.collects |= self.observed.facts.history.iter().any(|r| r.revision == revision && r.chunks.is_some());
+        let owner = &self.observed.owner;
+        self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
+        Ok(())
+    }
+
+    /// A revision that could not be finished is marked so, for `helm history`. The next pass goes on with it.
+    pub(super) async fn mark_failed(&mut self, error: &Error) {
+        let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
+        let unfinished =
+            matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
+        if !unfinished || error.is_outage() || error.is_stale() {
+            return;
+        }
+        let what = match head.status {
+            Status::PendingInstall => "Release",
+            Status::PendingRollback => "Rollback",
+            _ => "Upgrade",
+        };
+        let description = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
+        // Masked before it is cut: half a secret would not be found.
+        let description = crate::plan::status::bound(&self.ctx.masks.clean(&description));
+        record.set_status(Status::Failed, &description);
+        let mut patch = status_patch(Status::Failed);
+        let Ok(data) = data(record) else { return };
+        patch["data"] = data;
+        let revision = head.revision;
+        if let Err(error) = self.patch_head(revision, patch).await {
+            tracing::debug!(%error, release = %self.observed.key.name, "the revision could not be marked failed");
+        }
+    }
+
+    /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed.
+    async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
+        if let Some(head) = &self.head {
+            patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
+        }
+        let id = secret_id(&self.observed.key, revision);
+        let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
+        self.enter(&answer);
+        Ok(())
+    }
+
+    fn enter(&mut self, answer: &Value) {
+        self.head = Revision::read(metadata(answer)).map(|(_, revision)| revision);
+        self.cache_revision(answer);
+    }
+
+    fn cache_revision(&self, answer: &Value) {
+        if let Some((_, revision)) = Revision::read(metadata(answer)) {
+            let owner = &self.observed.owner;
+            self.ctx.cache.wrote_revision(&owner.release_namespace, &owner.release_name, revision);
+        }
+    }
+}
+
+fn status_patch(status: Status) -> Value {
+    let now = jiff::Timestamp::now().as_second().to_string();
+    json!({"metadata": {"labels": {"status": status.as_str(), "modifiedAt": now}}})
+}
+
+fn encode(inventory: &Inventory) -> Result<String, Error> {
+    let text = inventory.encode();
+    if text.len() > MAX_BYTES {
+        return Err(Error::Manifest(format!(
+            "the release has too many objects: their list takes {} bytes",
+            text.len()
+        )));
+    }
+    Ok(text)
+}
+
+/// A record as the `data` of a Secret: Helm's base64, and Kubernetes' around it.
+fn data(record: &Record) -> Result<Value, Error> {
+    Ok(json!({record.key(): STANDARD.encode(record.encode()?)}))
+}
