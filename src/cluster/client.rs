@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::client::{Body, ClientBuilder};
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -251,9 +251,9 @@ impl Cluster {
         what: &str,
         secret: bool,
     ) -> Result<T, ApiError> {
+        let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
         if request.method() != http::Method::GET && !self.fence.is_open() {
-            let message = "this instance no longer leads".to_owned();
-            return Err(ApiError::Unreachable { what: what.to_owned(), message });
+            return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
         }
         let sending = async {
             let response = self.client.send(request).await?;
