@@ -567,8 +567,25 @@ fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Ve
         }
         list.push((text, value));
     }
-    list.sort_by(|a, b| natural(&a.0, &b.0));
-    Ok(list)
+    Ok(merge_sort(list, &|a, b| natural(&a.0, &b.0)))
+}
+
+/// Sorts with an order that may contradict itself, as go-yaml's does where keys mix digits and zeros: the standard library's sort
+/// panics when it notices.
+fn merge_sort<T>(mut list: Vec<T>, order: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    if list.is_sorted_by(|a, b| order(a, b).is_le()) {
+        return list;
+    }
+    let right = merge_sort(list.split_off(list.len() / 2), order);
+    let left = merge_sort(list, order);
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        let next = if order(a, b).is_le() { &mut left } else { &mut right };
+        merged.extend(next.next());
+    }
+    merged.extend(left.chain(right));
+    merged
 }
 
 fn key_breaks(key: &[u8]) -> bool {
