@@ -210,7 +210,7 @@ fn write_chunk(chunk: Chunk, t: &Civil, out: &mut String) {
     let hour12 = if hour % 12 == 0 { 12 } else { hour % 12 };
     // Writing to a String cannot fail.
     let _ = match chunk {
-        Chunk::Year => write!(out, "{:02}", t.year.rem_euclid(100)),
+        Chunk::Year => write!(out, "{:02}", t.year.unsigned_abs() % 100),
         Chunk::LongYear if t.year < 0 => write!(out, "-{:04}", -t.year),
         Chunk::LongYear => write!(out, "{:04}", t.year),
         Chunk::LongMonth => write!(out, "{month}"),

@@ -311,20 +311,22 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
             Ok((code.unwrap_or('\0'), &after[more..]))
         }
         'x' => {
+            let braced = after.starts_with('{');
             let (digits, tail) = if let Some(braced) = after.strip_prefix('{') {
                 match braced.find('}') {
                     Some(end) => (&braced[..end], &braced[end + 1..]),
                     None => return wrong("invalid escape sequence", text),
                 }
             } else {
-                match after.get(..2) {
-                    Some(two) => (two, &after[2..]),
-                    None => return wrong("invalid escape sequence", text),
-                }
+                after.split_at(after.char_indices().nth(2).map_or(after.len(), |(at, _)| at))
             };
-            let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let hex =
+                (braced && !digits.is_empty() || digits.len() == 2) && digits.bytes().all(|b| b.is_ascii_hexdigit());
             if let Some(c) = u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
                 return Ok((c, tail));
+            }
+            if !braced {
+                return wrong("invalid escape sequence", &text[..text.len() - tail.len()]);
             }
             let good = after.bytes().take_while(|b| *b == b'{' || b.is_ascii_hexdigit()).count();
             let end = after[good..].chars().next().map_or(good, |c| good + c.len_utf8());
