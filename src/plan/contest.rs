@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::release::managers::Survivor;
 use crate::release::object::ObjectId;
 
-/// So many repairs of the same field within [`WINDOW`] are no accident.
+/// So many repairs of the same field within a minute are no accident.
 pub const LIMIT: usize = 5;
 /// Seconds.
 const WINDOW: i64 = 60;
