@@ -1,4 +1,4 @@
-//! The examples of the library do what they say. Cargo builds them before it runs this.
+//! The examples of the library do what they say. `cargo test` builds them before; for this test alone, `cargo build --examples` does.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -78,6 +78,8 @@ for part in "$@"; do
 	library)
 		one library $cargo clippy --no-default-features --lib --examples -- -D warnings
 		RUSTDOCFLAGS="-D warnings" one "library documentation" $cargo doc --no-deps --no-default-features --quiet
+		# For one test cargo does not build them by itself.
+		$cargo build --no-default-features --examples || count "library examples" 0 1
 		cargo_tests "library examples" $cargo test --no-default-features --test examples
 		cargo_tests "library documentation tests" $cargo test --no-default-features --doc
 		;;
