@@ -4,7 +4,7 @@ use super::defaults::empty;
 use crate::template::budget;
 use crate::template::function::{FnError, FnResult};
 use crate::template::stack::deeper;
-use crate::template::value::{List, Map, MapType, Str, Value};
+use crate::template::value::{Kind, List, Map, MapType, Str, Value};
 
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
@@ -37,6 +37,12 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         }
         if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old) {
             deeper(|| merge(old, new, overwrite, depth + 1))?;
+        }
+        if let (Value::Map(_), Some(Value::Object(old))) = (&new, &old)
+            && old.kind() == Kind::Struct
+            && old.members().is_some()
+        {
+            return Err("reflect: call of reflect.Value.Field on map Value".into());
         }
         if let (Value::List(_), true) = (&new, overwrite) {
             // Even an empty list replaces another value.

@@ -31,13 +31,18 @@ pub const FUNCTIONS: &[Function] = &[
 /// The first argument as a pattern. `must` returns Go's error; otherwise it is `MustCompile`'s panic.
 fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
     let text = string(args, 0);
-    re2::compile(&text).map_err(|e| {
+    let compiled = match std::str::from_utf8(bytes(args, 0)) {
+        Ok(text) => re2::compile(text),
+        Err(_) => Err(format!("invalid UTF-8: `{text}`")),
+    };
+    compiled.map_err(|e| {
         if must {
             return format!("error parsing regexp: {e}").into();
         }
         // Go quotes with backquotes where it can.
-        let plain = !text.contains(|c: char| c == '`' || c == '\u{feff}' || c.is_control() && c != '\t');
-        let shown = if plain { format!("`{text}`") } else { quoted(text.as_bytes()) };
+        let is_text = std::str::from_utf8(bytes(args, 0)).is_ok();
+        let plain = is_text && !text.contains(|c: char| c == '`' || c == '\u{feff}' || c.is_control() && c != '\t');
+        let shown = if plain { format!("`{text}`") } else { quoted(bytes(args, 0)) };
         format!("regexp: Compile({shown}): error parsing regexp: {e}").into()
     })
 }

@@ -6,7 +6,7 @@ use super::{json, text};
 use crate::template::budget;
 use crate::template::go::fmt;
 use crate::template::stack::deeper;
-use crate::template::value::{IntType, Kind, List, Map, Str, Value};
+use crate::template::value::{IntType, Kind, List, Str, Value};
 use std::fmt::Write as _;
 
 /// Values nested deeper than this hold themselves.
@@ -22,11 +22,13 @@ pub fn write(value: &Value) -> Result<Vec<u8>, String> {
     let mut writer = Writer { out: String::new(), keys: Vec::new() };
     match plain(value) {
         _ if is_complex(value) => return Err("unsupported type for key '': complex128".into()),
-        Value::Map(map) => writer.map(&map)?,
         Value::List(list) if is_table_list(&list)? => return Err(NO_KEY.into()),
         Value::Nil => return Err(ZERO_VALUE.into()),
-        // Go's encoder has no objection to a document that is one value.
-        other => writer.element(&other, 0)?,
+        other => match table(&other) {
+            Some(entries) => writer.map(entries)?,
+            // Go's encoder has no objection to a document that is one value.
+            None => writer.element(&other, 0)?,
+        },
     }
     Ok(writer.out.into_bytes())
 }
@@ -41,7 +43,19 @@ struct Writer {
     keys: Vec<String>,
 }
 
-/// Structs are written as the maps they are in JSON.
+/// The entries of a map by their keys, and the fields of a struct in their order.
+fn table(value: &Value) -> Option<Vec<(Str, Value)>> {
+    match value {
+        Value::Map(map) => Some(map.entries()),
+        Value::Object(object) if object.members().is_some() => {
+            let field = |name: Str| (name.clone(), object.field(&name.text()).unwrap_or(Value::Nil));
+            Some(object.fields().into_iter().map(field).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Types that are not written as they are, as what they are written as.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(object) if object.as_any().is::<Time>() || object.as_any().is::<LocalTime>() => value.clone(),
@@ -49,7 +63,7 @@ fn plain(value: &Value) -> Value {
             let entry = |key: Str| (key.clone(), object.field(&key.text()).unwrap_or(Value::Nil));
             Value::map(object.fields().into_iter().map(entry))
         }
-        Value::Object(_) if is_complex(value) => value.clone(),
+        Value::Object(object) if is_complex(value) || object.members().is_some() => value.clone(),
         Value::Object(object) => object.json(),
         other => other.clone(),
     }
@@ -60,25 +74,24 @@ fn is_table_list(list: &List) -> Result<bool, String> {
     if list.items.iter().any(|item| matches!(item, Value::Nil)) {
         return Err(NIL_ITEM.into());
     }
-    Ok(!list.items.is_empty() && list.items.iter().all(|item| matches!(plain(item), Value::Map(_))))
+    Ok(!list.items.is_empty() && list.items.iter().all(|item| table(&plain(item)).is_some()))
 }
 
 impl Writer {
-    fn map(&mut self, map: &Map) -> Result<(), String> {
+    fn map(&mut self, entries: Vec<(Str, Value)>) -> Result<(), String> {
         if self.keys.len() > MAX_DEPTH {
             return Err("toml: value is nested too deeply".into());
         }
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
-        for (key, value) in map.entries() {
+        for (key, value) in entries {
             budget::write(self.out.len())?;
             let value = plain(&value);
             let is_table = match &value {
                 Value::Map(map) if map.is_nil() => continue,
                 Value::List(list) if list.is_nil() => continue,
-                Value::Map(_) => true,
                 Value::List(list) => is_table_list(list)?,
                 Value::Nil => continue,
-                _ => false,
+                value => table(value).is_some(),
             };
             if is_table { &mut tables } else { &mut direct }.push((key, value));
         }
@@ -93,25 +106,24 @@ impl Writer {
     fn entry(&mut self, value: &Value) -> Result<(), String> {
         let indent = "  ".repeat(self.keys.len() - 1);
         match value {
-            Value::Map(map) => {
-                if self.keys.len() == 1 {
-                    self.new_line();
-                }
-                let _ = write!(self.out, "{indent}[{}]", self.keys.join("."));
-                self.new_line();
-                deeper(|| self.map(map))
-            }
             Value::List(list) if is_table_list(list)? => {
-                for item in list.items.iter() {
-                    let Value::Map(map) = plain(item) else { continue };
+                for entries in list.items.iter().filter_map(|item| table(&plain(item))) {
                     self.new_line();
                     let _ = write!(self.out, "{indent}[[{}]]", self.keys.join("."));
                     self.new_line();
-                    deeper(|| self.map(&map))?;
+                    deeper(|| self.map(entries))?;
                 }
                 Ok(())
             }
-            _ => {
+            value => {
+                if let Some(entries) = table(value) {
+                    if self.keys.len() == 1 {
+                        self.new_line();
+                    }
+                    let _ = write!(self.out, "{indent}[{}]", self.keys.join("."));
+                    self.new_line();
+                    return deeper(|| self.map(entries));
+                }
                 let key = self.keys.last().cloned().unwrap_or_default();
                 let _ = write!(self.out, "{indent}{key} = ");
                 self.element(value, 0)?;
@@ -133,9 +145,13 @@ impl Writer {
             return Err("toml: value is nested too deeply".into());
         }
         budget::write(self.out.len())?;
-        match plain(value) {
+        let plain = plain(value);
+        if let Some(entries) = table(&plain) {
+            return self.inline(entries, depth);
+        }
+        match plain {
             _ if is_complex(value) => return Err("unsupported type: complex128".into()),
-            Value::Nil => return Err(NIL_ITEM.into()),
+            Value::Nil | Value::Map(_) => return Err(NIL_ITEM.into()),
             Value::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),
             Value::Int(IntType::Duration, n) => self.quoted(&fmt::duration(n)),
             Value::Int(kind, i) => {
@@ -155,7 +171,6 @@ impl Writer {
                 }
                 self.out.push(']');
             }
-            Value::Map(map) => self.inline(&map, depth)?,
             Value::Object(object) => match object.as_any().downcast_ref::<LocalTime>() {
                 Some(local) => self.out.push_str(local.text()),
                 None => self.out.push_str(&String::from_utf8_lossy(&text::strval(&object.json()).unwrap_or_default())),
@@ -164,14 +179,15 @@ impl Writer {
         Ok(())
     }
 
-    fn inline(&mut self, map: &Map, depth: usize) -> Result<(), String> {
+    fn inline(&mut self, entries: Vec<(Str, Value)>, depth: usize) -> Result<(), String> {
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
-        for (key, value) in map.entries() {
-            match plain(&value) {
-                Value::Map(map) if !map.is_nil() => tables.push((key, value)),
-                Value::List(list) if !list.is_nil() && is_table_list(&list)? => tables.push((key, value)),
-                _ => direct.push((key, value)),
-            }
+        for (key, value) in entries {
+            let is_table = match plain(&value) {
+                Value::Map(map) => !map.is_nil(),
+                Value::List(list) => !list.is_nil() && is_table_list(&list)?,
+                value => table(&value).is_some(),
+            };
+            if is_table { &mut tables } else { &mut direct }.push((key, value));
         }
         self.out.push('{');
         let count = direct.len() + tables.len();
