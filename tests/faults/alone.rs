@@ -330,7 +330,7 @@ fn everything_at_random() {
     }
     let refused = chaos.scene.proxy.faults();
     chaos.scene.proxy.judge(|_| None);
-    eventually_within(120, "all end right", || match chaos.wrong()? {
+    eventually_within(300, "all end right", || match chaos.wrong()? {
         wrong if wrong.is_empty() => Ok(()),
         wrong => Err(format!("{} do not: {}", wrong.len(), wrong[..wrong.len().min(5)].join("\n"))),
     });
