@@ -11,6 +11,7 @@ mod run;
 mod template;
 mod values;
 
+use crate::kind::go_bool;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -85,15 +86,6 @@ fn failure(error: &CliError) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A boolean in the spellings that Go takes.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 /// Go's flags may say `--switch=true` and `--switch=false`, and the last counts; for switches that take no value here, that
 /// is with and without them. Of a switch with another value, the error is Go's.
 fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsString>, CliError> {
@@ -115,7 +107,7 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
             plain.push(arg);
             continue;
         }
-        let value = parse_bool(value).ok_or_else(|| {
+        let value = go_bool(value).ok_or_else(|| {
             let value = format!("{value:?}");
             CliError(format!(
                 "invalid argument {value} for \"--{name}\" flag: strconv.ParseBool: parsing {value}: invalid syntax"

@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// Run only while holding a lease, so that of several instances one works.
     #[arg(
         long, alias = "enable-leader-election", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value = "false", value_parser = go_bool
+        default_value = "false", value_parser = flag
     )]
     leader_elect: bool,
     /// Name of the lease.
@@ -64,16 +64,16 @@ pub(super) struct Args {
     #[command(flatten)]
     log: log::LogArgs,
     /// Serve the metrics with TLS: with the certificate in $TMPDIR/k8s-metrics-server/serving-certs, or one that signs itself.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     metrics_secure: bool,
     /// Show the metrics only to those who may `get` the path /metrics.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     metrics_require_rbac: bool,
     /// Accepted for helm-operator's sake: the metrics are served by HTTP/1.1, which clients of HTTP/2 speak too.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     enable_http2: bool,
     /// Events do not show the values of overrideValues.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     suppress_override_values: bool,
 }
 
@@ -213,13 +213,9 @@ fn certificate(stop: &CancellationToken) -> Result<Arc<Certificate>, CliError> {
     Certificate::new(pem.as_bytes(), pem.as_bytes()).map_err(CliError::new)
 }
 
-/// A boolean as Go reads it (`strconv.ParseBool`).
-fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("{text:?} is neither true nor false")),
-    }
+/// A boolean flag.
+fn flag(text: &str) -> Result<bool, String> {
+    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false"))
 }
 
 /// Unique per process, as client-go's `HOSTNAME_uuid`.

@@ -44,6 +44,15 @@ pub struct Kind {
     pub watch_dependents: bool,
 }
 
+/// A boolean in the spellings that Go takes (`strconv.ParseBool`).
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 /// Where the chart of a kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChartRef {

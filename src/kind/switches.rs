@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::duration;
+use super::{duration, go_bool};
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
@@ -181,15 +181,6 @@ pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
         text.extend([key, "=", value, "\n"]);
     }
     text
-}
-
-/// Go's `strconv.ParseBool`.
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

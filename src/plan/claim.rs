@@ -62,21 +62,12 @@ pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::{Claim, claim};
-    use crate::plan::stamp::Owner;
-    use crate::release::object::Gvk;
+    use crate::plan::stamp::owner;
     use serde_json::{Value, json};
 
     #[test]
     fn whose_an_object_is_is_told_by_its_metadata() {
-        let owner = Owner {
-            gvk: Gvk::new("demo.example.com", "v1", "Web"),
-            namespace: Some("ns".into()),
-            name: "app".into(),
-            uid: "uid".into(),
-            release_name: "app".into(),
-            release_namespace: "ns".into(),
-            chart: "web".into(),
-        };
+        let owner = owner();
         let of = |uid: &str, name: &str| {
             json!({"ownerReferences": [{"apiVersion": "demo.example.com/v1", "kind": "Web", "name": name, "uid": uid,
                 "controller": true}]})

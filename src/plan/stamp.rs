@@ -137,23 +137,25 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
     value.as_object_mut().expect("it was made an object")
 }
 
+/// The custom resource of tests.
+#[cfg(test)]
+pub(super) fn owner() -> Owner {
+    Owner {
+        gvk: crate::release::object::Gvk::new("demo.example.com", "v1", "Web"),
+        namespace: Some("ns".into()),
+        name: "app".into(),
+        uid: "uid".into(),
+        release_name: "app".into(),
+        release_namespace: "ns".into(),
+        chart: "web".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Owner, stamp, stamp_all};
-    use crate::release::object::{Gvk, Object};
+    use super::{owner, stamp, stamp_all};
+    use crate::release::object::Object;
     use serde_json::{Value, json};
-
-    fn owner() -> Owner {
-        Owner {
-            gvk: Gvk::new("demo.example.com", "v1", "Web"),
-            namespace: Some("ns".into()),
-            name: "app".into(),
-            uid: "uid".into(),
-            release_name: "app".into(),
-            release_namespace: "ns".into(),
-            chart: "web".into(),
-        }
-    }
 
     fn object(metadata: &Value) -> Object {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "status": {}});

@@ -13,6 +13,7 @@ use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::kind::go_bool;
 use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
@@ -213,11 +214,7 @@ impl One<'_> {
         let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
         let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
         let (remake, lost) = immutable::remake(&id.gvk);
-        let forced = observed
-            .cr
-            .annotations
-            .get(UPGRADE_FORCE)
-            .is_some_and(|v| matches!(&**v, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+        let forced = observed.cr.annotations.get(UPGRADE_FORCE).is_some_and(|v| go_bool(v) == Some(true));
         let remedy = match remake {
             Remake::Never => ", so it never is".to_owned(),
             _ if forced => String::new(),

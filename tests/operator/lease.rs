@@ -18,6 +18,16 @@ fn waits(operator: &Operator) {
     });
 }
 
+/// One that leads, and one that waits.
+fn two(space: &Space) -> (Operator, Operator) {
+    let watches = space.watches(&[("Web", "web")]);
+    let first = space.operator(&watches, &["--leader-elect"]);
+    leads(&first);
+    let second = space.operator(&watches, &["--leader-elect"]);
+    waits(&second);
+    (first, second)
+}
+
 fn revisions(space: &Space) -> usize {
     space.helm(&["history", "app"]).unwrap().lines().count() - 1
 }
@@ -25,11 +35,7 @@ fn revisions(space: &Space) -> usize {
 #[test]
 fn a_crashed_leader_is_followed_when_its_lease_has_expired() {
     let space = Space::new("crash");
-    let watches = space.watches(&[("Web", "web")]);
-    let first = space.operator(&watches, &["--leader-elect"]);
-    leads(&first);
-    let second = space.operator(&watches, &["--leader-elect"]);
-    waits(&second);
+    let (first, second) = two(&space);
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     first.kill();
@@ -43,11 +49,7 @@ fn a_crashed_leader_is_followed_when_its_lease_has_expired() {
 #[test]
 fn a8_a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
     let space = Space::new("stopped");
-    let watches = space.watches(&[("Web", "web")]);
-    let first = space.operator(&watches, &["--leader-elect"]);
-    leads(&first);
-    let second = space.operator(&watches, &["--leader-elect"]);
-    waits(&second);
+    let (first, second) = two(&space);
     space.apply("Web", "app", &json!({}));
     space.wait_web("app");
     first.signal("STOP");

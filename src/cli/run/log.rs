@@ -14,7 +14,7 @@ use crate::mask::Masks;
 #[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct LogArgs {
     /// Development mode of the log: text instead of JSON, and debug messages.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = super::go_bool)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = super::flag)]
     zap_devel: bool,
     /// `json` or `console`.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FORMAT", value_parser = encoder)]

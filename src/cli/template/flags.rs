@@ -77,7 +77,7 @@ impl DryRun {
             "server" => return Ok(Self::Server),
             _ => {}
         }
-        match crate::cli::parse_bool(value) {
+        match crate::kind::go_bool(value) {
             Some(true) => {
                 let text = format!(
                     "boolean '--dry-run={value}' flag is deprecated and must be replaced with '--dry-run=client'"

@@ -195,7 +195,7 @@ impl Args {
     }
 
     fn debug(&self) -> bool {
-        self.debug || std::env::var("HELM_DEBUG").is_ok_and(|text| super::parse_bool(&text) == Some(true))
+        self.debug || std::env::var("HELM_DEBUG").is_ok_and(|text| crate::kind::go_bool(&text) == Some(true))
     }
 }
 
