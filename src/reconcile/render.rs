@@ -114,7 +114,13 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 _ => Vec::new(),
             };
             // Hooks that cannot be read do not keep a custom resource from going.
-            let hooks = hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await.unwrap_or_default();
+            let hooks = match hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await {
+                Err(error @ Error::Manifest(_)) => {
+                    tracing::warn!(%error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
+                    Vec::new()
+                }
+                hooks => hooks?,
+            };
             Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         _ => Ok(Prepared::default()),
