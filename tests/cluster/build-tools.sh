@@ -4,13 +4,14 @@
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
+#   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 # The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
 
 command -v go >/dev/null || { echo "error: Go is needed to build the cluster's programs: install Go 1.26 or newer" >&2; exit 1; }
-KUBE=1.36.3 HELM=4.3.1
+KUBE=1.36.3 HELM=4.3.1 SDK=1.42.3
 kube_flags="-s -w -X k8s.io/component-base/version.gitVersion=v$KUBE -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v$KUBE"
 
 # build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
@@ -51,5 +52,9 @@ sources)
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources or metrics" >&2; exit 2 ;;
+helm-operator)
+	# The tag is the one of its own Makefile.
+	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
+		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, metrics or helm-operator" >&2; exit 2 ;;
 esac; done
