@@ -10,6 +10,7 @@
 #   sources      charts from repositories, registries and directories, side by side with helm
 #   alerts       alert rules and dashboard against Prometheus' own tool
 #   cluster      tests on a real API server
+#   peer         beside the real helm-operator: its releases go to us and back
 #   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
@@ -105,6 +106,11 @@ for part in "$@"; do
 		# Built before the cluster starts, so that it does not idle meanwhile.
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
 		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
+		;;
+	peer)
+		peer=($cargo test --features cluster-tests --test peer)
+		{ tests/cluster/build-tools.sh helm-operator && "${peer[@]}" --no-run; } || { count peer 0 1; continue; }
+		cargo_tests peer tests/cluster/with.sh "${peer[@]}"
 		;;
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)

@@ -193,7 +193,7 @@ impl Record {
             ("name", raw(&new.name)),
             ("chart", new.chart.to_owned()),
             ("config", raw(new.config)),
-            ("manifest", raw(&new.rendered.manifest())),
+            ("manifest", raw(&stored_manifest(new.rendered))),
             ("hooks", raw(&hooks)),
             ("version", raw(&new.revision)),
             ("namespace", raw(&new.namespace)),
@@ -281,8 +281,12 @@ impl Record {
         // Helm writes its default out when it runs a hook.
         let default = json!(["before-hook-creation"]);
         let identity = |hook: &Value| {
-            ["name", "kind", "manifest", "events", "weight", "delete_policies"]
-                .map(|k| hook.get(k).filter(|v| k != "delete_policies" || **v != default).cloned().unwrap_or_default())
+            ["name", "kind", "manifest", "events", "weight", "delete_policies"].map(|k| match hook.get(k) {
+                // Helm 3, and so helm-operator, cuts the space at the ends.
+                Some(Value::String(text)) if k == "manifest" => text.trim().into(),
+                Some(v) if k != "delete_policies" || *v != default => v.clone(),
+                _ => Value::Null,
+            })
         };
         let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
         let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
@@ -405,6 +409,18 @@ fn hook_json(hook: &Hook) -> Value {
     })
 }
 
+/// [`Rendered::manifest`] without empty lines at the ends of documents, as Helm 3 stores it. Helm 4 keeps them and does not mind, but
+/// helm-operator would see another text than its own and upgrade, when users go back to it.
+fn stored_manifest(rendered: &Rendered) -> String {
+    let mut text = String::new();
+    for manifest in &rendered.manifests {
+        // A scalar with this indicator keeps its empty lines: they are part of a value.
+        let body = if manifest.text.contains("+\n") { &manifest.text } else { manifest.text.trim_end() };
+        text.extend(["---\n# Source: ", &manifest.source, "\n", body, "\n"]);
+    }
+    text
+}
+
 fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("strings, numbers and JSON can be written as JSON")
 }
@@ -517,6 +533,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manifest_is_stored_as_helm_operator_would_render_it() {
+        let mut rendered = rendered();
+        let expected = rendered.manifest();
+        rendered.manifests[0].text.push_str("\n\n");
+        assert_eq!(super::stored_manifest(&rendered), expected);
+        rendered.manifests[0].text.push_str("data:\n  a: |+\n    x\n\n");
+        assert_eq!(super::stored_manifest(&rendered), rendered.manifest());
+    }
+
+    #[test]
     fn a_hook_that_helm_has_run_is_still_the_same_hook() {
         let manifest = Manifest { name: "h".into(), kind: "Pod".into(), ..rendered().manifests.remove(0) };
         let hook = |weight, policies: &[&str]| Hook {
@@ -533,6 +559,9 @@ mod tests {
         written.as_object_mut().unwrap().remove("weight");
         record.fields.insert("hooks".into(), super::raw(&[written]));
         assert!(record.hooks_equal(&[hook(0, &[])]));
+        let mut longer = hook(0, &[]);
+        longer.manifest.text.push('\n');
+        assert!(record.hooks_equal(&[longer]), "Helm 3 has cut it");
         assert!(!record.hooks_equal(&[hook(1, &[])]));
         assert!(!record.hooks_equal(&[hook(0, &["hook-succeeded"])]));
         assert!(!record.hooks_equal(&[]));

@@ -252,10 +252,15 @@ impl Space {
 
     /// Starts an operator in the folder of this test with exactly these arguments, in which `METRICS` and `PROBES` stand for ports.
     pub fn operator_as(&self, args: &[&str], env: &[(&str, &str)]) -> Operator {
+        self.program_as(env!("CARGO_BIN_EXE_tillerman"), args, env)
+    }
+
+    /// [`Space::operator_as`] of another program.
+    pub fn program_as(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Operator {
         let (metrics, probes) = (free_port(), free_port());
         let log = self.dir.join(format!("operator-{metrics}.log"));
         let port = |arg: &str| arg.replace("METRICS", &metrics.to_string()).replace("PROBES", &probes.to_string());
-        let child = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+        let child = Command::new(program)
             .args(args.iter().map(|arg| port(arg)))
             .current_dir(&self.dir)
             .env_remove("RUST_LOG")

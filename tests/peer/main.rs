@@ -1,0 +1,130 @@
+//! Beside the real helm-operator of operator-sdk, built from its Go module: `tests/run.sh peer`.
+//!
+//! What it installed yesterday is ours today with nothing touched, and its again tomorrow. Both run with the very same files,
+//! arguments and environment.
+
+#[allow(dead_code, reason = "shared with the tests of the operator")]
+#[path = "../operator/harness.rs"]
+mod harness;
+mod project;
+
+use harness::eventually;
+use project::{Project, Running};
+use serde_json::json;
+
+#[test]
+fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {
+    let project = Project::new();
+    let theirs = Running::helm_operator(&project);
+    install(&project);
+    let before = project.settled();
+    theirs.stop();
+
+    let ours = Running::tillerman(&project);
+    taken_over(&project, &before);
+    changed_and_repaired(&project);
+    let before = project.settled();
+    assert_eq!(project.history("app"), [(3, "superseded".to_owned()), (4, "deployed".to_owned())]);
+    ours.stop();
+
+    let _theirs = Running::helm_operator(&project);
+    given_back(&project, &before);
+    removed(&project);
+}
+
+/// Three custom resources: one as it was made, one changed twice, and one with a cluster-scoped and a kept object.
+fn install(project: &Project) {
+    let space = &project.space;
+    space.apply("Web", "plain", &json!({}));
+    space.apply("Other", "wide", &json!({"data": {"a": "1", "b": "2"}}));
+    space.apply("Web", "app", &json!({"replicaCount": 1}));
+    project.wait_revision("app", 1);
+    space.apply("Web", "app", &json!({"replicaCount": 2}));
+    project.wait_revision("app", 2);
+    space.apply("Web", "app", &json!({"replicaCount": 2, "podAnnotations": {"a": "1", "b": "2"}}));
+    for (name, revision) in [("app", 3), ("plain", 1), ("wide", 1)] {
+        project.wait_revision(name, revision);
+    }
+    for object in ["web/app", "web/plain", "other/wide"] {
+        space.wait(object, "Deployed", "True");
+    }
+    assert_eq!(project.managers("deployment/app-web"), ["helm-operator/Update", "kube-controller-manager/Update"]);
+}
+
+/// Ours knows the releases as its own, and neither an object nor a record has changed.
+fn taken_over(project: &Project, before: &project::Snapshot) {
+    for (object, revision, reason) in [
+        ("web/app", 3, "UpgradeSuccessful"),
+        ("web/plain", 1, "InstallSuccessful"),
+        ("other/wide", 1, "InstallSuccessful"),
+    ] {
+        project.space.wait_field(object, "/status/release/revision", &json!(revision));
+        project.assert_good(object, reason);
+    }
+    for object in ["service/app-web", "configmap/wide-wide", "configmap/wide-kept", &project.cluster_role()] {
+        eventually("its fields are ours", || match project.managers(object) {
+            managers if managers == ["tillerman/Apply"] => Ok(()),
+            managers => Err(format!("{object}: {managers:?}")),
+        });
+    }
+    assert_eq!(&project.settled(), before);
+    assert_eq!(project.list(), [("app".into(), 3), ("plain".into(), 1), ("wide".into(), 1)]);
+}
+
+/// A changed spec, values that helm-operator had set and that are gone, drift, and a deleted object.
+fn changed_and_repaired(project: &Project) {
+    let space = &project.space;
+    space.apply("Web", "app", &json!({"replicaCount": 3, "podAnnotations": {"a": "1"}}));
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
+    space.wait_field("deployment/app-web", "/spec/template/metadata/annotations", &json!({"a": "1"}));
+    space.wait_field("web/app", "/status/release/revision", &json!(4));
+    space.apply("Other", "wide", &json!({"data": {"a": "1"}}));
+    space.wait_field("configmap/wide-wide", "/data", &json!({"always": "here", "a": "1"}));
+    project.wait_revision("wide", 2);
+    space.kubectl(&["scale", "deployment/plain-web", "--replicas=5"]).unwrap();
+    space.wait_field("deployment/plain-web", "/spec/replicas", &json!(1));
+    space.kubectl(&["delete", "service/plain-web"]).unwrap();
+    eventually("the service comes back", || space.get("service/plain-web"));
+    for object in ["web/app", "web/plain", "other/wide"] {
+        space.wait(object, "Deployed", "True");
+    }
+    assert_eq!(project.history("plain"), [(1, "deployed".to_owned())]);
+}
+
+/// helm-operator has looked at everything, found it as it should be, and works on.
+fn given_back(project: &Project, before: &project::Snapshot) {
+    let space = &project.space;
+    let objects = ["app-web", "plain-web", "wide-wide", "wide-kept"];
+    project.wait_looked_at(&objects, 2);
+    let from = project.requests().len();
+    project.wait_looked_at(&objects, 2);
+    let writes: Vec<_> = project.requests()[from..].iter().filter(|r| r.writes()).cloned().collect();
+    assert!(writes.is_empty(), "it does not come to rest: {writes:?}");
+    assert_eq!(&project.snapshot(), before);
+    assert_eq!(project.list(), [("app".into(), 4), ("plain".into(), 1), ("wide".into(), 2)]);
+    // It keeps one revision.
+    assert_eq!(project.history("app"), [(4, "deployed".to_owned())]);
+    for object in ["web/app", "other/wide"] {
+        project.assert_good(object, "UpgradeSuccessful");
+    }
+    space.apply("Web", "app", &json!({"replicaCount": 4}));
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
+    project.wait_revision("app", 5);
+    let template = space.get("deployment/app-web").unwrap()["spec"]["template"]["metadata"].clone();
+    assert_eq!(template.get("annotations"), None, "a value that left under helm-operator goes too: {template}");
+}
+
+/// What helm-operator uninstalls goes with all it has, but for what is kept.
+fn removed(project: &Project) {
+    let space = &project.space;
+    for object in ["web/app", "web/plain", "other/wide"] {
+        space.kubectl(&["delete", object]).unwrap();
+    }
+    for object in ["deployment/app-web", "service/plain-web", "serviceaccount/app-web", "configmap/wide-wide"] {
+        space.wait_gone(object);
+    }
+    space.wait_gone(&project.cluster_role());
+    assert_eq!(project.list(), []);
+    assert_eq!(space.kubectl(&["get", "secrets", "-o", "name"]).unwrap(), "");
+    assert!(space.get("configmap/wide-kept").is_ok());
+}

@@ -1,0 +1,219 @@
+//! A project as operator-sdk makes it, the operators that run it, and what can be seen of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Operator, Space, cluster_dir, eventually, repository};
+
+/// uid and generation of every object: what changes when one is made anew, or its spec is. And the records of releases.
+pub type Snapshot = BTreeMap<String, Value>;
+
+/// A request of the operator that runs.
+#[derive(Clone, Debug)]
+pub struct Request {
+    verb: String,
+    resource: String,
+    name: String,
+}
+
+impl Request {
+    /// Whether it may change something.
+    pub fn writes(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+}
+
+/// The working directory of an image that operator-sdk 1.42.3 makes, with two charts: `helm create`'s, and one with a
+/// cluster-scoped object.
+pub struct Project {
+    pub space: Space,
+}
+
+impl Project {
+    pub fn new() -> Self {
+        let space = Space::new("peer");
+        let charts = space.dir().join("helm-charts");
+        std::fs::create_dir_all(&charts).unwrap();
+        space.helm(&["create", charts.join("web").to_str().unwrap()]).unwrap();
+        std::os::unix::fs::symlink(repository("tests/peer/wide"), charts.join("wide")).unwrap();
+        // `create api` writes these; the period is added so that looking does not take minutes.
+        let entry = |kind: &str, chart: &str| {
+            format!(
+                "- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: helm-charts/{chart}\n  reconcilePeriod: 4s\n"
+            )
+        };
+        let head = "# Use the 'create api' subcommand to add watches to this file.\n";
+        let text = [head, &entry("Web", "web"), &entry("Other", "wide"), "# +kubebuilder:scaffold:watch\n"].concat();
+        space.file("watches.yaml", &text);
+        Self { space }
+    }
+
+    /// What the audit log says of whichever operator runs; watches and the lease apart.
+    pub fn requests(&self) -> Vec<Request> {
+        let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
+        let user = self.space.name.as_str();
+        let of_ours = |line: &str| -> Option<Request> {
+            let entry: Value = line.contains(user).then(|| serde_json::from_str(line).ok())??;
+            let ours = entry.pointer("/impersonatedUser/username")? == user && entry["stage"] == "ResponseComplete";
+            let part = |name: &str| entry["objectRef"][name].as_str().unwrap_or_default().to_owned();
+            let request =
+                Request { verb: entry["verb"].as_str()?.to_owned(), resource: part("resource"), name: part("name") };
+            (ours && request.verb != "watch" && request.resource != "leases").then_some(request)
+        };
+        text.lines().filter_map(of_ours).collect()
+    }
+
+    /// Waits until each of these objects is read once more, so many times.
+    pub fn wait_looked_at(&self, objects: &[&str], times: usize) {
+        let from = self.requests().len();
+        eventually("it looks at everything", || {
+            let requests = self.requests();
+            let seen = |name: &&&str| requests[from..].iter().filter(|r| r.verb == "get" && r.name == **name).count();
+            match objects.iter().find(|name| seen(name) < times) {
+                Some(missing) => Err(format!("{missing} was read {} times", seen(&missing))),
+                None => Ok(()),
+            }
+        });
+    }
+
+    /// All objects of the namespace and the cluster-scoped one, without the custom resources.
+    fn objects(&self) -> Vec<Value> {
+        let kinds = "deployments,replicasets,pods,services,serviceaccounts,configmaps";
+        let text = self.space.kubectl(&["get", kinds, "-o", "json"]).unwrap();
+        let mut all: Value = serde_json::from_str(&text).unwrap();
+        let mut objects = all["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        objects.extend(self.space.get(&self.cluster_role()));
+        objects
+    }
+
+    /// What is there now.
+    pub fn snapshot(&self) -> Snapshot {
+        let seen = |object: &Value| {
+            let metadata = &object["metadata"];
+            let key = format!("{} {}", object["kind"].as_str().unwrap(), metadata["name"].as_str().unwrap());
+            (key, json!([metadata["uid"], metadata["generation"]]))
+        };
+        let mut snapshot: Snapshot = self.objects().iter().map(seen).collect();
+        for (name, revision) in self.list() {
+            snapshot.insert(format!("release {name}"), json!(revision));
+        }
+        snapshot
+    }
+
+    /// Waits until the controllers have done their part and nothing changes from one look to the next; what is there then.
+    pub fn settled(&self) -> Snapshot {
+        let mut last = (Snapshot::new(), 0);
+        eventually("all come to rest", || {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            let behind =
+                |o: &&Value| o["status"].get("observedGeneration").is_some_and(|g| g != &o["metadata"]["generation"]);
+            if let Some(object) = self.objects().iter().find(behind) {
+                return Err(format!("the controllers have not seen {}", object["metadata"]["name"]));
+            }
+            let writes = self.requests().iter().filter(|r| r.writes()).count();
+            let now = (self.snapshot(), writes);
+            let still = now == last;
+            last = now;
+            if still { Ok(last.0.clone()) } else { Err(format!("{} writes", last.1)) }
+        })
+    }
+
+    /// The releases that helm lists: names and revisions; all are deployed.
+    pub fn list(&self) -> Vec<(String, u64)> {
+        let text = self.space.helm(&["list", "-o", "json"]).unwrap();
+        let releases: Vec<Value> = serde_json::from_str(&text).unwrap();
+        let row = |release: &Value| {
+            assert_eq!(release["status"], "deployed", "{release}");
+            let revision = release["revision"].as_str().unwrap().parse().unwrap();
+            (release["name"].as_str().unwrap().to_owned(), revision)
+        };
+        releases.iter().map(row).collect()
+    }
+
+    /// What `helm history` says of a release.
+    pub fn history(&self, release: &str) -> Vec<(u64, String)> {
+        let text = self.space.helm(&["history", release, "-o", "json"]).unwrap();
+        let revisions: Vec<Value> = serde_json::from_str(&text).unwrap();
+        let row = |r: &Value| (r["revision"].as_u64().unwrap(), r["status"].as_str().unwrap().to_owned());
+        revisions.iter().map(row).collect()
+    }
+
+    /// Waits until a revision of a release is the deployed one.
+    pub fn wait_revision(&self, release: &str, revision: u64) {
+        eventually(&format!("revision {revision} of {release}"), || {
+            let text = self.space.helm(&["status", release, "-o", "json"])?;
+            let status: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+            let found = (&status["version"], &status["info"]["status"]);
+            if found == (&json!(revision), &json!("deployed")) { Ok(()) } else { Err(format!("{found:?}")) }
+        });
+    }
+
+    /// Deployed, with nothing wrong.
+    pub fn assert_good(&self, object: &str, reason: &str) {
+        let condition = self.space.wait(object, "Deployed", "True");
+        assert_eq!(condition["reason"], reason, "{object}: {condition}");
+        assert_eq!(self.space.condition(object, "Initialized").unwrap()["status"], "True");
+        for bad in ["ReleaseFailed", "Irreconcilable"] {
+            let found = self.space.condition(object, bad).is_ok_and(|c| c["status"] == "True");
+            assert!(!found, "{object}: {:?}", self.space.condition(object, bad));
+        }
+        let name = object.split_once('/').expect("kind and name").1;
+        assert_eq!(self.space.get(object).unwrap()["status"]["deployedRelease"]["name"], name);
+    }
+
+    /// Who owns fields of an object, the controllers too.
+    pub fn managers(&self, object: &str) -> Vec<String> {
+        let object = self.space.get(object).unwrap();
+        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        entries
+            .iter()
+            .map(|e| format!("{}/{}", e["manager"].as_str().unwrap(), e["operation"].as_str().unwrap()))
+            .collect()
+    }
+
+    /// The cluster-scoped object of the release `wide`.
+    pub fn cluster_role(&self) -> String {
+        format!("clusterrole/{}-wide", self.space.name)
+    }
+}
+
+/// One of the two operators, with the arguments of operator-sdk's manager Deployment.
+pub struct Running(Operator);
+
+impl Running {
+    pub fn helm_operator(project: &Project) -> Self {
+        Self::start(project, Path::new("helm-operator"))
+    }
+
+    pub fn tillerman(project: &Project) -> Self {
+        Self::start(project, Path::new(env!("CARGO_BIN_EXE_tillerman")))
+    }
+
+    /// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and
+    /// config/default), but for ports; and the namespace of the lease, which a pod has from its service account.
+    fn start(project: &Project, program: &Path) -> Self {
+        let space = &project.space;
+        let namespace = format!("--leader-election-namespace={}", space.name);
+        let args = [
+            "run",
+            "--watches-file=./watches.yaml",
+            "--metrics-require-rbac",
+            "--metrics-secure",
+            "--metrics-bind-address=127.0.0.1:METRICS",
+            "--leader-elect",
+            "--leader-election-id=memcached-operator",
+            "--health-probe-bind-address=127.0.0.1:PROBES",
+            &namespace,
+        ];
+        let kubeconfig = space.kubeconfig(None);
+        let env = [("KUBECONFIG", kubeconfig.to_str().unwrap()), ("WATCH_NAMESPACE", &space.name)];
+        Self(space.program_as(program.to_str().expect("it is text"), &args, &env))
+    }
+
+    /// As a Deployment that is scaled down.
+    pub fn stop(self) {
+        assert!(self.0.stop(), "it ends well");
+    }
+}
