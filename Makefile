@@ -76,9 +76,21 @@ fuzz-diff: ## compare random templates and charts with Helm's library for MINUTE
 	cd fuzz/oracle && nice go build -ldflags '-X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../target/oracle .
 	$(CARGO) run --release --manifest-path fuzz/Cargo.toml --no-default-features --features compare --bin diff -- fuzz/target/oracle $(MINUTES) $(or $(SEED),1)
 
+# What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
+RUNS ?= helm-operator:1 tillerman:1 tillerman:100 helm-operator:100 helm-operator:500 tillerman:500 \
+	client:1000 tillerman:1000 client:1000 helm-operator:1000:create,rest
+BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC)" cargo bench --target $(HOST) --features cluster-tests --bench operator
+
 .PHONY: bench
-bench: build ## measure creation, rest, change, drift, restart at 1, 100 and 500 custom resources
-	benches/operator.sh $(BIN)
+bench: build ## measure the operator beside helm-operator and a bare client, about an hour; RUNS="tillerman:100 client:100" for less
+	nice $(BENCH) --no-run
+	tests/cluster/build-tools.sh helm-operator
+	CONTROLLERS=garbage-collector-controller,namespace-controller,serviceaccount-controller \
+		tests/cluster/with.sh $(BENCH) -- $(BIN) helm-operator $(RUNS)
+
+.PHONY: bench-large
+bench-large: ## the same with 10,000 custom resources, without helm-operator
+	$(MAKE) bench RUNS="client:10000 tillerman:10000"
 
 .PHONY: bench-render
 bench-render: build ## measure rendering beside Helm, on the command line and in process

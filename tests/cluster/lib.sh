@@ -121,12 +121,14 @@ EOF
 --allow-privileged=true
 --audit-policy-file=$6/audit-policy.yaml
 --audit-log-path=$6/audit.log
+--audit-log-maxsize=0
 --audit-log-mode=blocking
 EOF
 }
 
-# kcm_flags PKI KUBECONFIG
+# kcm_flags PKI KUBECONFIG: with all controllers, or those of CONTROLLERS (a comma list)
 kcm_flags() {
+	[ -z "${CONTROLLERS:-}" ] || echo "--controllers=$CONTROLLERS"
 	cat <<EOF
 --kubeconfig=$2
 --leader-elect=false
