@@ -126,14 +126,17 @@ impl Results {
             (Row::CreatedByVerb, "Requests for each custom resource that is created"),
             (Row::RestartByVerb, "Requests of a restart"),
         ] {
-            let _ = writeln!(text, "\n{title}:");
+            let mut lines = String::new();
             for (who, name) in [(Who::Tillerman, "Tillerman"), (Who::HelmOperator, "helm-operator")] {
                 for &n in &sizes {
                     let cell = self.cell(who, n, row).0;
                     if !cell.is_empty() {
-                        let _ = writeln!(text, "- {name}, {n}: {cell}");
+                        let _ = writeln!(lines, "- {name}, {n}: {cell}");
                     }
                 }
+            }
+            if !lines.is_empty() {
+                let _ = write!(text, "\n{title}:\n{lines}");
             }
         }
         text
