@@ -120,24 +120,27 @@ async fn measure(tillerman: &Path, helm_operator: &Path, runs: &[Run]) -> Result
     let mut results = Results(Vec::new());
     for (i, run) in runs.iter().enumerate() {
         let from = Instant::now();
-        let figures = one(&machine, &api, &format!("bench-{i}"), run).await?;
+        let (figures, scene) = one(&machine, &api, &format!("bench-{i}"), run).await?;
         eprintln!("{:?} with {}: {:.0} s", run.who, run.n, from.elapsed().as_secs_f64());
         for figure in &figures {
             eprintln!("    {:?}: {}", figure.row, figure.text);
         }
         results.0.extend(figures.into_iter().map(|figure| (run.who, run.n, figure)));
+        // After the last one the control plane goes as a whole.
+        if i + 1 < runs.len() {
+            scene.clear().await?;
+        }
     }
     println!("{}\n\n{}", surroundings(&machine, &api, raised).await?, results.markdown());
     Ok(())
 }
 
-async fn one(machine: &Machine, api: &Api, namespace: &str, run: &Run) -> Result<Vec<Figure>, Error> {
+async fn one(machine: &Machine, api: &Api, namespace: &str, run: &Run) -> Result<(Vec<Figure>, Scene), Error> {
     if run.who == Who::Client {
         let scene = Scene::new(api, namespace, run.n).await?;
         let kubeconfig = machine.cluster.join("operator.kubeconfig");
         let time = client::time(&scene, &kubeconfig, &folder().join("chart")).await?;
-        scene.clear().await?;
-        return Ok(vec![Figure::seconds(Row::Created, time)]);
+        return Ok((vec![Figure::seconds(Row::Created, time)], scene));
     }
     let ours = run.who == Who::Tillerman;
     let setup = Setup {
@@ -153,7 +156,7 @@ async fn one(machine: &Machine, api: &Api, namespace: &str, run: &Run) -> Result
             break;
         }
     }
-    bench.end().await
+    bench.end()
 }
 
 /// The custom resources' definition, served.

@@ -110,13 +110,12 @@ impl<'a> Bench<'a> {
         Ok(true)
     }
 
-    /// Ends it and removes what is left.
-    pub async fn end(mut self) -> Result<Vec<Figure>, Error> {
+    /// Kills the operator; what was measured, and the scene with what is left in it.
+    pub fn end(mut self) -> Result<(Vec<Figure>, Scene), Error> {
         if let Some(operator) = self.operator.take() {
             operator.kill()?;
         }
-        self.scene.clear().await?;
-        Ok(self.figures)
+        Ok((self.figures, self.scene))
     }
 
     async fn create(&mut self) -> Result<bool, Error> {
