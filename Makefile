@@ -41,12 +41,16 @@ test: ## everything that must hold: format, lints, unit, case, conformance, char
 	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
 
 .PHONY: test-full
-test-full: ## the same, and the slow parts: faults between operator and API server
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults
+test-full: ## the same, and the slow parts: faults between operator and API server, and the operator as a pod on a real node
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults node
 
 .PHONY: ci
 ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults demo
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster faults node demo
+
+.PHONY: test-node
+test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
+	tests/run.sh node
 
 # How long faults are done at random, and a seed to repeat.
 CHAOS_SECONDS ?= 600

@@ -11,6 +11,7 @@
 #   alerts       alert rules and dashboard against Prometheus' own tool
 #   cluster      tests on a real API server
 #   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
+#   node         the operator as a pod on a real node, under the rights that operator-sdk gives it
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -111,6 +112,10 @@ for part in "$@"; do
 		"${faults[@]}" --no-run || { count faults 0 1; continue; }
 		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=2
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
+		;;
+	node)
+		make --no-print-directory build || { count node 0 1; continue; }
+		cargo_tests node tests/node/run.sh "$bin"
 		;;
 	demo)
 		make --no-print-directory build || { count demo 0 1; continue; }

@@ -217,32 +217,33 @@ impl Cluster {
     }
 
     /// The last lines that the pod of a Job, or a Pod, wrote, with the pod's name: of its first container that failed. `None` when
-    /// there are none or they cannot be read, which is no failure of what asks.
-    pub async fn last_lines(&self, namespace: &str, kind: &str, name: &str) -> Option<(String, String)> {
+    /// there are none. A failure is none of what asks; `get` of `pods/log` is no right that operator-sdk's roles give.
+    pub async fn last_lines(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<(String, String)>, ApiError> {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let selector = if kind == "Job" {
             kube::core::params::ListParams::default().labels(&format!("job-name={name}"))
         } else {
             kube::core::params::ListParams::default().fields(&format!("metadata.name={name}"))
         };
-        let request = Request::new(pods.clone()).list(&selector).ok()?;
-        let list: Value = self.send(request.map(Body::from), "list pods", false).await.ok()?;
-        let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
-        let pod = list.get("items")?.as_array()?.iter().max_by_key(created)?;
-        let states = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
-        let failed = states.into_iter().find(|s| {
-            let code = |state: &str| s.pointer(&format!("/{state}/terminated/exitCode")).and_then(Value::as_i64);
-            code("state").or_else(|| code("lastState")).is_some_and(|code| code != 0)
-        });
-        let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
-        let pod = text(pod, "/metadata/name")?;
+        let what = format!("list pods in namespace {namespace}");
+        let request = Request::new(pods.clone()).list(&selector).map_err(|e| unsent(&what, &e))?;
+        let list: Value = self.send(request.map(Body::from), &what, false).await?;
+        let Some((pod, container)) = last_pod(&list) else { return Ok(None) };
+        let what = format!("read the log of pod {pod} in namespace {namespace}");
         let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_BYTES}");
-        let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Body::empty()).ok()?;
-        let lines =
-            tokio::time::timeout(DEADLINE, self.client.request_text(request.map(|_| Vec::new()))).await.ok()?.ok()?;
+        let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Vec::new());
+        let Ok(request) = request else { return Ok(None) };
+        let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
+            return Err(late(&what));
+        };
+        let lines = answer.map_err(|e| ApiError::from_kube(&what, &e, false))?;
         let lines = lines.trim_end();
-        (!lines.is_empty()).then(|| (pod, lines.to_owned()))
+        Ok((!lines.is_empty()).then(|| (pod, lines.to_owned())))
     }
 
     async fn send<T: DeserializeOwned>(
@@ -262,7 +263,7 @@ impl Cluster {
         };
         let answer = tokio::time::timeout(DEADLINE, sending).await;
         let (code, bytes) = match answer {
-            Err(_) => return Err(unreachable(format!("no answer within {} seconds", DEADLINE.as_secs()))),
+            Err(_) => return Err(late(what)),
             Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),
             Ok(Ok(answer)) => answer,
         };
@@ -274,6 +275,25 @@ impl Cluster {
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, secret))
     }
+}
+
+/// The pod that was made last, and its first container that failed, or else its first.
+fn last_pod(list: &Value) -> Option<(String, String)> {
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
+    let pod = list.get("items")?.as_array()?.iter().max_by_key(created)?;
+    let states = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
+    let failed = states.into_iter().find(|s| {
+        let code = |state: &str| s.pointer(&format!("/{state}/terminated/exitCode")).and_then(Value::as_i64);
+        code("state").or_else(|| code("lastState")).is_some_and(|code| code != 0)
+    });
+    let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
+    Some((text(pod, "/metadata/name")?, container))
+}
+
+fn late(what: &str) -> ApiError {
+    let message = format!("no answer within {} seconds", DEADLINE.as_secs());
+    ApiError::Unreachable { what: what.to_owned(), message }
 }
 
 fn collection(resource: &Resource, id: &ObjectId) -> Request {
