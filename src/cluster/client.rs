@@ -19,6 +19,7 @@ use super::lease::Fence;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::server::metrics::Metrics;
+use crate::server::spans;
 
 /// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
 /// `Update` entry of that name would co-own fields (apply.md B5).
@@ -343,7 +344,7 @@ fn verb<B>(request: &http::Request<B>) -> &'static str {
     }
 }
 
-/// Counts requests and notices when the API server is away.
+/// Counts requests, makes a span of each, and notices when the API server is away.
 #[derive(Clone)]
 struct CountLayer {
     metrics: Arc<Metrics>,
@@ -381,12 +382,14 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let method = request.method().to_string();
         let verb = verb(&request);
+        let span = spans::request(verb, request.uri().path());
         let answer = self.inner.call(request);
         let CountLayer { metrics, host } = self.layer.clone();
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
             metrics.request(code, &host, &method, verb);
+            spans::answered(&span, code);
             answer
         })
     }

@@ -4,6 +4,7 @@
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
+#   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 # The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -51,5 +52,6 @@ sources)
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources or metrics" >&2; exit 2 ;;
+traces) build otelcol otelcol . "-s -w" ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, metrics or traces" >&2; exit 2 ;;
 esac; done

@@ -23,4 +23,5 @@ mod shared;
 mod sources;
 mod switches;
 mod takeover;
+mod traces;
 mod values;
