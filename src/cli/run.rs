@@ -161,6 +161,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if let Some(listener) = metrics_listener {
+        if args.enable_http2 {
+            tracing::info!("the metrics are served by HTTP/1.1 also with --enable-http2");
+        }
         let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
         let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster().unfenced()));
         let security = Security { certificate, guard };

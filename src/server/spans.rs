@@ -1,9 +1,9 @@
 //! The spans that traces are made of, all of them, with all their attributes: names of Kubernetes, counts and codes. No text of a chart,
 //! of an API server or of a Secret is among them.
 //!
-//! Where nobody has asked for traces no subscriber takes them, and making one is a look at one number.
+//! Where nobody has asked for traces no subscriber takes them, and what would be a span is a look at one number.
 
-use tracing::{Span, info_span};
+use tracing::{Level, Span, info_span};
 
 /// Target of the spans, by which they are told from the log.
 pub const TARGET: &str = "otel";
@@ -35,24 +35,17 @@ pub fn rendered(span: &Span, is_ok: bool) {
     span.record("otel.status_code", status(is_ok));
 }
 
-/// A request to the API server, from its being sent to the answer's head.
+/// A request to the API server on behalf of a pass, from its being sent to the answer's head. Others have none: renewals of the lease
+/// would be a trace each, every two seconds.
 pub fn request(verb: &'static str, path: &str) -> Span {
-    let span = info_span!(
-        target: TARGET, "request", otel.name = verb, otel.kind = "client", verb, resource = tracing::field::Empty,
-        namespace = tracing::field::Empty, name = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
-        otel.status_code = tracing::field::Empty
-    );
-    if !span.is_disabled() {
-        let Target { resource, namespace, name } = target(path);
-        span.record("otel.name", format!("{verb} {resource}"));
-        span.record("resource", resource);
-        for (field, value) in [("namespace", namespace), ("name", name)] {
-            if let Some(value) = value {
-                span.record(field, value);
-            }
-        }
+    if !tracing::span_enabled!(target: TARGET, Level::INFO) || Span::current().is_none() {
+        return Span::none();
     }
-    span
+    let Target { resource, namespace, name } = target(path);
+    info_span!(
+        target: TARGET, "request", otel.name = format!("{verb} {resource}"), otel.kind = "client", verb, resource,
+        namespace, name, http.response.status_code = tracing::field::Empty, otel.status_code = tracing::field::Empty
+    )
 }
 
 /// Enters how a request ended; without a code there was no answer.

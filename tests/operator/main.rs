@@ -19,6 +19,7 @@ mod metrics;
 mod outage;
 mod prune;
 mod rest;
+mod rights;
 mod shared;
 mod sources;
 mod switches;

@@ -120,7 +120,7 @@ fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
     ];
     let chart = repository("tests/charts/valued");
     let watches = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n", chart.display());
-    let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    let operator = space.operator(&space.file("watches.yaml", &watches), &["--leader-elect"]);
     space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=Canary-zq7v91"]).unwrap();
     let from = json!([{"kind": "Secret", "name": "login", "key": "pw", "targetPath": "password"}]).to_string();
     let apply = |mode: &str| {
@@ -173,6 +173,8 @@ fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
     let [rendering] = &failed(&unrendered)[..] else { panic!("{:?}", failed(&unrendered)) };
     assert!(rendering.name == "render" && rendering.is(&[("chart", "valued")]), "{rendering:?}");
 
+    let roots = spans.values().filter(|span| span.parent.is_empty()).map(|span| span.name.as_str());
+    assert_eq!(roots.collect::<BTreeSet<_>>(), BTreeSet::from(["pass"]), "watches and the lease are no traces");
     // Lines of the log are no part of traces, and neither is anything that came from a Secret.
     assert!(spans.values().all(|span| span.events == 0));
     let text = collector.text();
