@@ -28,9 +28,11 @@ pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 /// How long one request may take. A watch is not one of these.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is read of a pod's log: it stands in a condition, of which people read the first lines.
-const LOG_LINES: u32 = 10;
-const LOG_BYTES: u32 = 1500;
+/// What is told of a pod's log: it stands in a condition, of which people read the first lines.
+const LOG_LINES: usize = 10;
+const LOG_BYTES: usize = 1500;
+/// What is read of it, in bytes.
+const LOG_READ: usize = 64 << 10;
 
 /// How an applied object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,15 +238,14 @@ impl Cluster {
         let list: Value = self.send(request.map(Body::from), &what, false).await?;
         let Some((pod, container)) = last_pod(&list) else { return Ok(None) };
         let what = format!("read the log of pod {pod} in namespace {namespace}");
-        let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_BYTES}");
+        let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_READ}");
         let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Vec::new());
         let Ok(request) = request else { return Ok(None) };
         let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
             return Err(late(&what));
         };
-        let lines = answer.map_err(|e| ApiError::from_kube(&what, &e, false))?;
-        let lines = lines.trim_end();
-        Ok((!lines.is_empty()).then(|| (pod, lines.to_owned())))
+        let lines = whole_lines(&answer.map_err(|e| ApiError::from_kube(&what, &e, false))?);
+        Ok((!lines.is_empty()).then_some((pod, lines)))
     }
 
     async fn send<T: DeserializeOwned>(
@@ -290,6 +291,28 @@ fn last_pod(list: &Value) -> Option<(String, String)> {
     });
     let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
     Some((text(pod, "/metadata/name")?, container))
+}
+
+/// The last lines of a log, so many as are told. Only whole ones: half a line may end in half a secret, which nobody would find to mask
+/// it. Of a line that is too long its length is told.
+fn whole_lines(log: &str) -> String {
+    let mut lines: Vec<&str> = log.trim_end().lines().collect();
+    if log.len() >= LOG_READ {
+        // Where the API server cut.
+        lines.pop();
+    }
+    let mut room = LOG_BYTES;
+    let mut told = Vec::new();
+    for line in lines.into_iter().rev().take(LOG_LINES) {
+        let line = if line.len() < LOG_BYTES { line.to_owned() } else { format!("(a line of {} bytes)", line.len()) };
+        if line.len() >= room {
+            break;
+        }
+        room -= line.len() + 1;
+        told.push(line);
+    }
+    told.reverse();
+    told.join("\n")
 }
 
 fn late(what: &str) -> ApiError {
@@ -397,7 +420,23 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::verb;
+    use super::{LOG_BYTES, LOG_READ, verb, whole_lines};
+
+    #[test]
+    fn of_a_log_the_last_whole_lines_are_told() {
+        assert_eq!(whole_lines("one\ntwo\n\n"), "one\ntwo");
+        assert_eq!(whole_lines(""), "");
+        let long = "x".repeat(LOG_BYTES);
+        assert_eq!(whole_lines(&format!("first\n{long}\nlast\n")), "first\n(a line of 1500 bytes)\nlast");
+        let many = (0..400).map(|n| format!("line {n:03}\n")).collect::<Vec<_>>().concat();
+        assert_eq!(whole_lines(&many).lines().count(), 10);
+        assert!(whole_lines(&many).ends_with("line 399"));
+        let wide = (0..10).map(|n| format!("{n}{}\n", "y".repeat(400))).collect::<Vec<_>>().concat();
+        assert_eq!(whole_lines(&wide).lines().map(|l| &l[..1]).collect::<String>(), "789");
+        // Cut by the API server in the middle of the last line.
+        let cut = format!("told\n{}", "z".repeat(LOG_READ - 5));
+        assert_eq!(whole_lines(&cut), "told");
+    }
 
     #[test]
     fn requests_have_kubernetes_verbs() {

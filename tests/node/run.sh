@@ -10,13 +10,20 @@ bin=$(realpath "${1:?usage: run.sh TILLERMAN_BINARY}")
 why=$("$here/../cluster/node-can.sh") || { echo "no pods run here, so none of this part ran: $why"; exit 0; }
 image=localhost/page-operator:test
 work=$(mktemp -d)
-stop=true # what undoes what this has started
-trap '$stop; rm -rf "$work"' EXIT
+undo=true # what undoes what this has started
+trap '$undo || true; rm -rf "$work"' EXIT
+stop_node() { "$here/../cluster/node-down.sh"; }
+undeploy() {
+	kubectl delete pages --all --all-namespaces --ignore-not-found --timeout=60s
+	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
+} >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
-if ! [ -s "$STATE/node.pid" ] || ! kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then stop=$here/../cluster/node-down.sh; fi
+runs=no
+if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
 "$here/../cluster/node-up.sh"
+if [ $runs = yes ]; then undo=undeploy; else undo=stop_node; fi
 export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
 
 cp -r "$here/project" "$work/project"
@@ -25,11 +32,6 @@ cp -r "$here/project" "$work/project"
 	images import --snapshotter overlayfs "$work/image.tar" >/dev/null
 say "image $image: $(($(stat -c %s "$work/image.tar") / 1048576)) MiB"
 
-undeploy() {
-	kubectl delete pages --all --all-namespaces --ignore-not-found --timeout=60s
-	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
-} >"$work/undeploy.log" 2>&1
-if [ "$stop" = true ]; then stop=undeploy; fi
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF
 images:
