@@ -14,7 +14,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::server::spans;
@@ -69,13 +69,16 @@ impl Traces {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
+        let spans = filter_fn(|metadata| metadata.is_span() && metadata.target() == spans::TARGET);
+        // Else all that libraries say at the lowest level is looked at.
+        let spans = spans.with_max_level_hint(LevelFilter::INFO);
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer("tillerman"))
             .with_location(false)
             .with_threads(false)
             .with_target(false)
             .with_tracked_inactivity(false)
-            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == spans::TARGET))
+            .with_filter(spans)
     }
 
     /// Sends what is left.
