@@ -41,12 +41,16 @@ test: ## everything that must hold: format, lints, unit, case, conformance, char
 	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
 
 .PHONY: test-full
-test-full: ## the same, and the slow parts: beside the real helm-operator, faults between operator and API server
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults
+test-full: ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node
 
 .PHONY: ci
 ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults demo
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node demo
+
+.PHONY: test-node
+test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
+	tests/run.sh node
 
 # How long faults are done at random, and a seed to repeat.
 CHAOS_SECONDS ?= 600
@@ -56,8 +60,8 @@ chaos: ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 
-.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster peer faults
-format lint library unit conformance instructions lint-charts sources alerts cluster peer faults: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces
+format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

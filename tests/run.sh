@@ -12,6 +12,8 @@
 #   cluster      tests on a real API server
 #   peer         beside the real helm-operator: its releases go to us and back
 #   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
+#   traces       traces, as a real collector of OpenTelemetry gets them
+#   node         the operator as a pod on a real node, under the rights that operator-sdk gives it
 #   demo         `make demo` on a local control plane, from end to end
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -117,6 +119,15 @@ for part in "$@"; do
 		"${faults[@]}" --no-run || { count faults 0 1; continue; }
 		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=2
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
+		;;
+	traces)
+		tests/cluster/build-tools.sh traces || { count traces 0 1; continue; }
+		$cargo test --no-run --features cluster-tests --test operator || { count traces 0 1; continue; }
+		cargo_tests traces tests/cluster/with.sh $cargo test --features cluster-tests --test operator -- --ignored traces::
+		;;
+	node)
+		make --no-print-directory build || { count node 0 1; continue; }
+		cargo_tests node tests/node/run.sh "$bin"
 		;;
 	demo)
 		make --no-print-directory build || { count demo 0 1; continue; }

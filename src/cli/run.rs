@@ -1,7 +1,8 @@
 //! `tillerman run`: the operator. Flags, defaults and environment are those of helm-operator (operator-sdk 1.42), so that a
-//! Deployment made for it starts with only its image changed.
+//! Deployment made for it starts with only its image changed. Traces have no flags but OpenTelemetry's environment variables.
 
 mod log;
+mod trace;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,7 +88,11 @@ struct Checked {
 /// Runs the operator until it is told to stop.
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let masks = Arc::default();
-    log::start(&args.log, &masks);
+    let traces = trace::Traces::from_env(&args.operator_name);
+    log::start(&args.log, &masks, traces.as_ref().ok().and_then(Option::as_ref));
+    if let Err(why) = &traces {
+        tracing::warn!(%why, "there are no traces");
+    }
     let checked = check(&args, masks)?;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider is installed already");
@@ -100,6 +105,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let result = runtime.block_on(operate(args, checked));
     // A chart that renders for ever must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    if let Ok(Some(traces)) = traces {
+        traces.end();
+    }
     result
 }
 
@@ -153,6 +161,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if let Some(listener) = metrics_listener {
+        if args.enable_http2 {
+            tracing::info!("the metrics are served by HTTP/1.1 also with --enable-http2");
+        }
         let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
         let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster().unfenced()));
         let security = Security { certificate, guard };

@@ -19,6 +19,7 @@ use super::lease::Fence;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::server::metrics::Metrics;
+use crate::server::spans;
 
 /// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
 /// `Update` entry of that name would co-own fields (apply.md B5).
@@ -27,9 +28,11 @@ pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 /// How long one request may take. A watch is not one of these.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is read of a pod's log: it stands in a condition, of which people read the first lines.
-const LOG_LINES: u32 = 10;
-const LOG_BYTES: u32 = 1500;
+/// What is told of a pod's log: it stands in a condition, of which people read the first lines.
+const LOG_LINES: usize = 10;
+const LOG_BYTES: usize = 1500;
+/// What is read of it, in bytes.
+const LOG_READ: usize = 64 << 10;
 
 /// How an applied object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,32 +220,32 @@ impl Cluster {
     }
 
     /// The last lines that the pod of a Job, or a Pod, wrote, with the pod's name: of its first container that failed. `None` when
-    /// there are none or they cannot be read, which is no failure of what asks.
-    pub async fn last_lines(&self, namespace: &str, kind: &str, name: &str) -> Option<(String, String)> {
+    /// there are none. A failure is none of what asks; `get` of `pods/log` is no right that operator-sdk's roles give.
+    pub async fn last_lines(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<(String, String)>, ApiError> {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let selector = if kind == "Job" {
             kube::core::params::ListParams::default().labels(&format!("job-name={name}"))
         } else {
             kube::core::params::ListParams::default().fields(&format!("metadata.name={name}"))
         };
-        let request = Request::new(pods.clone()).list(&selector).ok()?;
-        let list: Value = self.send(request.map(Body::from), "list pods", false).await.ok()?;
-        let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
-        let pod = list.get("items")?.as_array()?.iter().max_by_key(created)?;
-        let states = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
-        let failed = states.into_iter().find(|s| {
-            let code = |state: &str| s.pointer(&format!("/{state}/terminated/exitCode")).and_then(Value::as_i64);
-            code("state").or_else(|| code("lastState")).is_some_and(|code| code != 0)
-        });
-        let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
-        let pod = text(pod, "/metadata/name")?;
-        let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_BYTES}");
-        let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Body::empty()).ok()?;
-        let lines =
-            tokio::time::timeout(DEADLINE, self.client.request_text(request.map(|_| Vec::new()))).await.ok()?.ok()?;
-        let lines = lines.trim_end();
-        (!lines.is_empty()).then(|| (pod, lines.to_owned()))
+        let what = format!("list pods in namespace {namespace}");
+        let request = Request::new(pods.clone()).list(&selector).map_err(|e| unsent(&what, &e))?;
+        let list: Value = self.send(request.map(Body::from), &what, false).await?;
+        let Some((pod, container)) = last_pod(&list) else { return Ok(None) };
+        let what = format!("read the log of pod {pod} in namespace {namespace}");
+        let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_READ}");
+        let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Vec::new());
+        let Ok(request) = request else { return Ok(None) };
+        let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
+            return Err(late(&what));
+        };
+        let lines = whole_lines(&answer.map_err(|e| ApiError::from_kube(&what, &e, false))?);
+        Ok((!lines.is_empty()).then_some((pod, lines)))
     }
 
     async fn send<T: DeserializeOwned>(
@@ -262,7 +265,7 @@ impl Cluster {
         };
         let answer = tokio::time::timeout(DEADLINE, sending).await;
         let (code, bytes) = match answer {
-            Err(_) => return Err(unreachable(format!("no answer within {} seconds", DEADLINE.as_secs()))),
+            Err(_) => return Err(late(what)),
             Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),
             Ok(Ok(answer)) => answer,
         };
@@ -274,6 +277,47 @@ impl Cluster {
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, secret))
     }
+}
+
+/// The pod that was made last, and its first container that failed, or else its first.
+fn last_pod(list: &Value) -> Option<(String, String)> {
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
+    let pod = list.get("items")?.as_array()?.iter().max_by_key(created)?;
+    let states = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
+    let failed = states.into_iter().find(|s| {
+        let code = |state: &str| s.pointer(&format!("/{state}/terminated/exitCode")).and_then(Value::as_i64);
+        code("state").or_else(|| code("lastState")).is_some_and(|code| code != 0)
+    });
+    let container = failed.and_then(|s| text(s, "/name")).or_else(|| text(pod, "/spec/containers/0/name"))?;
+    Some((text(pod, "/metadata/name")?, container))
+}
+
+/// The last lines of a log, so many as are told. Only whole ones: half a line may end in half a secret, which nobody would find to mask
+/// it. Of a line that is too long its length is told.
+fn whole_lines(log: &str) -> String {
+    let mut lines: Vec<&str> = log.trim_end().lines().collect();
+    if log.len() >= LOG_READ {
+        // Where the API server cut.
+        lines.pop();
+    }
+    let mut room = LOG_BYTES;
+    let mut told = Vec::new();
+    for line in lines.into_iter().rev().take(LOG_LINES) {
+        let line = if line.len() < LOG_BYTES { line.to_owned() } else { format!("(a line of {} bytes)", line.len()) };
+        if line.len() >= room {
+            break;
+        }
+        room -= line.len() + 1;
+        told.push(line);
+    }
+    told.reverse();
+    told.join("\n")
+}
+
+fn late(what: &str) -> ApiError {
+    let message = format!("no answer within {} seconds", DEADLINE.as_secs());
+    ApiError::Unreachable { what: what.to_owned(), message }
 }
 
 fn collection(resource: &Resource, id: &ObjectId) -> Request {
@@ -323,7 +367,7 @@ fn verb<B>(request: &http::Request<B>) -> &'static str {
     }
 }
 
-/// Counts requests and notices when the API server is away.
+/// Counts requests, makes a span of each, and notices when the API server is away.
 #[derive(Clone)]
 struct CountLayer {
     metrics: Arc<Metrics>,
@@ -361,12 +405,14 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let method = request.method().to_string();
         let verb = verb(&request);
+        let span = spans::request(verb, request.uri().path());
         let answer = self.inner.call(request);
         let CountLayer { metrics, host } = self.layer.clone();
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
             metrics.request(code, &host, &method, verb);
+            spans::answered(&span, code);
             answer
         })
     }
@@ -374,7 +420,23 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::verb;
+    use super::{LOG_BYTES, LOG_READ, verb, whole_lines};
+
+    #[test]
+    fn of_a_log_the_last_whole_lines_are_told() {
+        assert_eq!(whole_lines("one\ntwo\n\n"), "one\ntwo");
+        assert_eq!(whole_lines(""), "");
+        let long = "x".repeat(LOG_BYTES);
+        assert_eq!(whole_lines(&format!("first\n{long}\nlast\n")), "first\n(a line of 1500 bytes)\nlast");
+        let many = (0..400).map(|n| format!("line {n:03}\n")).collect::<Vec<_>>().concat();
+        assert_eq!(whole_lines(&many).lines().count(), 10);
+        assert!(whole_lines(&many).ends_with("line 399"));
+        let wide = (0..10).map(|n| format!("{n}{}\n", "y".repeat(400))).collect::<Vec<_>>().concat();
+        assert_eq!(whole_lines(&wide).lines().map(|l| &l[..1]).collect::<String>(), "789");
+        // Cut by the API server in the middle of the last line.
+        let cut = format!("told\n{}", "z".repeat(LOG_READ - 5));
+        assert_eq!(whole_lines(&cut), "told");
+    }
 
     #[test]
     fn requests_have_kubernetes_verbs() {

@@ -10,6 +10,7 @@ use kube::{Api, Config};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::chart::Served;
 use super::pods::Pods;
@@ -30,6 +31,7 @@ use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
 use crate::server::collect::{CreatedAt, STATES, State};
 use crate::server::metrics::{Metrics, PassResult};
+use crate::server::spans;
 
 /// Passes that run may take so long to end after the operator was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
@@ -113,6 +115,8 @@ impl Controller {
         let (cache, names) =
             (Arc::clone(&ctx.cache), ctx.kinds.iter().map(|k| k.controller.clone()).collect::<Vec<_>>());
         metrics.register_states(move || states(&cache, &names));
+        let queue = Arc::clone(&ctx.queue);
+        metrics.register_queue(move || queue.age());
         Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop: stop.clone(), history_synced: Arc::default() })
     }
 
@@ -306,7 +310,8 @@ async fn work(ctx: Arc<Context>) {
         let controller = &ctx.kinds[key.kind].controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
-        let result = match reconcile(&key, &ctx).await {
+        let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
+        let result = match reconcile(&key, &ctx).instrument(span).await {
             Ok(Next::Event) => {
                 ctx.queue.done(&key, None);
                 PassResult::Success

@@ -91,9 +91,15 @@ impl Run<'_> {
         let mut why = why.to_owned();
         if hook.is_a_run()
             && let Some(namespace) = &hook.id.namespace
-            && let Some((pod, lines)) = self.ctx.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await
         {
-            why = format!("{why}; the last lines of pod {pod}:\n{lines}");
+            match self.ctx.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await {
+                Ok(Some((pod, lines))) => why = format!("{why}; the last lines of pod {pod}:\n{lines}"),
+                Ok(None) => {}
+                Err(error) if error.reason() == "Forbidden" => {
+                    why = format!("{why}; what it wrote is not known: {error}");
+                }
+                Err(error) => tracing::info!(%error, hook = %hook.id, "what a failed hook wrote is not known"),
+            }
         }
         let error = Error::Hook { event, hook: hook.id.to_string(), why, timeout };
         self.note_run(index, event, Phase::Failed);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::cluster::cache::ReleaseKey;
 use crate::plan::attempts;
-use crate::server::metrics::Metrics;
+use crate::server::metrics::{Metrics, QueueAge};
 
 /// The queue.
 pub struct Queue {
@@ -24,7 +24,8 @@ struct State {
     ready: VecDeque<ReleaseKey>,
     /// Since when each key of `ready` waits.
     waiting: HashMap<ReleaseKey, Instant>,
-    running: HashSet<ReleaseKey>,
+    /// Since when each pass runs.
+    running: HashMap<ReleaseKey, Instant>,
     /// Keys that something happened to while their pass ran.
     again: HashSet<ReleaseKey>,
     /// When a key is due; an entry of the heap that says otherwise is outdated.
@@ -112,6 +113,18 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// How old what waits and runs is.
+    pub fn age(&self) -> QueueAge {
+        let state = self.lock();
+        let running = || state.running.values().map(Instant::elapsed);
+        let first = state.ready.front().and_then(|key| state.waiting.get(key));
+        QueueAge {
+            oldest: first.map(Instant::elapsed).unwrap_or_default(),
+            unfinished: running().sum(),
+            longest: running().max().unwrap_or_default(),
+        }
+    }
+
     fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, after: Option<Duration>) {
         state.running.remove(key);
         if let Some(after) = after {
@@ -137,7 +150,7 @@ impl State {
         if self.closed {
             return false;
         }
-        if self.running.contains(&key) {
+        if self.running.contains_key(&key) {
             self.again.insert(key);
             return false;
         }
@@ -153,7 +166,7 @@ impl State {
         let key = self.ready.pop_front()?;
         let since = self.waiting.remove(&key).unwrap_or_else(Instant::now);
         self.due.remove(&key);
-        self.running.insert(key.clone());
+        self.running.insert(key.clone(), Instant::now());
         Some((key, since))
     }
 
@@ -183,7 +196,7 @@ pub fn with_jitter(pause: Duration) -> Duration {
 mod tests {
     use super::{Queue, with_jitter};
     use crate::cluster::cache::ReleaseKey;
-    use crate::server::metrics::Metrics;
+    use crate::server::metrics::{Metrics, QueueAge};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -228,6 +241,23 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
         queue.done(&key("a"), None);
         assert!(is_empty(&queue).await);
+    }
+
+    #[tokio::test]
+    async fn it_tells_how_old_what_waits_and_what_runs_is() {
+        let queue = queue();
+        assert_eq!(queue.age(), QueueAge::default());
+        queue.add_all([key("a"), key("b"), key("c")]);
+        assert!(queue.age().oldest > Duration::ZERO);
+        queue.next().await;
+        queue.next().await;
+        let age = queue.age();
+        assert!(age.unfinished > age.longest && age.longest > Duration::ZERO && age.oldest > Duration::ZERO, "{age:?}");
+        queue.next().await;
+        for name in ["a", "b", "c"] {
+            queue.done(&key(name), None);
+        }
+        assert_eq!(queue.age(), QueueAge::default());
     }
 
     #[tokio::test]

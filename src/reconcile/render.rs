@@ -18,6 +18,7 @@ use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Options, Release, Rendered};
+use crate::server::spans;
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -70,9 +71,14 @@ impl Renderer {
         };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
         let host = host.telling_of_secrets(learn);
+        let meta = &chart.chart.metadata;
+        let span = spans::render(&meta.name, &meta.version);
         let rendering = tokio::task::spawn_blocking(move || {
+            // What the chart looks up belongs to its rendering.
+            let _entered = span.enter();
             let options = Options { limits: LIMITS, ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
+            spans::rendered(&span, rendered.is_ok());
             // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
             drop(permit);
             rendered

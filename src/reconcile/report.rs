@@ -20,6 +20,7 @@ use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
+use crate::server::spans;
 
 /// When the chart's custom resource definitions were created, the next look at them.
 const SOON: Duration = Duration::from_millis(800);
@@ -358,7 +359,9 @@ pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static
 fn count(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     let controller = &ctx.kinds[observed.key.kind].controller;
     let ended = outcome.error.as_ref().map_or("success", Error::reason);
-    ctx.metrics.outcome(controller, &format!("{:?}", outcome.verb), ended);
+    let verb = format!("{:?}", outcome.verb);
+    ctx.metrics.outcome(controller, &verb, ended);
+    spans::ended(&verb.to_lowercase(), ended, outcome.revision);
     if outcome.verb == Verb::Repair {
         ctx.metrics.repaired(controller, outcome.changed.len() + outcome.pruned);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -32,33 +32,38 @@ pub struct State {
 /// The states that a release can be in.
 pub const STATES: [&str; 4] = ["ready", "progressing", "stalled", "uninstalling"];
 
-type Source<L> = Arc<dyn Fn() -> Vec<(L, i64)> + Send + Sync>;
+type Source<L, V> = Arc<dyn Fn() -> Vec<(L, V)> + Send + Sync>;
 
 /// A gauge whose values come from somewhere else.
-pub struct Read<L> {
+pub struct Read<L, V> {
     name: &'static str,
     help: &'static str,
-    source: Source<L>,
+    source: Source<L, V>,
 }
 
-impl<L> Read<L> {
+impl<L, V> Read<L, V> {
     /// Of this name.
     pub fn new(
         name: &'static str,
         help: &'static str,
-        source: impl Fn() -> Vec<(L, i64)> + Send + Sync + 'static,
+        source: impl Fn() -> Vec<(L, V)> + Send + Sync + 'static,
     ) -> Box<Self> {
         Box::new(Self { name, help, source: Arc::new(source) })
     }
 }
 
-impl<L> fmt::Debug for Read<L> {
+impl<L, V> fmt::Debug for Read<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl<L: EncodeLabelSet + Send + Sync + 'static> Collector for Read<L> {
+impl<L, V> Collector for Read<L, V>
+where
+    L: EncodeLabelSet + Send + Sync + 'static,
+    V: EncodeGaugeValue + 'static,
+    ConstGauge<V>: EncodeMetric,
+{
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
         for (labels, value) in (self.source)() {

@@ -40,6 +40,17 @@ struct QueueLabels {
     name: &'static str,
 }
 
+/// How old what is in the queue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueAge {
+    /// Of the custom resource that has waited longest for a pass.
+    pub oldest: Duration,
+    /// Of all passes that run, added up.
+    pub unfinished: Duration,
+    /// Of the pass that has run longest.
+    pub longest: Duration,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     code: String,
@@ -215,6 +226,23 @@ impl Metrics {
     {
         let collector = Read::new("tillerman_releases", "Releases by state", source);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Adds the ages of the queue, read when they are asked for: client-go's two, and how long the first in it has waited.
+    pub fn register_queue<F>(&self, source: F)
+    where
+        F: Fn() -> QueueAge + Clone + Send + Sync + 'static,
+    {
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut register = |name, help, of: fn(QueueAge) -> Duration| {
+            let source = source.clone();
+            registry.register_collector(Read::new(name, help, move || vec![(QUEUE, of(source()).as_secs_f64())]));
+        };
+        register("workqueue_unfinished_work_seconds", "Time of all passes that run, added up", |age| age.unfinished);
+        register("workqueue_longest_running_processor_seconds", "Time of the pass that runs longest", |age| {
+            age.longest
+        });
+        register("tillerman_queue_oldest_seconds", "Time that the first in the queue has waited", |age| age.oldest);
     }
 
     /// The text that Prometheus reads.

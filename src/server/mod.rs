@@ -3,6 +3,7 @@
 pub mod collect;
 pub mod guard;
 pub mod metrics;
+pub mod spans;
 pub mod tls;
 
 use std::net::SocketAddr;

@@ -164,6 +164,17 @@ impl Client {
         Ok(Response { status: answer.status().as_u16(), headers, body, link: link.to_owned() })
     }
 
+    /// Sends a body, within a time. Redirects are not followed.
+    pub fn post(&self, request: Request<Vec<u8>>, timeout: Duration, limit: u64) -> Result<Response, SourceError> {
+        let link = request.uri().to_string();
+        let failed = |e: ureq::Error| SourceError(format!("Post \"{}\": {}", shown(&link), go_words(&e, &link)));
+        let request = self.agent.configure_request(request).timeout_global(Some(timeout)).build();
+        let mut answer = self.agent.run(request).map_err(failed)?;
+        let headers = std::mem::take(answer.headers_mut());
+        let body = answer.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
+        Ok(Response { status: answer.status().as_u16(), headers, body, link })
+    }
+
     /// The content of a link, from a server that answers 200.
     pub fn get(
         &self,

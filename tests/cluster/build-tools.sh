@@ -5,6 +5,7 @@
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
+#   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 # The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -59,5 +60,6 @@ helm-operator)
 	# The tag is the one of its own Makefile.
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources, metrics or helm-operator" >&2; exit 2 ;;
+traces) build otelcol otelcol . "-s -w" ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, metrics, helm-operator or traces" >&2; exit 2 ;;
 esac; done

@@ -5,37 +5,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
 . "$here/lib.sh"
-need gcc gcc jq jq mmdebstrap mmdebstrap
+. "$here/pack.sh"
+need gcc gcc mmdebstrap mmdebstrap
 mkdir -p "$IMAGES"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-# pack NAME:TAG OUT.tar CONFIG_JSON FOLDER: a folder as an image of one layer. Layers stay uncompressed: no time is lost,
-# and a layer's digest is its diff id.
-pack() {
-	local name=$1 out=$2 config=$3 w=$work/image layer
-	rm -rf "$w" && mkdir -p "$w/blobs/sha256"
-	blob() { # blob FILE MEDIA_TYPE: stores it and prints its descriptor
-		local digest
-		digest=$(sha256sum "$1" | cut -d' ' -f1)
-		mv "$1" "$w/blobs/sha256/$digest"
-		jq -nc --arg type "$2" --arg digest "sha256:$digest" --argjson size "$(stat -c %s "$w/blobs/sha256/$digest")" \
-			'{mediaType: $type, digest: $digest, size: $size}'
-	}
-	tar -C "$4" --sort=name --numeric-owner --mtime=@0 -cf "$work/layer" .
-	layer=$(blob "$work/layer" application/vnd.oci.image.layer.v1.tar)
-	jq -nc --argjson config "$config" --argjson layer "$layer" \
-		'{architecture: "amd64", os: "linux", config: $config, rootfs: {type: "layers", diff_ids: [$layer.digest]}}' >"$work/config"
-	config=$(blob "$work/config" application/vnd.oci.image.config.v1+json)
-	jq -nc --argjson config "$config" --argjson layer "$layer" \
-		'{schemaVersion: 2, mediaType: "application/vnd.oci.image.manifest.v1+json", config: $config, layers: [$layer]}' >"$work/manifest"
-	blob "$work/manifest" application/vnd.oci.image.manifest.v1+json | jq -c --arg name "$name" \
-		'{schemaVersion: 2, mediaType: "application/vnd.oci.image.index.v1+json",
-		  manifests: [. + {platform: {architecture: "amd64", os: "linux"}, annotations: {"io.containerd.image.name": $name}}]}' >"$w/index.json"
-	echo '{"imageLayoutVersion":"1.0.0"}' >"$w/oci-layout"
-	tar -C "$w" --sort=name -cf "$out.new" oci-layout index.json blobs
-	mv "$out.new" "$out"
-}
 
 pause() { # what keeps a pod's namespaces
 	mkdir -p "$work/pause"

@@ -1,7 +1,7 @@
 //! Of several instances one works: the lease decides, and whoever has lost it writes nothing more.
 
 use crate::harness::{Operator, Space, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn leads(operator: &Operator) {
     eventually(
@@ -70,6 +70,48 @@ fn a8_a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
     assert_eq!(revisions(&space), 3);
     let holder = space.get("lease/tillerman").unwrap()["spec"]["holderIdentity"].clone();
     assert!(second.log().contains(holder.as_str().unwrap()), "{holder}");
+}
+
+/// When a line of a log that contains the words was written.
+fn time_of(log: &str, words: &str) -> jiff::Timestamp {
+    let line = log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words:?} in {log}"));
+    let line: Value = serde_json::from_str(line).unwrap();
+    line["timestamp"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_leader_that_is_told_to_stop_gives_its_lease_up_and_the_next_one_takes_it_at_once() {
+    let space = Space::new("handover");
+    let (mut leader, mut next) = two(&space);
+    let names = ["one", "two", "three", "four", "five"];
+    for name in names {
+        space.apply("Web", name, &json!({}));
+        space.wait_web(name);
+    }
+    let mut times = Vec::new();
+    for round in 1..=5_i64 {
+        let log = leader.log_file();
+        // It has something to do while it is told.
+        for name in names {
+            space.apply("Web", name, &json!({"greeting": format!("round {round}")}));
+        }
+        let told = jiff::Timestamp::now();
+        assert!(leader.stop());
+        let log = std::fs::read_to_string(log).unwrap();
+        leads(&next);
+        let taken = time_of(&next.log(), "this instance leads");
+        assert!(taken > time_of(&log, "stopping"));
+        times.push(taken.duration_since(told).as_millis());
+        // It was given up, and not waited for.
+        let lease = space.get("lease/tillerman").unwrap();
+        assert_eq!(lease["spec"]["leaseTransitions"], round);
+        assert!(!next.log().contains("the lease cannot be taken"));
+        space.wait_field("configmap/five-config", "/data/greeting", &json!(format!("round {round}")));
+        leader = next;
+        next = space.operator(&space.watches(&[("Web", "web")]), &["--leader-elect"]);
+        waits(&next);
+    }
+    println!("hand-over from SIGTERM until the next one leads, in milliseconds: {times:?}");
 }
 
 #[test]

@@ -70,6 +70,9 @@ fn every_metric_of_the_dashboard_and_the_alerts_exists() {
         "tillerman_passes_total{controller=\"web-controller\",verb=\"install\",outcome=\"success\"} 1",
         "tillerman_chart_usable{group=\"test.tillerman.dev\",version=\"v1\",kind=\"Other\"} 0",
         "leader_election_master_status{name=\"tillerman\"} 1",
+        "tillerman_queue_oldest_seconds{name=\"tillerman\"} 0.0",
+        "workqueue_unfinished_work_seconds{name=\"tillerman\"} 0.0",
+        "workqueue_longest_running_processor_seconds{name=\"tillerman\"} 0.0",
     ] {
         assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
     }

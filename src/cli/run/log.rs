@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
+use super::trace::Traces;
 use crate::cluster::cache::ReleaseKey;
 use crate::mask::Masks;
 
@@ -116,7 +119,7 @@ impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for MaskedLog {
 
 /// The client library logs every answer that is not a success as an error; passes say better what it meant.
 /// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
-pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>) {
+pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>, traces: Option<&Traces>) {
     let level = match args.zap_log_level.as_str() {
         "" if args.zap_devel => "debug",
         "" | "info" | "0" => "info",
@@ -130,16 +133,15 @@ pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>) {
         "" => args.zap_devel || std::io::IsTerminal::is_terminal(&std::io::stderr()),
         encoder => encoder == "console",
     };
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_timer(args.zap_time_encoding)
-        .with_writer(MaskedLog(Arc::clone(masks)));
-    // A second log in one process changes nothing.
-    let _ = if text {
-        log.with_ansi(false).with_target(false).try_init()
+    let log =
+        tracing_subscriber::fmt::layer().with_timer(args.zap_time_encoding).with_writer(MaskedLog(Arc::clone(masks)));
+    let log = if text {
+        log.with_ansi(false).with_target(false).with_filter(filter).boxed()
     } else {
-        log.json().flatten_event(true).try_init()
+        log.json().flatten_event(true).with_filter(filter).boxed()
     };
+    // A second log in one process changes nothing.
+    let _ = tracing_subscriber::registry().with(log).with(traces.map(Traces::layer)).try_init();
 }
 
 #[cfg(test)]

@@ -1,0 +1,86 @@
+//! The operator as a pod on a real node (tests/node/run.sh): a project as `operator-sdk init --plugins helm` lays it out, with only
+//! its image changed and with the rights that its own roles give.
+
+mod failures;
+mod project;
+
+#[allow(dead_code, reason = "shared with the tests of the operator")]
+#[path = "../operator/harness.rs"]
+mod harness;
+
+use harness::{eventually_within, kubectl};
+use serde_json::{Value, json};
+
+/// The namespace of the project's operator.
+pub const SYSTEM: &str = "page-operator-system";
+/// Its Deployment and its account.
+pub const MANAGER: &str = "page-operator-controller-manager";
+/// Pods start, images are looked for, on cores that are shared.
+const SECONDS: u64 = 240;
+
+/// A namespace for one test.
+pub struct Place(String);
+
+impl Place {
+    /// A new one.
+    pub fn new(test: &str) -> Self {
+        let name = format!("{test}-{}", std::process::id());
+        kubectl(&["create", "namespace", &name], None).unwrap();
+        Self(name)
+    }
+
+    /// Applies the Page `app`.
+    pub fn apply(&self, annotations: &Value, spec: &Value) {
+        let body = json!({"apiVersion": "apps.example.com/v1alpha1", "kind": "Page",
+            "metadata": {"name": "app", "namespace": self.0, "annotations": annotations}, "spec": spec});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    }
+
+    /// kubectl in this namespace.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
+        let mut all = vec!["-n", &self.0];
+        all.extend(args);
+        kubectl(&all, None)
+    }
+
+    /// An object, or a list.
+    pub fn get(&self, what: &[&str]) -> Result<Value, String> {
+        let mut args = vec!["get", "-o", "json"];
+        args.extend(what);
+        serde_json::from_str(&self.kubectl(&args)?).map_err(|e| e.to_string())
+    }
+
+    /// Waits until a condition of the Page `app`, for its present spec, fits; the condition.
+    pub fn wait(&self, name: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("condition {name}"), || {
+            let page = self.get(&["pages.apps.example.com", "app"])?;
+            let conditions = page["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|c| c["type"] == name);
+            let current = page["status"]["observedGeneration"] == page["metadata"]["generation"];
+            found.filter(|c| current && fits(c)).cloned().ok_or_else(|| page["status"].to_string())
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = kubectl(&["delete", "namespace", &self.0, "--wait=false"], None);
+        }
+    }
+}
+
+/// Looks until the condition holds.
+pub fn eventually<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
+    eventually_within(SECONDS, what, look)
+}
+
+/// A condition's message contains the words.
+pub fn says(words: &str) -> impl Fn(&Value) -> bool + '_ {
+    move |condition| condition["message"].as_str().is_some_and(|message| message.contains(words))
+}

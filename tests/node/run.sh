@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the tests of the operator as a pod on a real node: run.sh TILLERMAN_BINARY
+# The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
+# already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+bin=$(realpath "${1:?usage: run.sh TILLERMAN_BINARY}")
+. "$here/../cluster/env.sh"
+. "$here/../cluster/lib.sh"
+why=$("$here/../cluster/node-can.sh") || { echo "no pods run here, so none of this part ran: $why"; exit 0; }
+image=localhost/page-operator:test
+work=$(mktemp -d)
+undo=true # what undoes what this has started
+trap '$undo || true; rm -rf "$work"' EXIT
+stop_node() { "$here/../cluster/node-down.sh"; }
+undeploy() {
+	kubectl delete pages --all --all-namespaces --ignore-not-found --timeout=60s
+	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
+} >"$work/undeploy.log" 2>&1
+
+# Built before the node starts, so that it does not idle meanwhile.
+(cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
+runs=no
+if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
+"$here/../cluster/node-up.sh"
+if [ $runs = yes ]; then undo=undeploy; else undo=stop_node; fi
+export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
+
+cp -r "$here/project" "$work/project"
+"$here/image.sh" "$bin" "$work/project" "$image" "$work/image.tar"
+"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
+	images import --snapshotter overlayfs "$work/image.tar" >/dev/null
+say "image $image: $(($(stat -c %s "$work/image.tar") / 1048576)) MiB"
+
+# What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
+cat >>"$work/project/config/manager/kustomization.yaml" <<EOF
+images:
+- {name: controller, newName: ${image%:*}, newTag: ${image##*:}}
+EOF
+export TILLERMAN_TEST_CLUSTER=$STATE TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
+kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
+nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} || {
+	kubectl -n page-operator-system describe pods >&2
+	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
+	exit 1
+}
