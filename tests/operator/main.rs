@@ -5,6 +5,7 @@
 
 mod attempts;
 mod bad_input;
+mod crds;
 mod drift;
 mod flags;
 mod harness;
@@ -24,3 +25,4 @@ mod sources;
 mod switches;
 mod takeover;
 mod values;
+mod versions;
