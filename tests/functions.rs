@@ -116,7 +116,7 @@ fn panics_of_go_are_error_messages() {
 
 /// The notes of a chart with one file, or the error.
 fn notes(template: &str, values: &serde_json::Value) -> (&'static str, String) {
-    let file = |name: &str, data: &str| File { name: name.into(), data: data.into() };
+    let file = |name: &str, data: &str| File { name: name.into(), data: data.as_bytes().to_vec().into() };
     let chart = Chart {
         metadata: Metadata {
             api_version: "v2".into(),

@@ -74,7 +74,7 @@ pub fn execute(data: &[u8]) {
             version: "1.0.0".into(),
             ..Metadata::default()
         },
-        templates: vec![File { name: "templates/t.yaml".into(), data: text.to_vec() }],
+        templates: vec![File { name: "templates/t.yaml".into(), data: text.to_vec().into() }],
         ..Chart::default()
     };
     let rendered = render::render(&chart, &values, &release(), &Capabilities::default(), &options(LIMITS));

@@ -6,6 +6,7 @@ use crate::template::yaml;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How much a chart may hold. The sizes are Helm's; the other limits keep hostile charts from costing much.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +170,7 @@ impl Walk<'_> {
             .filter(|_| self.files.len() < self.limits.files)
             .ok_or_else(|| LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")))?;
         self.left = self.left.saturating_sub(data.len() as u64);
-        self.files.push(File { name, data: without_bom(data) });
+        self.files.push(File { name, data: without_bom(data).into() });
         Ok(())
     }
 }
@@ -215,7 +216,7 @@ fn read_archive(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
             return Err(too_large(limits));
         }
         left -= read;
-        files.push(File { name, data: without_bom(content) });
+        files.push(File { name, data: without_bom(content).into() });
     }
     if files.is_empty() {
         return Err(LoadError("no files in chart archive".into()));
@@ -299,7 +300,7 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
                 chart.values =
                     values::load(&file.data).map_err(|e| LoadError(format!("cannot load values.yaml: {e}")))?;
             }
-            "values.schema.json" => chart.schema = Some(file.data),
+            "values.schema.json" => chart.schema = Some(Arc::unwrap_or_clone(file.data)),
             "requirements.yaml" => {
                 found = true;
                 update(&mut chart.metadata, "requirements.yaml", &file.data)?;

@@ -124,6 +124,6 @@ impl Chart {
 pub struct File {
     /// Path relative to the chart, with `/`.
     pub name: String,
-    /// Content, without a byte order mark.
-    pub data: Vec<u8>,
+    /// Content, without a byte order mark; shared, since what is rendered holds it too.
+    pub data: Arc<Vec<u8>>,
 }

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use super::chunks::Chunks;
 use super::readiness;
 use crate::plan::hooks::Run;
-use crate::plan::live::Live;
+use crate::plan::live::{Change, Live};
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::record::Status;
@@ -423,9 +423,9 @@ impl Cache {
         objects
     }
 
-    /// An object as a watch shows it.
-    pub fn put_object(&self, gvk: &Gvk, object: &Value) -> Vec<ReleaseKey> {
-        let Some((id, live)) = summary(gvk, object) else { return Vec::new() };
+    /// An object as a watch shows it: whom it concerns, and what of it changed.
+    pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, Change) {
+        let Some((id, live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
         let owner = self.owner(object, &id);
         self.put(id, live, owner, false, object)
     }
@@ -445,13 +445,13 @@ impl Cache {
         owner: Option<ReleaseKey>,
         written: bool,
         object: &Value,
-    ) -> Vec<ReleaseKey> {
+    ) -> (Vec<ReleaseKey>, Change) {
         let mut inner = self.lock();
         let mut keys = Vec::new();
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
             if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
-                return keys;
+                return (keys, Change::None);
             }
             if old.owner != owner
                 && let Some(owner) = &old.owner
@@ -460,7 +460,8 @@ impl Cache {
                 keys.push(owner.clone());
             }
         }
-        if old.as_ref().is_none_or(|old| old.live.differs(&live)) {
+        let change = old.as_ref().map_or(Change::Content, |old| old.live.change(&live));
+        if change != Change::None {
             keys.extend(owner.clone());
             if owner.is_none() {
                 keys.extend(inner.keys_of_release(self.kinds.len(), object));
@@ -477,7 +478,7 @@ impl Cache {
         };
         let entry = Entry { live, owner, written: stamp };
         inner.objects.entry(id.gvk.clone()).or_default().insert(id, entry);
-        keys
+        (keys, change)
     }
 
     /// An object is gone, or has lost the label that our watches select by.

@@ -161,7 +161,7 @@ impl Unpacked {
         for file in files {
             let path = unpacked.chart.join(&file.name);
             let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-            made.and_then(|()| std::fs::write(&path, &file.data)).map_err(|e| failed(&e))?;
+            made.and_then(|()| std::fs::write(&path, &*file.data)).map_err(|e| failed(&e))?;
         }
         Ok(unpacked)
     }

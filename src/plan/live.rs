@@ -67,17 +67,32 @@ pub struct Live {
     pub pods: Option<Box<str>>,
 }
 
+/// What a change between two summaries concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing of the release: status traffic.
+    None,
+    /// Only how the object is.
+    Health,
+    /// What the object is.
+    Content,
+}
+
 impl Live {
-    /// Whether a change between two summaries concerns the release: status traffic that changes nothing for us does not.
-    pub fn differs(&self, other: &Self) -> bool {
+    /// What the change to a later summary concerns.
+    pub fn change(&self, other: &Self) -> Change {
         let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, hook, health, pods: _ } =
             self;
-        *uid != other.uid
+        let content = *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid
             || *kept != other.kept
             || *deleting != other.deleting
-            || *hook != other.hook
-            || *health != other.health
+            || *hook != other.hook;
+        match () {
+            () if content => Change::Content,
+            () if *health != other.health => Change::Health,
+            () => Change::None,
+        }
     }
 }

@@ -168,7 +168,7 @@ mod tests {
     use crate::render::Capabilities;
 
     fn loaded(template: &str) -> Loaded {
-        let template = File { name: "templates/a.yaml".into(), data: template.as_bytes().to_vec() };
+        let template = File { name: "templates/a.yaml".into(), data: template.as_bytes().to_vec().into() };
         Loaded::new(Chart { templates: vec![template], ..Chart::default() })
     }
 

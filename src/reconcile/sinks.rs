@@ -11,6 +11,7 @@ use super::queue::Queue;
 use crate::cluster::cache::{Cache, Cr, CrObject, ReleaseKey, WatchKey, summary};
 use crate::cluster::chunks::SecretName;
 use crate::cluster::watch::Sink;
+use crate::plan::live::Change;
 use crate::release::chunks;
 use crate::release::object::ObjectId;
 use crate::release::secret::Revision;
@@ -23,7 +24,8 @@ pub struct ObjectSink {
     queue: Arc<Queue>,
     seen: HashSet<ObjectId>,
     since: u64,
-    /// Of each kind of custom resources: a change of an object of a release that is at rest starts no pass.
+    /// Of each kind of custom resources: a changed object of a release that is at rest starts no pass
+    /// (`watchDependentResources: false`). How it is is told all the same.
     deaf: Vec<bool>,
 }
 
@@ -52,7 +54,11 @@ impl Sink<DynamicObject> for ObjectSink {
         if listed && let Some((id, _)) = summary(&self.watch.0, &object) {
             self.seen.insert(id);
         }
-        self.add_all(self.cache.put_object(&self.watch.0, &object));
+        let (keys, change) = self.cache.put_object(&self.watch.0, &object);
+        match change {
+            Change::Health => self.queue.add_all(keys),
+            Change::None | Change::Content => self.add_all(keys),
+        }
     }
 
     fn remove(&mut self, object: DynamicObject) {

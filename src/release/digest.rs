@@ -93,7 +93,7 @@ fn add_chart(hasher: &mut Hasher, chart: &Chart) {
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         hasher.text(sorted.len().to_string());
         for file in sorted {
-            hasher.text(&file.name).text(&file.data);
+            hasher.text(&file.name).text(file.data.as_slice());
         }
     }
     hasher.text(chart.dependencies.len().to_string());

@@ -349,7 +349,7 @@ pub struct ChartLabel {
 /// A chart as a record embeds it (`pkg/chart/v2/chart.go`; Helm leaves out the dependencies too). Made once per chart.
 pub fn chart_json(chart: &Chart) -> Box<RawValue> {
     let files = |files: &[File]| -> Vec<Value> {
-        files.iter().map(|f| json!({"name": f.name, "data": BASE64.encode(&f.data)})).collect()
+        files.iter().map(|f| json!({"name": f.name, "data": BASE64.encode(&*f.data)})).collect()
     };
     let mut metadata = serde_json::to_value(&chart.metadata).unwrap_or_default();
     strip_empty(&mut metadata);
@@ -430,7 +430,7 @@ mod tests {
         let mut chart = Chart::default();
         chart.metadata.name = "web".into();
         chart.metadata.version = "1.2.3".into();
-        chart.templates = vec![File { name: "templates/a.yaml".into(), data: b"x".to_vec() }];
+        chart.templates = vec![File { name: "templates/a.yaml".into(), data: b"x".to_vec().into() }];
         let config = serde_json::json!({"a": 1}).as_object().unwrap().clone();
         Record::new(&New {
             name: "r",

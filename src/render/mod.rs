@@ -526,7 +526,7 @@ fn execute(
 }
 
 fn gather_crds(node: &Node<'_>, path: &str, crds: &mut Vec<File>) {
-    crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: f.data.clone() }));
+    crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: Arc::clone(&f.data) }));
     for child in &node.dependencies {
         gather_crds(child, &format!("{path}/charts/{}", child.name()), crds);
     }

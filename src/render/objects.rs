@@ -28,7 +28,7 @@ impl Files {
         Self { all: Arc::clone(all), sorted }
     }
 
-    fn get(&self, name: &str) -> Option<&[u8]> {
+    fn get(&self, name: &str) -> Option<&Arc<Vec<u8>>> {
         let at = self.sorted.binary_search_by(|i| self.all[*i].name.as_str().cmp(name)).ok()?;
         Some(&self.all[self.sorted[at]].data)
     }
@@ -49,7 +49,7 @@ impl Files {
     }
 }
 
-fn bytes(data: &[u8]) -> Value {
+fn bytes(data: &Arc<Vec<u8>>) -> Value {
     Value::List(List::of_bytes(data))
 }
 
@@ -84,8 +84,8 @@ impl Object for Files {
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, FnError> {
         let argument = argument(args);
         match name {
-            "Get" => Ok(Value::str(self.get(&argument).unwrap_or_default())),
-            "GetBytes" => Ok(bytes(self.get(&argument).unwrap_or_default())),
+            "Get" => Ok(self.get(&argument).map_or_else(|| "".into(), Value::str)),
+            "GetBytes" => Ok(self.get(&argument).map_or_else(|| Value::List(List::of_bytes("")), bytes)),
             "Glob" => {
                 // A pattern that is malformed matches everything, as in Helm.
                 let pattern = glob::compile(&argument);
@@ -94,7 +94,7 @@ impl Object for Files {
                 Ok(Value::Object(Rc::new(Self { all: Arc::clone(&self.all), sorted })))
             }
             "Lines" => {
-                let data = self.get(&argument).unwrap_or_default();
+                let data = self.get(&argument).map_or(&[][..], |data| data.as_slice());
                 if data.is_empty() {
                     return Ok(Value::strings(std::iter::empty::<Str>()));
                 }

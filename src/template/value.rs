@@ -8,62 +8,112 @@ use super::budget;
 use super::stack::deeper;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 /// A Go string: bytes that are usually, but not always, UTF-8 (`b64dec` may make any bytes).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Str(Rc<[u8]>);
+#[derive(Clone)]
+pub struct Str(Bytes);
+
+/// Long strings stay where they were made, which may be a file of the chart; short ones are nearer.
+#[derive(Clone)]
+enum Bytes {
+    Short(Rc<[u8]>),
+    Long(Arc<Vec<u8>>),
+}
+
+/// From how many bytes on a string is not copied.
+const LONG: usize = 16 * 1024;
 
 impl Str {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Bytes::Short(bytes) => bytes,
+            Bytes::Long(bytes) => bytes,
+        }
     }
     /// The text, with U+FFFD in place of what is not UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
-        match std::str::from_utf8(&self.0) {
+        match std::str::from_utf8(self.bytes()) {
             Ok(text) => Cow::Borrowed(text),
-            Err(_) => String::from_utf8_lossy(&self.0),
+            Err(_) => String::from_utf8_lossy(self.bytes()),
         }
     }
     /// Whether the string has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes().is_empty()
     }
     /// Length in bytes, as Go's `len`.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.bytes().len()
     }
     /// Whether nobody else holds it.
     pub(super) fn is_unshared(&self) -> bool {
-        Rc::strong_count(&self.0) == 1
+        1 == match &self.0 {
+            Bytes::Short(bytes) => Rc::strong_count(bytes),
+            Bytes::Long(bytes) => Arc::strong_count(bytes),
+        }
+    }
+}
+impl PartialEq for Str {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+impl Eq for Str {}
+impl PartialOrd for Str {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Str {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bytes().cmp(other.bytes())
+    }
+}
+impl Hash for Str {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
     }
 }
 impl From<&str> for Str {
     fn from(s: &str) -> Self {
-        Self(Rc::from(s.as_bytes()))
+        s.as_bytes().into()
     }
 }
 impl From<String> for Str {
     fn from(s: String) -> Self {
-        Self(Rc::from(s.into_bytes()))
+        s.into_bytes().into()
     }
 }
 impl From<&[u8]> for Str {
     fn from(s: &[u8]) -> Self {
-        Self(Rc::from(s))
+        Self(Bytes::Short(Rc::from(s)))
     }
 }
 impl From<Vec<u8>> for Str {
-    fn from(s: Vec<u8>) -> Self {
-        Self(Rc::from(s))
+    fn from(mut s: Vec<u8>) -> Self {
+        Self(if s.len() < LONG {
+            Bytes::Short(Rc::from(s))
+        } else {
+            s.shrink_to_fit();
+            Bytes::Long(Arc::new(s))
+        })
+    }
+}
+impl From<&Arc<Vec<u8>>> for Str {
+    fn from(s: &Arc<Vec<u8>>) -> Self {
+        if s.len() < LONG { s.as_slice().into() } else { Self(Bytes::Long(Arc::clone(s))) }
     }
 }
 impl std::borrow::Borrow<[u8]> for Str {
     fn borrow(&self) -> &[u8] {
-        &self.0
+        self.bytes()
     }
 }
 impl fmt::Debug for Str {

@@ -13,11 +13,15 @@ command -v go >/dev/null || { echo "error: Go is needed to build the cluster's p
 KUBE=1.36.3 HELM=4.3.1
 kube_flags="-s -w -X k8s.io/component-base/version.gitVersion=v$KUBE -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v$KUBE"
 
+is_built() { [ -x "$1" ] && [ "$(cat "$1.built-from" 2>/dev/null)" = "$2" ]; }
+
 # build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
 build() {
 	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
 	stamp=$(cat "$here/tools/$module/go.mod" | sha256sum | cut -c1-16)
-	[ ! -x "$out" ] || [ "$(cat "$out.built-from" 2>/dev/null)" != "$stamp" ] || return 0
+	is_built "$out" "$stamp" && return
+	flock 9 # two builds at once would only fight for the cores
+	is_built "$out" "$stamp" && return
 	[ -n "${told:-}" ] || { told=1; echo "building the cluster's programs from their Go modules: about 20 minutes, once (kept in $TOOLS)"; }
 	echo "  $program ..."
 	mkdir -p "$(dirname "$out")"
@@ -30,7 +34,6 @@ build() {
 
 mkdir -p "$TOOLS"
 exec 9>"$TOOLS/.lock"
-flock 9 # two builds at once would only fight for the cores
 for set in "${@:-control-plane}"; do case $set in
 control-plane)
 	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"

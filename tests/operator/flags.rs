@@ -196,3 +196,21 @@ fn without_watching_dependents_drift_is_repaired_when_the_period_is_over() {
     space.kubectl(&["delete", "configmap/app-config"]).unwrap();
     eventually("it comes back when the period is over", || space.get("configmap/app-config"));
 }
+
+#[test]
+fn without_watching_dependents_readiness_is_told_all_the_same() {
+    let space = Space::new("unwatched");
+    let watches = format!(
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  watchDependentResources: false\n  reconcilePeriod: 1h\n",
+        repository("tests/charts/objects").display()
+    );
+    let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    let balancer = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "lb"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+    space.apply("Web", "app", &json!({"objects": [balancer]}));
+    space.wait("web/app", "Ready", "False");
+    operator.settle();
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}).to_string();
+    space.kubectl(&["patch", "service/lb", "--subresource=status", "--type=merge", "-p", &status]).unwrap();
+    space.wait("web/app", "Ready", "True");
+}

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 /// Writes the archive of a `file://` dependency into a folder; returns its version.
@@ -57,7 +58,7 @@ fn add(
     let mut subcharts: BTreeMap<String, Vec<File>> = BTreeMap::new();
     for file in files {
         if file.name == "values.yaml" {
-            entries.push((format!("{base}values.yaml"), file.data));
+            entries.push((format!("{base}values.yaml"), Arc::unwrap_or_clone(file.data)));
         } else if let Some(name) = file.name.strip_prefix("charts/")
             && Path::new(name).extension().is_none_or(|e| e != "prov")
         {
@@ -73,7 +74,7 @@ fn add(
         entries.push((format!("{base}values.schema.json"), schema));
     }
     for file in chart.templates.iter().chain(chart.files.iter()) {
-        entries.push((format!("{base}{}", file.name), file.data.clone()));
+        entries.push((format!("{base}{}", file.name), file.data.to_vec()));
     }
     let prefix = format!("{base}charts/");
     for (name, files) in subcharts.into_iter().filter(|(name, _)| !name.starts_with(['_', '.'])) {
