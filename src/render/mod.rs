@@ -369,7 +369,7 @@ fn release_map(release: &Release) -> Value {
 
 /// A template of a chart, and the root object it sees.
 struct Template<'a> {
-    text: &'a [u8],
+    text: &'a Arc<Vec<u8>>,
     root: Map,
     base_path: String,
 }
@@ -480,7 +480,7 @@ fn compile(
         || {
             let mut set = TemplateSet::new(functions::table());
             for name in names {
-                set.parse(name, templates[*name].text)?;
+                set.parse_shared(name, templates[*name].text)?;
             }
             Ok(set)
         },

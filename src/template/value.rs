@@ -37,6 +37,13 @@ impl Str {
             Bytes::Long(bytes) => bytes,
         }
     }
+    /// The bytes, for whoever keeps them.
+    pub(super) fn shared(&self) -> Arc<Vec<u8>> {
+        match &self.0 {
+            Bytes::Short(bytes) => Arc::new(bytes.to_vec()),
+            Bytes::Long(bytes) => Arc::clone(bytes),
+        }
+    }
     /// The text, with U+FFFD in place of what is not UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
         match std::str::from_utf8(self.bytes()) {

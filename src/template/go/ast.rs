@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub struct Source {
     /// The name that error locations show.
     pub name: Box<str>,
-    /// The text.
-    pub text: Box<[u8]>,
+    /// The text; of a file, the chart's own.
+    pub text: Arc<Vec<u8>>,
 }
 
 impl Source {

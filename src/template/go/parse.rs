@@ -31,11 +31,11 @@ const MAX_PAREN_DEPTH: usize = 10_000;
 ///
 /// # Errors
 /// Go's message, as in `template: NAME:LINE: unexpected "}" in operand`.
-pub fn parse(name: &str, text: &[u8], functions: &Functions, constants: u32) -> Result<Parsed, String> {
+pub fn parse(name: &str, text: &Arc<Vec<u8>>, functions: &Functions, constants: u32) -> Result<Parsed, String> {
     if u32::try_from(text.len()).is_err() {
         return Err(format!("template: {name}:1: template text is larger than 4 GiB"));
     }
-    let source = Arc::new(Source { name: name.into(), text: text.into() });
+    let source = Arc::new(Source { name: name.into(), text: Arc::clone(text) });
     let mut parser = Parser {
         lexer: Lexer::new(text),
         source: Arc::clone(&source),

@@ -46,8 +46,16 @@ impl TemplateSet {
     /// # Errors
     /// Helm's `parse error at (FILE:LINE): …`.
     pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), Error> {
-        let parsed = self.parse_text(name, text.as_ref(), self.constants);
-        let parsed = parsed.map_err(|message| self.unparsed(name, text.as_ref(), &message))?;
+        self.parse_shared(name, &Arc::new(text.as_ref().to_vec()))
+    }
+
+    /// [`TemplateSet::parse`] of a text that somebody else holds too.
+    ///
+    /// # Errors
+    /// Those of [`TemplateSet::parse`].
+    pub fn parse_shared(&mut self, name: &str, text: &Arc<Vec<u8>>) -> Result<(), Error> {
+        let parsed = self.parse_text(name, text, self.constants);
+        let parsed = parsed.map_err(|message| self.unparsed(name, text, &message))?;
         self.constants = parsed.constants;
         self.sources.push(parsed.source);
         for template in parsed.templates {
@@ -74,13 +82,13 @@ impl TemplateSet {
     }
 
     /// Whether the set was made by parsing exactly these files, by name and text, in this order.
-    pub fn is_made_of<'a>(&self, files: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>) -> bool {
+    pub fn is_made_of<'a>(&self, files: impl ExactSizeIterator<Item = (&'a str, &'a Arc<Vec<u8>>)>) -> bool {
         self.sources.len() == files.len()
             && self
                 .sources
                 .iter()
                 .zip(files)
-                .all(|(source, (name, text))| *source.name == *name && *source.text == *text)
+                .all(|(source, (name, text))| *source.name == *name && source.text == *text)
     }
 
     /// The error of a text that could not be parsed, with its place in the text.
@@ -101,7 +109,7 @@ impl TemplateSet {
         Some(Missing::Function { name: name.into(), nearest })
     }
 
-    fn parse_text(&self, name: &str, text: &[u8], constants: u32) -> Result<parse::Parsed, String> {
+    fn parse_text(&self, name: &str, text: &Arc<Vec<u8>>, constants: u32) -> Result<parse::Parsed, String> {
         parse::parse(name, text, &self.functions, constants)
     }
 }
@@ -347,7 +355,7 @@ impl State<'_> {
             return Ok(Rc::clone(templates));
         }
         budget::parse(text.bytes()).map_err(|spent| Failure::plain(spent.to_string()))?;
-        let parsed = self.set.parse_text(ROOT, text.bytes(), self.next_constant).map_err(|message| {
+        let parsed = self.set.parse_text(ROOT, &text.shared(), self.next_constant).map_err(|message| {
             let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
             let missing = self.set.missing_function(&message);
             Failure::wrap(lead, Failure::plain(message).with_missing(missing))
