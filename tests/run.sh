@@ -117,7 +117,7 @@ for part in "$@"; do
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)
 		"${faults[@]}" --no-run || { count faults 0 1; continue; }
-		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=2
+		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=4
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
 		;;
 	traces)

@@ -19,7 +19,7 @@ pub struct Args {
     charts: Vec<PathBuf>,
     #[command(flatten)]
     values: ValueArgs,
-    /// Fail on warnings too, and look for values that no template uses or that have no default.
+    /// Fail on warnings too; look for values that no template uses or that have no default, and for items of lists that are there twice.
     #[arg(long)]
     strict: bool,
     /// Print warnings and errors only.

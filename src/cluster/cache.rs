@@ -17,6 +17,7 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::chunks::Chunks;
 use super::readiness;
 use crate::plan::hooks::Run;
 use crate::plan::live::{Change, Live};
@@ -170,6 +171,8 @@ struct Inner {
 
 /// The cache. Every method that can concern a release answers with the keys that deserve a pass.
 pub struct Cache {
+    /// The chunks of release records.
+    pub chunks: Chunks,
     inner: Mutex<Inner>,
     /// `Kind.group` of each kind, in order.
     kinds: Vec<String>,
@@ -180,7 +183,12 @@ pub struct Cache {
 impl Cache {
     /// An empty cache for these kinds and watched namespaces (none: all).
     pub fn new(kinds: &[Gvk], namespaces: Vec<Arc<str>>) -> Self {
-        Self { inner: Mutex::default(), kinds: kinds.iter().map(Gvk::kind_group).collect(), namespaces }
+        Self {
+            chunks: Chunks::default(),
+            inner: Mutex::default(),
+            kinds: kinds.iter().map(Gvk::kind_group).collect(),
+            namespaces,
+        }
     }
 
     /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
@@ -391,10 +399,7 @@ impl Cache {
         let mut kinds = BTreeSet::new();
         for history in inner.history.values() {
             for revision in history.values().filter(|r| r.owner_uid.is_some()) {
-                let listed =
-                    revision.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
-                let noted = revision.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref()));
-                for (gvk, namespace) in listed.chain(noted) {
+                for (gvk, namespace) in revision.uses() {
                     kinds.insert(self.watch_key(gvk, namespace));
                 }
             }
@@ -532,10 +537,9 @@ impl Cache {
         }
         inner.blind.remove(watch);
         if inner.synced.insert(watch.clone()) {
-            // Releases that list objects of this kind could not be judged before.
+            // Releases that list objects of this kind, or may have left some, could not be judged before.
             for ((namespace, name), history) in &inner.history {
-                let uses = |r: &Revision| r.inventory.as_ref().is_some_and(|i| i.0.keys().any(|id| id.gvk == watch.0));
-                if history.values().last().is_some_and(|r| uses(r)) {
+                if history.values().any(|r| r.uses().any(|(gvk, _)| *gvk == watch.0)) {
                     keys.extend(inner.keys_named(self.kinds.len(), namespace, name));
                 }
             }

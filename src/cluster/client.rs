@@ -149,6 +149,22 @@ impl Cluster {
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
+    /// Replaces an object, which has the resourceVersion of the one it replaces; only to try it when `dry`. Answers with the
+    /// object.
+    pub async fn replace(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &Value,
+        dry: bool,
+    ) -> Result<Value, ApiError> {
+        let what = describe("replace", id);
+        let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), dry_run: dry };
+        let request = collection(resource, id).replace(&id.name, &params, body.to_string().into_bytes());
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, is_secret(id)).await
+    }
+
     /// Reads an object; `None` when there is none.
     pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
         let what = describe("read", id);
@@ -163,7 +179,7 @@ impl Cluster {
     }
 
     /// Deletes an object, only the one with this uid when it is given. Answers with the object when it is still there because
-    /// of finalizers.
+    /// of finalizers. When another one has its name by now, it is gone.
     pub async fn delete(
         &self,
         resource: &Resource,
@@ -194,20 +210,12 @@ impl Cluster {
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
             Ok(value) => Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value)),
             Err(e) if e.is_not_found() => Ok(None),
+            Err(e) if e.is_conflict() && uid.is_some() => {
+                let found = self.get(resource, id).await?;
+                let same = found.is_some_and(|o| o.pointer("/metadata/uid").and_then(Value::as_str) == uid);
+                if same { Err(e) } else { Ok(None) }
+            }
             Err(e) => Err(e),
-        }
-    }
-
-    /// The `metadata` of the objects of a namespace that a label selector matches.
-    pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
-        let what = format!("list {} in namespace {namespace}", resource.plural);
-        let params = kube::core::params::ListParams::default().labels(selector);
-        let request = Request::new(resource.path(Some(namespace))).list_metadata(&params);
-        let request = request.map_err(|e| unsent(&what, &e))?;
-        let mut list: Value = self.send(request.map(Body::from), &what, true).await?;
-        match list.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) => Ok(items),
-            _ => Ok(Vec::new()),
         }
     }
 

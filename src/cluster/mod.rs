@@ -5,6 +5,7 @@
 //! nobody else write.
 
 pub mod cache;
+pub mod chunks;
 pub mod client;
 pub mod discovery;
 pub mod error;

@@ -37,6 +37,18 @@ pub enum DeletionPolicy {
     Orphan,
 }
 
+/// What becomes of the definitions in `crds/` of a chart, whenever the release is rendered. None is ever deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crds {
+    /// Nothing.
+    Skip,
+    /// Those that do not exist are created, as in Helm.
+    #[default]
+    Create,
+    /// And those that exist become the chart's, as with Flux's `CreateReplace`.
+    Replace,
+}
+
 /// The switches of one custom resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches")]
@@ -55,6 +67,8 @@ pub struct Switches {
     pub on_failure: OnFailure,
     /// `deletion-policy`.
     pub deletion_policy: DeletionPolicy,
+    /// `crds`.
+    pub crds: Crds,
     /// helm-operator's `uninstall-wait`: the custom resource stays until the objects of its release are gone.
     pub uninstall_wait: bool,
     /// helm-operator's `reconcile-period`.
@@ -73,6 +87,7 @@ impl Default for Switches {
             timeout: None,
             on_failure: OnFailure::default(),
             deletion_policy: DeletionPolicy::default(),
+            crds: Crds::default(),
             uninstall_wait: false,
             reconcile_period: None,
             reconcile_at: None,
@@ -81,7 +96,7 @@ impl Default for Switches {
 }
 
 /// The switches that `watches.yaml` may set, by their names there.
-pub const FIELDS: [(&str, &str); 7] = [
+pub const FIELDS: [(&str, &str); 8] = [
     ("paused", "paused"),
     ("dryRun", "dry-run"),
     ("hooks", "hooks"),
@@ -89,6 +104,7 @@ pub const FIELDS: [(&str, &str); 7] = [
     ("timeout", "timeout"),
     ("onFailure", "on-failure"),
     ("deletionPolicy", "deletion-policy"),
+    ("crds", "crds"),
 ];
 
 impl Switches {
@@ -161,6 +177,14 @@ impl Switches {
                     _ => return Err(format!("{value:?} is neither delete nor orphan")),
                 }
             }
+            "crds" => {
+                self.crds = match value {
+                    "skip" => Crds::Skip,
+                    "create" => Crds::Create,
+                    "replace" => Crds::Replace,
+                    _ => return Err(format!("{value:?} is none of skip, create and replace")),
+                }
+            }
             "reconcile-at" => self.reconcile_at = Some(value.into()),
             _ => {}
         }
@@ -185,7 +209,7 @@ pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeletionPolicy, OnFailure, Switches, text};
+    use super::{Crds, DeletionPolicy, OnFailure, Switches, text};
     use serde_json::json;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -202,6 +226,7 @@ mod tests {
             ("onFailure", json!("keep")),
             ("hooks", json!(false)),
             ("timeout", json!("90s")),
+            ("crds", json!("replace")),
         ] {
             assert_eq!(kind.set_field(field, &value), Ok(true), "{field}");
         }
@@ -221,6 +246,7 @@ mod tests {
             hooks: false,
             timeout: Some(Duration::from_secs(90)),
             on_failure: OnFailure::Uninstall,
+            crds: Crds::Replace,
             deletion_policy: DeletionPolicy::Orphan,
             paused: true,
             reconcile_at: Some("now".into()),
@@ -241,6 +267,7 @@ mod tests {
             ("timeout", "0s", "a timeout of 0 would fail at once; leave it out instead"),
             ("on-failure", "panic", "\"panic\" is none of rollback, keep and uninstall"),
             ("deletion-policy", "snap", "\"snap\" is neither delete nor orphan"),
+            ("crds", "Create", "\"Create\" is none of skip, create and replace"),
         ];
         for (name, value, expected) in table {
             let key = format!("tillerman.dev/{name}");

@@ -6,6 +6,7 @@ mod deprecations;
 mod manifest;
 mod names;
 mod templates;
+mod twice;
 mod unused;
 
 use crate::chart::{self, Chart, Values};
@@ -54,7 +55,8 @@ impl fmt::Display for Message {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Warnings fail too, and values that no template uses or no default defines are told.
+    /// Warnings fail too; values that no template uses or no default defines are told, and items of lists that server-side
+    /// apply would refuse.
     pub strict: bool,
     /// Do not check values against schemas.
     pub skip_schema: bool,

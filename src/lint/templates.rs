@@ -1,6 +1,6 @@
 //! Checks of templates and of what they render to.
 
-use super::{Message, Report, Settings, Severity, deprecations, manifest, names};
+use super::{Message, Report, Settings, Severity, deprecations, manifest, names, twice};
 use crate::chart::{Chart, Values};
 use crate::render::{self, Capabilities, KubeVersion, Options, Release};
 use crate::template::go::quote;
@@ -53,6 +53,9 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
         let text = files.get(&format!("{}/{name}", chart.metadata.name)).map_or("", String::as_str);
         if !text.trim().is_empty() && check_file(name, text, &kube, report).is_none() {
             return;
+        }
+        if settings.strict {
+            twice::check(name, text, report);
         }
     }
 }

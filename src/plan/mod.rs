@@ -7,6 +7,7 @@
 pub mod attempts;
 pub mod claim;
 pub mod contest;
+pub mod crds;
 pub mod hooks;
 pub mod immutable;
 pub mod leave;
@@ -24,6 +25,7 @@ use crate::kind::switches::DeletionPolicy;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
+use crds::Definition;
 use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_same, prune, repair};
 use situation::{Facts, Operation, Situation, newest_operation, operation};
@@ -40,8 +42,8 @@ pub struct Desired {
     pub hooks: Vec<Hook>,
     /// Whether the hooks equal those of the last record.
     pub hooks_equal: bool,
-    /// Objects of `crds/` that the cluster does not know yet.
-    pub crds: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// What of the chart's `crds/` has to be written, or served, first.
+    pub crds: Vec<Definition>,
 }
 
 /// What a plan is for.
@@ -74,7 +76,7 @@ pub enum Verb {
 pub enum Step {
     /// Adds the finalizer: before the first write of a release.
     Finalize,
-    /// Creates the chart's custom resource definitions.
+    /// Writes the chart's custom resource definitions.
     CreateCrds,
     /// Creates the record of a revision. The API server lets only one operator do it (apply.md A8).
     CreateRecord {
@@ -341,8 +343,9 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
         matches!(r.status, Status::Deployed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
     };
     steps.extend(older().filter(over).map(|r| Step::Supersede(r.revision)));
-    steps.push(Step::MarkDeployed(revision));
+    // Before it is deployed: nothing is done about a deployed revision that is not drift.
     steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
+    steps.push(Step::MarkDeployed(revision));
     steps
 }
 

@@ -26,8 +26,11 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
             Some(_) => {}
         }
     }
+    // The watch of another version of its group may show a listed object once more.
+    let listed: BTreeSet<&str> = inventory.0.values().map(|reference| &*reference.uid).collect();
     for (id, live) in &facts.live {
-        if !inventory.0.contains_key(id) && !live.deleting && is_ours(facts, live) {
+        let stray = !inventory.0.contains_key(id) && !listed.contains(&*live.uid);
+        if stray && !live.deleting && is_ours(facts, live) {
             drift.push(Drift::Stray(id.clone(), live.uid.clone()));
         }
     }
@@ -74,15 +77,16 @@ pub fn applies(facts: &Facts, desired: &Desired) -> Vec<Step> {
 
 /// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
 pub fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
-    let wanted: BTreeSet<&ObjectId> = desired.objects.iter().map(|o| &o.id).collect();
+    // A chart that writes an object in another version of its group than before means the same object.
+    let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();
     let mut steps = Vec::new();
     for (id, live) in facts.live.iter().rev() {
-        if !wanted.contains(id) && !live.kept && !live.deleting && is_ours(facts, live) {
+        if !wanted.contains(&id.in_any_version()) && !live.kept && !live.deleting && is_ours(facts, live) {
             steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
         }
     }
     for object in desired.previous.iter().flatten().rev() {
-        if !wanted.contains(&object.id) && !object.kept && !facts.live.contains_key(&object.id) {
+        if !wanted.contains(&object.id.in_any_version()) && !object.kept && !facts.live.contains_key(&object.id) {
             steps.push(Step::Prune { id: object.id.clone(), uid: None });
         }
     }

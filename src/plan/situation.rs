@@ -99,6 +99,10 @@ impl Situation {
     pub fn needs_render(&self) -> bool {
         matches!(self, Self::New | Self::Changed)
     }
+    /// Whether anything may be written about the release, be it that nothing has to.
+    pub fn is_acted_on(&self) -> bool {
+        !matches!(self, Self::Leave | Self::Refused(_) | Self::Waiting | Self::Paused(_) | Self::Uninstall)
+    }
     /// Whether the newest record has to be read.
     pub fn needs_record(&self) -> bool {
         matches!(

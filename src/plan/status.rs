@@ -122,7 +122,13 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
 
 /// Whether a failure counts as an attempt: repairs and rollbacks go on for as long as they are needed.
 fn counts(report: &Report<'_>) -> bool {
-    !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon)
+    !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon) && !was_spent(report)
+}
+
+/// Whether the attempts were spent before this pass: what fails now is what follows from that, such as the rollback, and
+/// takes no attempt back, whatever it was going to do.
+fn was_spent(report: &Report<'_>) -> bool {
+    attempts::read(report.old, report.attempt).spent
 }
 
 /// Whether what was tried last is over.
@@ -215,6 +221,9 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         }
         return;
     };
+    if was_spent(report) && report.verb != Verb::Repair {
+        return;
+    }
     let (condition, reason) = match report.verb {
         Verb::Install => ("ReleaseFailed", "InstallError"),
         Verb::Resume if report.release.is_none() => ("ReleaseFailed", "InstallError"),
@@ -240,6 +249,7 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
     // The conditions still say why nothing is tried; only the health of what is deployed is new.
     let blocked = matches!(report.situation, Situation::Blocked | Situation::RollBack(_) | Situation::Abandoned)
         || report.verb == Verb::RollBack
+        || report.failure.is_some() && was_spent(report)
         || matches!(report.situation, Situation::Drifted(_)) && conditions.has("Stalled");
     let stands_still = matches!(report.situation, Situation::Paused(_)) || report.dry_run.is_some();
     if blocked && report.failure.is_none() {
@@ -599,6 +609,28 @@ mod tests {
         assert_eq!(mended.get("lastAttempted"), None);
         assert_eq!(condition_status(&mended, "Stalled").as_deref(), Some("False"));
         assert_eq!(condition(&mended, "ReleaseFailed"), None);
+    }
+
+    /// A3: what fails after the last attempt begins nothing anew, be it before anybody knows what was to be done.
+    #[test]
+    fn a3_a_rollback_that_is_held_up_gives_no_attempt_back_and_leaves_the_reason() {
+        let objects = BTreeMap::new();
+        let last = Failure { reason: "HookFailed", message: "no".into(), retry: Retry::Never };
+        let old = Map::new();
+        let spent = status(&Report { failure: Some(&last), ..report(&old, &Situation::Unfinished, &objects) });
+        let held_up = Failure { reason: "ApiServerError", message: "500".into(), retry: Retry::Always };
+        for (verb, situation) in [
+            (Verb::Rest, Situation::RollBack(1)),
+            (Verb::Rest, Situation::Unfinished),
+            (Verb::RollBack, Situation::Unfinished),
+        ] {
+            let now = status(&Report { verb, failure: Some(&held_up), ..report(&spent, &situation, &objects) });
+            assert_eq!(now["lastAttempted"], spent["lastAttempted"], "{verb:?} {situation:?}");
+            for name in ["Stalled", "ReleaseFailed", "Irreconcilable"] {
+                assert_eq!(condition(&now, name), condition(&spent, name), "{verb:?} {situation:?}: {name}");
+            }
+            assert_eq!(condition(&now, "Ready").unwrap()["message"], "500");
+        }
     }
 
     fn condition_status(status: &Map<String, Value>, name: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! A row for each situation, and for each plan that follows.
 
+use super::crds::{Action, Definition};
 use super::live::{Health, Live};
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
 use super::stamp::Stamped;
@@ -421,12 +422,31 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
     assert_eq!(steps, [Step::Supersede(1), Step::MarkDeployed(limit + 1)]);
     let history = (1..=limit + 2).map(|r| revision(r, Status::Superseded, None, None)).collect();
     let steps = plan(&facts(history, &[]), &Situation::Changed, &desired(&["a"], None)).steps;
-    assert!(steps.ends_with(&[Step::Forget(1), Step::Forget(2), Step::Forget(3)]), "{steps:?}");
+    let end = [Step::Forget(1), Step::Forget(2), Step::Forget(3), Step::MarkDeployed(13)];
+    assert!(steps.ends_with(&end), "{steps:?}");
+}
+
+/// B1: fields have other names in another version, and the object is the same.
+#[test]
+fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
+    let mut other = id("a");
+    other.gvk = Gvk::new("", "v2", "ConfigMap");
+    let mut wanted = object("a", "x");
+    wanted.id = other.clone();
+    // The chart moves: the record has the version before, and its watch shows the object.
+    let moved = Desired { objects: vec![wanted], ..desired(&[], Some(&["a"])) };
+    let steps = plan(&facts(deployed("before"), &["a"]), &Situation::Changed, &moved).steps;
+    assert!(!steps.iter().any(|step| matches!(step, Step::Prune { .. })), "{steps:?}");
+    // And it has moved: both watches show it.
+    let mut facts = facts(deployed("now"), &["a", "b"]);
+    facts.live.insert(other, live("a").1);
+    assert_eq!(situation(&facts), Situation::Settled);
 }
 
 #[test]
 fn custom_resource_definitions_of_the_chart_come_first() {
-    let desired = Desired { crds: vec![serde_json::Map::new()], ..desired(&["a"], None) };
+    let crd = Definition { body: serde_json::Map::new(), action: Action::Create };
+    let desired = Desired { crds: vec![crd], ..desired(&["a"], None) };
     let facts = Facts { finalized: false, ..facts(vec![], &[]) };
     assert_eq!(plan(&facts, &Situation::New, &desired).steps, [Step::Finalize, Step::CreateCrds]);
 }

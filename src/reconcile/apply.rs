@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::object::{Applied, Notice, Objects};
 use super::observe::Observed;
 use super::render::Prepared;
-use super::sinks::metadata;
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::client::describe;
@@ -93,7 +92,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
             break;
         }
     }
-    if error.is_none() && run.collects {
+    if error.is_none() && !dry && observed.situation.is_acted_on() {
         error = run.collect_chunks().await.err();
     }
     if let Some(e) = &error {
@@ -136,8 +135,6 @@ pub(super) struct Run<'a> {
     pub(super) waiting: Option<Waiting>,
     /// How many chunks a new record was cut into; 0 for none.
     pub(super) chunks: usize,
-    /// Chunks that no revision names may be there.
-    pub(super) collects: bool,
 }
 
 impl<'a> Run<'a> {
@@ -159,14 +156,13 @@ impl<'a> Run<'a> {
             finished: false,
             waiting: None,
             chunks: 0,
-            collects: false,
         }
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), Error> {
         match step {
             Step::Finalize => self.finalize().await,
-            Step::CreateCrds => self.create_crds().await,
+            Step::CreateCrds => self.write_crds().await,
             Step::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
             Step::Apply { object, force } => {
                 let object = &self.prepared.desired.objects[*object];
@@ -180,7 +176,10 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
-            Step::StartHook { hook, event, again } => self.start_hook(*hook, *event, *again).await,
+            Step::StartHook { hook, event, again } => match self.start_hook(*hook, *event, *again).await {
+                Err(Error::Api(e)) if self.plan.verb == Verb::Uninstall => Err(self.refused_hook(*hook, *event, e)),
+                result => result,
+            },
             Step::AwaitHook { hook, event, until } => {
                 let what = format!("{event} hook {}", self.prepared.desired.hooks[*hook].id);
                 self.waiting = Some(Waiting { what, until: *until });
@@ -222,7 +221,7 @@ impl<'a> Run<'a> {
     }
 
     async fn unfinalize(&mut self) -> Result<(), Error> {
-        if std::mem::take(&mut self.collects) {
+        if self.observed.facts.foreign.is_none() {
             self.collect_chunks().await?;
         }
         let ours = |f: &str| f == FINALIZER || f == LEGACY_FINALIZER;
@@ -252,21 +251,6 @@ impl<'a> Run<'a> {
 
     async fn cr(&self) -> Result<(Arc<Resource>, ObjectId), Error> {
         cr_id(self.observed, self.ctx).await
-    }
-
-    async fn create_crds(&mut self) -> Result<(), Error> {
-        for body in &self.prepared.desired.crds {
-            let name =
-                metadata(&Value::Object(body.clone())).get("name").and_then(Value::as_str).unwrap_or_default().into();
-            let id = ObjectId { gvk: Resource::crds().gvk, namespace: None, name };
-            match self.ctx.cluster.create(&Resource::crds(), &id, &Value::Object(body.clone())).await {
-                Ok(_) => self.changed.push(id),
-                // Helm leaves one that exists as it is.
-                Err(e) if e.is_conflict() => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
     }
 }
 

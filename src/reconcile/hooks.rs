@@ -55,6 +55,16 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Of a delete hook that the API server refuses: a failure of the hook, so that it is given up as any other, or the custom
+    /// resource would never go (apply.md D2). An API server that is away is waited for.
+    pub(super) fn refused_hook(&self, index: usize, event: Event, error: ApiError) -> Error {
+        if error.is_outage() || error.is_conflict() || error.is_namespace_terminating() {
+            return error.into();
+        }
+        let hook = self.prepared.desired.hooks[index].id.to_string();
+        Error::Hook { event, hook, why: error.to_string(), timeout: false }
+    }
+
     /// The caches did not know that there is an object of this name.
     async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
@@ -138,8 +148,6 @@ impl Run<'_> {
                 self.waiting = Some(Waiting { what, until: jiff::Timestamp::now().as_second() + GOING });
                 Ok(false)
             }
-            // Another object has the name by now.
-            Err(e) if e.is_conflict() => Ok(true),
             Err(e) => Err(e.into()),
         }
     }

@@ -7,6 +7,7 @@ mod apply;
 pub mod chart;
 mod contests;
 pub mod controller;
+mod crds;
 mod hooks;
 mod object;
 mod observe;

@@ -93,7 +93,7 @@ impl<'a> Objects<'a> {
         } else {
             one.create_or_take_over().await?
         };
-        if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await?.is_some() {
+        if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await? {
             answer = one.send().await?;
         }
         if repaired && let Some(managers) = managers::relinquish(managed(&answer)) {
@@ -146,8 +146,6 @@ impl<'a> Objects<'a> {
             Ok(None) => {
                 self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
             }
-            // Another object has the name by now; it is not the one that had to go.
-            Err(e) if e.is_conflict() => {}
             Err(e) => return Err(e.into()),
         }
         Ok(true)
@@ -300,16 +298,24 @@ impl One<'_> {
         }
     }
 
-    /// Takes over what Helm owned, so that what the chart drops really goes. The answer, when there was something to take.
-    async fn hand_over(&self, found: &Value) -> Result<Option<Value>, Error> {
+    /// Takes over what Helm owned, so that what the chart drops really goes. Whether there was something to take.
+    async fn hand_over(&self, found: &Value) -> Result<bool, Error> {
         let Stamped { id, body, .. } = self.object;
+        let (cluster, version) = (&self.objects.ctx.cluster, id.gvk.api_version());
+        let moved = if managers::is_in_other_version(managed(found), &version) {
+            Some(cluster.apply(self.resource, id, &whole(found), Conflicts::Force).await?)
+        } else {
+            None
+        };
+        let found = moved.as_ref().unwrap_or(found);
         let now = Value::Object(body.clone());
         let before = self.objects.previous.get(id).map(|o| Value::Object(o.body.clone()));
         let manifests: Vec<&Value> = before.iter().chain([&now]).collect();
-        let Some(managers) = managers::hand_over(managed(found), &id.gvk.api_version(), &manifests) else {
-            return Ok(None);
+        let Some(managers) = managers::hand_over(managed(found), &version, &manifests) else {
+            return Ok(moved.is_some());
         };
-        Ok(Some(self.objects.ctx.cluster.set_managers(self.resource, id, found, &managers).await?))
+        cluster.set_managers(self.resource, id, found, &managers).await?;
+        Ok(true)
     }
 
     /// Says which fields the chart dropped and somebody else keeps.
@@ -326,6 +332,17 @@ impl One<'_> {
             self.notices.push(Notice { reason: "FieldStays", text, warning: true });
         }
     }
+}
+
+/// All of an object that can be applied: applying it changes nothing but the owners of its fields.
+fn whole(found: &Value) -> Map<String, Value> {
+    let mut body = found.as_object().cloned().unwrap_or_default();
+    body.remove("status");
+    let parts = ["name", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.retain(|key, _| parts.contains(&key.as_str()));
+    }
+    body
 }
 
 fn managed(object: &Value) -> &[Value] {

@@ -21,7 +21,7 @@ use crate::release::chunks;
 use crate::release::digest::{self, Inputs};
 use crate::release::object::ObjectId;
 use crate::release::record::{Record, RecordError, Status};
-use crate::release::secret;
+use crate::release::secret::{self, Revision};
 use crate::render::Capabilities;
 
 /// Helm's limit: a longer name makes labels and Secret names that Kubernetes refuses.
@@ -138,7 +138,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let situation = with_caches(situation(&facts), key, ctx, unseen && blind.is_none(), extras.waits);
+    let caches = Caches { lists: unseen && blind.is_none(), names: hides(&facts, ctx), values: extras.waits };
+    let situation = with_caches(situation(&facts), &facts, key, ctx, caches);
     ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
     let mut observed = Observed {
         key: key.clone(),
@@ -167,9 +168,29 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     Some(observed)
 }
 
+/// What the caches do not know yet and will.
+#[derive(Clone, Copy)]
+struct Caches {
+    /// Objects that the newest revision lists.
+    lists: bool,
+    /// Objects of kinds that a revision names: what was begun may have left some that no list has.
+    names: bool,
+    /// Sources of values.
+    values: bool,
+}
+
+/// Whether there are kinds that a revision names and of which the objects are not known yet. Those that cannot be seen are
+/// not waited for.
+fn hides(facts: &Facts, ctx: &Context) -> bool {
+    let unsynced = ctx.cache.unsynced(
+        facts.history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)),
+    );
+    unsynced.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none())
+}
+
 /// The situation, as far as the caches are complete enough to judge it.
-fn with_caches(situation: Situation, key: &ReleaseKey, ctx: &Context, unseen: bool, waits: bool) -> Situation {
-    if waits && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+fn with_caches(situation: Situation, facts: &Facts, key: &ReleaseKey, ctx: &Context, unknown: Caches) -> Situation {
+    if unknown.values && !matches!(situation, Situation::Uninstall | Situation::Leave) {
         return Situation::Waiting;
     }
     if !ctx.cache.is_synced(key) {
@@ -178,10 +199,15 @@ fn with_caches(situation: Situation, key: &ReleaseKey, ctx: &Context, unseen: bo
             None => Situation::Waiting,
         };
     }
-    if unseen && matches!(situation, Situation::Settled | Situation::Uninstall | Situation::Drifted(_)) {
-        return Situation::Waiting;
-    }
-    situation
+    let deployed = facts.history.last().is_some_and(|r| r.status == Status::Deployed);
+    let waits = match situation {
+        Situation::Settled | Situation::Drifted(_) => unknown.lists,
+        Situation::Uninstall => unknown.lists || unknown.names,
+        Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
+        Situation::Changed => unknown.names && !deployed,
+        _ => false,
+    };
+    if waits { Situation::Waiting } else { situation }
 }
 
 /// The custom resource as the owner of objects.

@@ -100,7 +100,7 @@ impl Run<'_> {
                 "apiVersion": "v1", "kind": "Secret", "type": chunks::TYPE,
                 "metadata": {
                     "name": name, "namespace": id.namespace.as_deref(),
-                    "labels": {chunks::RELEASE: &*owner.release_name, chunks::CHUNKS: &*cut.digest},
+                    "labels": chunks::labels(&owner.release_name, &cut.digest),
                 },
                 "data": {chunks::KEY: STANDARD.encode(part)},
             });
@@ -108,29 +108,29 @@ impl Run<'_> {
                 Err(e) if !e.is_conflict() => return Err(e.into()),
                 _ => {}
             }
+            self.ctx.cache.chunks.wrote(&owner.release_namespace, &owner.release_name, &name, &cut.digest);
         }
         Ok(())
     }
 
-    /// Deletes the chunks that no revision names: those of revisions that are forgotten, and what a crash left.
+    /// Deletes the chunks that no revision names: those of revisions that are forgotten, and what a crash left between the
+    /// chunks and the head.
     pub(super) async fn collect_chunks(&self) -> Result<(), Error> {
-        let owner = &self.observed.owner;
-        let history = self.ctx.cache.history(&owner.release_namespace, &owner.release_name);
+        let (namespace, release) = (&self.observed.owner.release_namespace, &self.observed.owner.release_name);
+        let chunks = self.ctx.cache.chunks.of(namespace, release);
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let history = self.ctx.cache.history(namespace, release);
         let named: BTreeSet<&str> = history
             .iter()
             .filter_map(|r| r.chunks.as_deref().and_then(chunks::parse))
             .map(|(digest, _)| digest)
             .collect();
-        let selector = format!("{}={}", chunks::RELEASE, owner.release_name);
-        let found = self.ctx.cluster.list(&Resource::secrets(), &owner.release_namespace, &selector).await?;
-        for chunk in &found {
-            let meta = metadata(chunk);
-            let digest = meta.get("labels").and_then(|l| l.get(chunks::CHUNKS)).and_then(Value::as_str);
-            let Some(name) = meta.get("name").and_then(Value::as_str) else { continue };
-            if digest.is_none_or(|digest| !named.contains(digest)) {
-                let id = ObjectId { name: name.into(), ..secret_id(&self.observed.key, 0) };
-                self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
-            }
+        for (name, _) in chunks.iter().filter(|(_, digest)| !named.contains(&**digest)) {
+            let id = ObjectId { name: (&**name).into(), ..secret_id(&self.observed.key, 0) };
+            self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
+            self.ctx.cache.chunks.remove(namespace, release, name);
         }
         Ok(())
     }
@@ -179,7 +179,6 @@ impl Run<'_> {
             secret::INVENTORY: inventory, secret::OWNER: self.observed.owner.describe(),
         });
         patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
-        self.collects |= self.head.as_ref().is_some_and(|h| h.chunks.is_some());
         patch["data"] = data(record)?;
         self.patch_head(revision, patch).await
     }
@@ -258,7 +257,6 @@ impl Run<'_> {
     pub(super) async fn forget(&mut self, revision: u64) -> Result<(), Error> {
         let id = secret_id(&self.observed.key, revision);
         self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
-        self.collects |= self.observed.facts.history.iter().any(|r| r.revision == revision && r.chunks.is_some());
         let owner = &self.observed.owner;
         self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
         Ok(())

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::observe::Observed;
-use super::{Context, Error, patches, values};
+use super::{Context, Error, crds, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::mask::Secrets;
@@ -15,7 +15,7 @@ use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
-use crate::release::object::{Gvk, Object, parse_manifest, push_flat};
+use crate::release::object::{Gvk, Object, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Options, Release, Rendered};
 use crate::server::spans;
@@ -145,7 +145,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     let values = values::complete(observed, ctx).await?;
     let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
     rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
-    let crds = unknown_crds(&rendered, ctx).await?;
+    let crds = crds::definitions(&rendered, observed.facts.switches.crds, ctx).await?;
     if !crds.is_empty() {
         return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });
     }
@@ -222,30 +222,4 @@ fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
         secrets.add_secret_object(&object.body, &names);
     }
     ctx.masks.learn(&observed.key, secrets);
-}
-
-/// The definitions in `crds/` of which the API server does not know a version yet. Helm creates them before anything else and
-/// never changes them.
-async fn unknown_crds(rendered: &Rendered, ctx: &Context) -> Result<Vec<Map<String, Value>>, Error> {
-    let mut unknown = Vec::new();
-    for file in &rendered.crds {
-        let text = String::from_utf8_lossy(&file.data);
-        let objects = parse_manifest(&text).map_err(|e| Error::Manifest(format!("{}: {e}", file.name)))?;
-        for object in objects {
-            let text = |pointer: &str| {
-                Value::Object(object.body.clone()).pointer(pointer).and_then(Value::as_str).map(str::to_owned)
-            };
-            let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else { continue };
-            let versions = object.body.get("spec").and_then(|s| s.get("versions")).and_then(Value::as_array);
-            let mut known = true;
-            for version in versions.into_iter().flatten().filter(|v| v.get("served") != Some(&Value::Bool(false))) {
-                let version = version.get("name").and_then(Value::as_str).unwrap_or_default();
-                known &= ctx.discovery.resolve(&Gvk::new(&group, version, &kind)).await?.is_some();
-            }
-            if !known {
-                unknown.push(object.body);
-            }
-        }
-    }
-    Ok(unknown)
 }

@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::queue::Queue;
 use crate::cluster::cache::{Cache, Cr, CrObject, ReleaseKey, WatchKey, summary};
+use crate::cluster::chunks::SecretName;
 use crate::cluster::watch::Sink;
 use crate::plan::live::Change;
+use crate::release::chunks;
 use crate::release::object::ObjectId;
 use crate::release::secret::Revision;
 use crate::server::metrics::Metrics;
@@ -83,7 +85,9 @@ pub struct HistorySink {
     cache: Arc<Cache>,
     queue: Arc<Queue>,
     seen: HashSet<(Arc<str>, Arc<str>, u64)>,
+    seen_chunks: HashSet<SecretName>,
     since: u64,
+    chunks_since: u64,
     /// Told when the list is complete for the first time.
     synced: Arc<tokio::sync::Notify>,
 }
@@ -96,39 +100,76 @@ impl HistorySink {
         queue: Arc<Queue>,
         synced: Arc<tokio::sync::Notify>,
     ) -> Self {
-        Self { scope, cache, queue, seen: HashSet::new(), since: 0, synced }
+        Self {
+            scope,
+            cache,
+            queue,
+            seen: HashSet::new(),
+            seen_chunks: HashSet::new(),
+            since: 0,
+            chunks_since: 0,
+            synced,
+        }
     }
 }
 
-fn revision(object: &PartialObjectMeta<Secret>) -> Option<(Arc<str>, Arc<str>, Revision)> {
+/// What the Secret of a release is.
+enum Part {
+    Revision(Arc<str>, Revision),
+    /// Of a release: name and digest.
+    Chunk(Arc<str>, String, String),
+}
+
+fn part(object: &PartialObjectMeta<Secret>) -> Option<(Arc<str>, Part)> {
     let namespace = object.metadata.namespace.as_deref()?.into();
-    let (name, revision) = Revision::read(&serde_json::to_value(&object.metadata).ok()?)?;
-    Some((namespace, name.into(), revision))
+    let metadata = serde_json::to_value(&object.metadata).ok()?;
+    if let Some((release, name, digest)) = chunks::read(&metadata) {
+        return Some((namespace, Part::Chunk(release.into(), name.to_owned(), digest.to_owned())));
+    }
+    let (name, revision) = Revision::read(&metadata)?;
+    Some((namespace, Part::Revision(name.into(), revision)))
 }
 
 impl Sink<PartialObjectMeta<Secret>> for HistorySink {
     fn begin(&mut self) {
         self.seen.clear();
+        self.seen_chunks.clear();
         self.since = self.cache.clock();
+        self.chunks_since = self.cache.chunks.clock();
     }
 
     fn put(&mut self, object: PartialObjectMeta<Secret>, listed: bool) {
-        let Some((namespace, name, revision)) = revision(&object) else { return };
-        if listed {
-            self.seen.insert((Arc::clone(&namespace), Arc::clone(&name), revision.revision));
+        match part(&object) {
+            Some((namespace, Part::Revision(name, revision))) => {
+                if listed {
+                    self.seen.insert((Arc::clone(&namespace), Arc::clone(&name), revision.revision));
+                }
+                self.queue.add_all(self.cache.put_revision(&namespace, &name, revision));
+            }
+            Some((namespace, Part::Chunk(release, name, digest))) => {
+                if listed {
+                    self.seen_chunks.insert((Arc::clone(&namespace), name.as_str().into()));
+                }
+                self.cache.chunks.put(&namespace, &release, &name, &digest);
+            }
+            None => {}
         }
-        self.queue.add_all(self.cache.put_revision(&namespace, &name, revision));
     }
 
     fn remove(&mut self, object: PartialObjectMeta<Secret>) {
-        if let Some((namespace, name, revision)) = revision(&object) {
-            let keys = self.cache.remove_revision(&namespace, &name, revision.revision, Some(&revision.uid));
-            self.queue.add_all(keys);
+        match part(&object) {
+            Some((namespace, Part::Revision(name, revision))) => {
+                let keys = self.cache.remove_revision(&namespace, &name, revision.revision, Some(&revision.uid));
+                self.queue.add_all(keys);
+            }
+            Some((namespace, Part::Chunk(release, name, _))) => self.cache.chunks.remove(&namespace, &release, &name),
+            None => {}
         }
     }
 
     fn complete(&mut self) {
-        let seen = std::mem::take(&mut self.seen);
+        let (seen, chunks) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.seen_chunks));
+        self.cache.chunks.sync(self.scope.as_ref(), &chunks, self.chunks_since);
         self.queue.add_all(self.cache.sync_history(self.scope.clone(), &seen, self.since));
         self.synced.notify_waiters();
     }

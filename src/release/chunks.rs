@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::digest::Hasher;
@@ -18,6 +19,9 @@ pub const RELEASE: &str = "tillerman.dev/release";
 pub const CHUNKS: &str = "tillerman.dev/chunks";
 /// Key of the data of a chunk.
 pub const KEY: &str = "chunk";
+
+/// Value of the label `owner`, where the Secret of a revision has Helm's: Helm sees no chunk, and one watch sees both.
+const OWNER: &str = "tillerman";
 
 /// What of a record is large.
 const LARGE: [&str; 3] = ["chart", "config", "manifest"];
@@ -45,6 +49,19 @@ impl Chunks {
 /// Name of the Secret of a chunk.
 pub fn name(release: &str, digest: &str, index: usize) -> String {
     format!("tillerman.release.v1.{release}.{digest}.{index}")
+}
+
+/// The labels of the Secret of a chunk.
+pub fn labels(release: &str, digest: &str) -> BTreeMap<&'static str, String> {
+    [("owner", OWNER.to_owned()), (RELEASE, release.to_owned()), (CHUNKS, digest.to_owned())].into()
+}
+
+/// Release, name and digest of a chunk, from the `metadata` of its Secret; `None` of any other.
+pub fn read(metadata: &Value) -> Option<(&str, &str, &str)> {
+    let labels = metadata.get("labels")?;
+    let label = |name: &str| labels.get(name)?.as_str();
+    let name = metadata.get("name")?.as_str()?;
+    (label("owner")? == OWNER).then_some((label(RELEASE)?, name, label(CHUNKS)?))
 }
 
 /// The digest and the number of chunks that an annotation names.

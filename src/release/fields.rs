@@ -77,6 +77,14 @@ impl Fields {
         Self { member: self.member && self.parts.is_empty(), parts: parts.collect() }
     }
 
+    /// What of it is one of its parts, by name.
+    #[must_use]
+    pub fn only(&self, name: &str) -> Self {
+        let key = format!("f:{name}");
+        let part = self.parts.get(&key).map(|part| (key.clone(), part.clone()));
+        Self { member: false, parts: part.into_iter().collect() }
+    }
+
     /// What is in this and not in the other.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {

@@ -55,6 +55,13 @@ pub struct ObjectId {
     pub name: Arc<str>,
 }
 
+impl ObjectId {
+    /// What it is called whatever version of its group it is written in.
+    pub fn in_any_version(&self) -> (&str, &str, Option<&str>, &str) {
+        (&self.gvk.group, &self.gvk.kind, self.namespace.as_deref(), &self.name)
+    }
+}
+
 impl fmt::Display for ObjectId {
     /// As people name objects: `Deployment web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,8 +16,8 @@ use super::record::Status;
 
 /// Type of a release Secret.
 pub const TYPE: &str = "helm.sh/release.v1";
-/// Selects release Secrets.
-pub const SELECTOR: &str = "owner=helm";
+/// Selects release Secrets, and the [`chunks`](super::chunks) of records.
+pub const SELECTOR: &str = "owner in (helm,tillerman)";
 /// Label: uid of the custom resource that the release belongs to.
 pub const OWNER_UID: &str = "tillerman.dev/owner";
 /// Annotation: `Kind.group NAMESPACE/NAME` of that custom resource.
@@ -70,6 +70,12 @@ pub struct Revision {
 }
 
 impl Revision {
+    /// The kinds that it names: it may have objects of them.
+    pub fn uses(&self) -> impl Iterator<Item = (&Gvk, Option<&std::sync::Arc<str>>)> {
+        let listed = self.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
+        listed.chain(self.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref())))
+    }
+
     /// Reads the `metadata` of a release Secret: the release's name and the revision.
     pub fn read(metadata: &Value) -> Option<(String, Self)> {
         let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();

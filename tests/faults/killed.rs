@@ -3,139 +3,293 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{Operator, Space, eventually};
+use crate::harness::{Operator, Space, eventually, eventually_within};
+use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy};
-use crate::release::{is_deployed, is_settled, objects, set};
+use crate::release::{Sight, Web, apply, chunked, hooked};
 
-/// What is tried.
-struct Sweep {
+/// Whether a release of this name is as it should be.
+type Look<'a> = &'a (dyn Fn(&Sight, &str) -> Result<(), String> + Sync);
+/// Does something to a release of this name.
+type Act<'a> = &'a (dyn Fn(&Space, &str) + Sync);
+
+/// What is killed in the middle of what.
+struct Sweep<'a> {
+    /// For the names of namespaces.
+    test: &'a str,
+    /// The chart of the kind `Web`.
+    chart: &'a str,
+    /// How many operators are killed at the same time, each in a namespace of its own: what waits can wait side by side.
+    lanes: u64,
+    /// What comes before, and how that ends.
+    prepare: (Act<'a>, Look<'a>),
+    /// The operator is killed in the middle of what it does about this.
+    act: Act<'a>,
+    /// The right end.
+    end: Look<'a>,
+}
+
+impl Sweep<'_> {
+    /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer; each time with
+    /// a release of its own. How often that was.
+    fn run(&self) -> u64 {
+        let kills: u64 = std::thread::scope(|scope| {
+            let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane))).collect();
+            lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
+        });
+        println!("{}: killed after each of {kills} writes", self.test);
+        kills
+    }
+
+    fn lane(&self, lane: u64) -> u64 {
+        let scene = Scene::new(self.test, self.chart);
+        let space = &scene.space;
+        let mut operator = scene.start();
+        let mut kills = 0;
+        for write in (lane + 1..).step_by(usize::try_from(self.lanes).unwrap()) {
+            let name = format!("r{write}");
+            (self.prepare.0)(space, &name);
+            eventually(&format!("{name} is prepared"), || (self.prepare.1)(&Sight::of(space)?, &name));
+            operator.settle();
+            let seen = Arc::new(AtomicU64::new(0));
+            let counter = Arc::clone(&seen);
+            scene.proxy.judge(move |request| {
+                let is_last = request.is_write() && counter.fetch_add(1, Ordering::Relaxed) + 1 == write;
+                is_last.then_some(Fault::Freeze)
+            });
+            (self.act)(space, &name);
+            if scene.is_killed(&operator, &format!("{}, write {write}", self.test), || {
+                (self.end)(&Sight::of(space)?, &name)
+            }) {
+                operator.kill();
+                kills += 1;
+                scene.proxy.judge(|_| None);
+                operator = scene.start();
+            } else {
+                return kills;
+            }
+            let what = format!("{}, after write {write} in {}", self.test, space.name);
+            eventually_within(120, &what, || (self.end)(&Sight::of(space)?, &name));
+        }
+        kills
+    }
+}
+
+/// A namespace whose operator talks through a proxy.
+struct Scene {
     space: Space,
     proxy: Proxy,
     kubeconfig: PathBuf,
     watches: PathBuf,
+    _kubelet: Kubelet,
 }
 
-impl Sweep {
-    fn new(test: &str, kinds: &[(&str, &str)]) -> Self {
+impl Scene {
+    fn new(test: &str, chart: &str) -> Self {
         let space = Space::new(test);
         let proxy = Proxy::new(&space.kubeconfig(None));
         let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
-        let watches = space.watches(kinds);
-        Self { space, proxy, kubeconfig, watches }
+        let watches = match chart {
+            "large" => space.watches(&[("Web", &space.large_chart())]),
+            chart => space.watches(&[("Web", chart)]),
+        };
+        let kubelet = Kubelet::new(&space);
+        Self { space, proxy, kubeconfig, watches, _kubelet: kubelet }
     }
 
     fn start(&self) -> Operator {
         self.space.operator_with(&self.watches, &self.kubeconfig, &[])
     }
 
-    /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer. `prepare`
-    /// and `act` get the name of a release of their own; `check` waits for its right end.
-    fn run(&self, what: &str, prepare: impl Fn(&str), act: impl Fn(&str), check: impl Fn(&str)) {
-        let mut operator = self.start();
-        let mut kills = 0;
-        for write in 1.. {
-            let name = format!("r{write}");
-            prepare(&name);
-            operator.settle();
-            let seen = Arc::new(AtomicU64::new(0));
-            let counter = Arc::clone(&seen);
-            self.proxy.judge(move |request| {
-                let is_last = request.is_write() && counter.fetch_add(1, Ordering::Relaxed) + 1 == write;
-                is_last.then_some(Fault::Freeze)
-            });
-            act(&name);
-            let done = eventually(&format!("{what}, write {write}"), || {
-                if self.proxy.is_frozen() {
-                    return Ok(false);
-                }
-                let settled = operator.sent();
-                std::thread::sleep(std::time::Duration::from_millis(1500));
-                let rests = !self.proxy.is_frozen() && operator.sent() == settled;
-                if rests { Ok(true) } else { Err(format!("{} writes", seen.load(Ordering::Relaxed))) }
-            });
-            if !done {
-                operator.kill();
-                kills += 1;
-                self.proxy.judge(|_| None);
-                operator = self.start();
+    /// Waits until a write froze the proxy, or the end came without that and the operator rests.
+    fn is_killed(&self, operator: &Operator, what: &str, end: impl Fn() -> Result<(), String>) -> bool {
+        let mut looked = Instant::now();
+        eventually_within(120, what, || {
+            if self.proxy.is_frozen() {
+                return Ok(true);
             }
-            check(&name);
-            if done {
-                println!("{what}: killed after each of {kills} writes");
-                assert!(kills > 2, "{what} made {kills} writes");
-                return;
+            if looked.elapsed() < Duration::from_millis(700) {
+                return Err("not looked at".to_owned());
             }
-        }
+            looked = Instant::now();
+            end()?;
+            let sent = operator.sent();
+            std::thread::sleep(Duration::from_millis(1500));
+            if self.proxy.is_frozen() {
+                return Ok(true);
+            }
+            if operator.sent() == sent { Ok(false) } else { Err("it does not rest".to_owned()) }
+        })
     }
 }
 
-fn web(space: &Space, name: &str, more: &[&str]) {
-    let mut wanted: Vec<String> =
-        ["ConfigMap/N-config", "Service/N-web", "Deployment/N-web"].iter().map(|o| o.replace('N', name)).collect();
-    wanted.extend(more.iter().map(|o| o.replace('N', name)));
-    eventually(&format!("{name} is as it should be"), || {
-        is_deployed(space, &format!("web/{name}"))?;
-        is_settled(space, name)?;
-        let found = objects(space, name)?;
-        if found == set(&wanted) { Ok(()) } else { Err(format!("it has {found:?}")) }
-    });
+fn put(space: &Space, name: &str, web: &Web) {
+    apply(space, &[name.to_owned()], web);
+}
+
+fn nothing(_: &Space, _: &str) {}
+
+fn install(space: &Space, name: &str) {
+    space.apply("Web", name, &json!({"extra": true}));
+}
+
+fn is_installed(sight: &Sight, name: &str) -> Result<(), String> {
+    sight.is_web(name, &["ConfigMap/N-extra"])
+}
+
+fn delete(space: &Space, name: &str) {
+    space.kubectl(&["delete", &format!("web/{name}"), "--wait=false"]).unwrap();
 }
 
 #[test]
 fn after_each_write_of_an_install() {
-    let sweep = Sweep::new("kill-install", &[("Web", "web")]);
-    let space = &sweep.space;
-    sweep.run(
-        "install",
-        |_| {},
-        |name| space.apply("Web", name, &json!({"extra": true})),
-        |name| web(space, name, &["ConfigMap/N-extra"]),
-    );
+    let sweep = Sweep {
+        test: "kill-install",
+        chart: "web",
+        lanes: 2,
+        prepare: (&nothing, &|_, _| Ok(())),
+        act: &install,
+        end: &is_installed,
+    };
+    assert!(sweep.run() > 6);
 }
 
 #[test]
 fn after_each_write_of_an_upgrade() {
-    let sweep = Sweep::new("kill-upgrade", &[("Web", "web")]);
-    let space = &sweep.space;
-    sweep.run(
-        "upgrade",
-        |name| {
-            space.apply("Web", name, &json!({"extra": true}));
-            web(space, name, &["ConfigMap/N-extra"]);
+    let sweep = Sweep {
+        test: "kill-upgrade",
+        chart: "web",
+        lanes: 2,
+        prepare: (&install, &is_installed),
+        act: &|space, name| space.apply("Web", name, &json!({"replicas": 3, "kept": true})),
+        end: &|sight, name| {
+            sight.is_web(name, &["ConfigMap/N-kept"])?;
+            let replicas = sight.field("Deployment", &format!("{name}-web"), "/spec/replicas")?;
+            let revisions = sight.is_settled(name)?;
+            if replicas == 3 && revisions == 2 { Ok(()) } else { Err(format!("{replicas} and {revisions}")) }
         },
-        |name| space.apply("Web", name, &json!({"replicas": 3, "kept": true})),
-        |name| {
-            web(space, name, &["ConfigMap/N-kept"]);
-            space.wait_field(&format!("deployment/{name}-web"), "/spec/replicas", &json!(3));
-            assert!(is_settled(space, name).unwrap() <= 3, "no more than one revision for each attempt");
-        },
-    );
+    };
+    assert!(sweep.run() > 6);
 }
 
 #[test]
 fn after_each_write_of_an_uninstall() {
-    let sweep = Sweep::new("kill-uninstall", &[("Web", "web")]);
-    let space = &sweep.space;
-    sweep.run(
-        "uninstall",
-        |name| {
-            space.apply("Web", name, &json!({"extra": true}));
-            web(space, name, &["ConfigMap/N-extra"]);
-        },
-        |name| {
-            space.kubectl(&["delete", &format!("web/{name}"), "--wait=false"]).unwrap();
-        },
-        |name| {
-            space.wait_gone(&format!("web/{name}"));
-            eventually("nothing is left", || {
-                let left = objects(space, name)?;
-                let records =
-                    space.kubectl(&["get", "secrets", "-l", &format!("owner=helm,name={name}"), "-o", "name"])?;
-                if left.is_empty() && records.is_empty() { Ok(()) } else { Err(format!("{left:?} {records}")) }
-            });
-        },
-    );
+    let sweep = Sweep {
+        test: "kill-uninstall",
+        chart: "web",
+        lanes: 2,
+        prepare: (&install, &is_installed),
+        act: &delete,
+        end: &Sight::is_gone,
+    };
+    assert!(sweep.run() > 4);
+}
+
+/// D3: a run of a hook is noted before its object is made, and its outcome before the object is deleted.
+#[test]
+fn after_each_write_of_an_upgrade_with_hooks() {
+    let sweep = Sweep {
+        test: "kill-hooks",
+        chart: "hooks",
+        lanes: 4,
+        prepare: (&|space, name| put(space, name, &hooked::install()), &hooked::is_installed),
+        act: &|space, name| put(space, name, &hooked::upgrade()),
+        end: &hooked::is_upgraded,
+    };
+    assert!(sweep.run() > 12);
+}
+
+/// The post-upgrade hook fails as often as it may, and the release goes back, with the hooks of that.
+#[test]
+fn after_each_write_of_a_failing_upgrade_and_its_rollback() {
+    let sweep = Sweep {
+        test: "kill-rollback",
+        chart: "hooks",
+        lanes: 6,
+        prepare: (&|space, name| put(space, name, &hooked::install()), &hooked::is_installed),
+        act: &|space, name| put(space, name, &hooked::fail()),
+        end: &hooked::is_rolled_back,
+    };
+    assert!(sweep.run() > 25);
+}
+
+/// D2: the delete hooks run, and what they made goes with the custom resource.
+#[test]
+fn after_each_write_of_an_uninstall_with_hooks() {
+    let sweep = Sweep {
+        test: "kill-delhooks",
+        chart: "hooks",
+        lanes: 2,
+        prepare: (&|space, name| put(space, name, &hooked::install()), &hooked::is_installed),
+        act: &delete,
+        end: &Sight::is_gone,
+    };
+    assert!(sweep.run() > 6);
+}
+
+/// D4: the chunks of a record are written before its head, and those of a revision that is forgotten go with it.
+#[test]
+fn after_each_write_of_an_upgrade_in_chunks() {
+    let sweep = Sweep {
+        test: "kill-chunks",
+        chart: "large",
+        lanes: 2,
+        prepare: (
+            &|space, name| {
+                put(space, name, &chunked::with("one"));
+                eventually("the first revision", || chunked::is_at(&Sight::of(space)?, name, "one", &[1]));
+                put(space, name, &chunked::with("two"));
+            },
+            &|sight, name| chunked::is_at(sight, name, "two", &[1, 2]),
+        ),
+        act: &|space, name| put(space, name, &chunked::with("three")),
+        end: &|sight, name| chunked::is_at(sight, name, "three", &[2, 3]),
+    };
+    assert!(sweep.run() > 9);
+}
+
+#[test]
+fn after_each_write_of_an_uninstall_in_chunks() {
+    let sweep = Sweep {
+        test: "kill-unchunk",
+        chart: "large",
+        lanes: 2,
+        prepare: (&|space, name| put(space, name, &chunked::with("one")), &|sight, name| {
+            chunked::is_at(sight, name, "one", &[1])
+        }),
+        act: &delete,
+        end: &Sight::is_gone,
+    };
+    assert!(sweep.run() > 4);
+}
+
+/// D4: what a killed install left goes also when nobody ever finishes it.
+#[test]
+fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
+    let scene = Scene::new("kill-orphans", "large");
+    let space = &scene.space;
+    let mut operator = scene.start();
+    let mut most = 0;
+    for write in 1..=4 {
+        let name = format!("r{write}");
+        let mut seen = 0;
+        scene.proxy.judge(move |request| {
+            seen += u64::from(request.is_write());
+            (request.is_write() && seen == write).then_some(Fault::Freeze)
+        });
+        put(space, &name, &chunked::with("one"));
+        eventually("a write freezes the proxy", || if scene.proxy.is_frozen() { Ok(()) } else { Err("not yet") });
+        operator.kill();
+        most = most.max(chunked::chunks(&Sight::of(space).unwrap(), &name).len());
+        delete(space, &name);
+        scene.proxy.judge(|_| None);
+        operator = scene.start();
+        eventually(&format!("nothing is left after write {write}"), || Sight::of(space)?.is_gone(&name));
+    }
+    assert!(most > 1, "a kill came between the chunks and the head");
+    println!("install in chunks, killed after each of 4 writes and deleted");
 }

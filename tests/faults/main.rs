@@ -5,6 +5,7 @@
 mod alone;
 mod cluster;
 mod killed;
+mod kubelet;
 mod proxy;
 mod refused;
 mod release;

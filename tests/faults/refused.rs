@@ -1,13 +1,15 @@
 //! Each request in turn is refused, cut off, or answered too late.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Space, eventually_within};
+use crate::harness::{Space, definition, eventually, eventually_within, kubectl};
+use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy};
-use crate::release::{is_deployed, is_settled, objects};
+use crate::release::{Sight, Web, apply, hooked, stalled};
 
 const FAULTS: [(&str, Fault); 6] = [
     ("conflict", Fault::Answer(409)),
@@ -29,56 +31,105 @@ fn release(target: &str, body: &str) -> Option<(String, usize, usize)> {
     find(target).or_else(|| find(body))
 }
 
+/// One release for each request and each fault of [`FAULTS`], all at the same time.
+struct Sweep<'a> {
+    test: &'a str,
+    chart: &'a str,
+    /// Which requests of a release go wrong: its first is 1.
+    requests: RangeInclusive<usize>,
+    /// What is done with each release, and how it ends.
+    steps: &'a [(Web, Look<'a>)],
+}
+
+type Look<'a> = &'a dyn Fn(&Sight, &str) -> Result<(), String>;
+
+impl Sweep<'_> {
+    fn run(&self) {
+        let space = Space::new(self.test);
+        let proxy = Proxy::new(&space.kubeconfig(None));
+        let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
+        let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+        let done: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+        let (counter, faults) = (Arc::clone(&counts), Arc::clone(&done));
+        proxy.judge(move |request| {
+            if request.target.contains("/events") {
+                return None;
+            }
+            let (name, fault, at) = release(request.target, request.body)?;
+            let mut counts = counter.lock().unwrap();
+            let count = counts.entry(name.clone()).or_default();
+            *count += 1;
+            let (what, fault) = FAULTS[fault];
+            (*count == at).then(|| {
+                let path = request.target.split('?').next().unwrap_or_default();
+                faults.lock().unwrap().insert(name, format!("{what}: {} {path}", request.method));
+                fault
+            })
+        });
+        let watches = space.watches(&[("Web", self.chart)]);
+        let _kubelet = Kubelet::new(&space);
+        let _operator = space.operator_with(&watches, &kubeconfig, &["--max-concurrent-reconciles=100"]);
+        let names: Vec<String> = (0..FAULTS.len())
+            .flat_map(|fault| self.requests.clone().map(move |request| format!("webf{fault}x{request}x")))
+            .collect();
+        for (act, look) in self.steps {
+            apply(&space, &names, act);
+            all(&space, self.test, &names, &done, look);
+        }
+        let faulted = done.lock().unwrap().len();
+        println!("{}: {faulted} requests of {} releases refused, cut or late", self.test, names.len());
+        assert!(faulted > names.len() * 3 / 4, "{faulted} of {}", names.len());
+        space.kubectl(&["delete", "webs.test.tillerman.dev", "--all", "--wait=false"]).unwrap();
+        all(&space, self.test, &names, &done, &Sight::is_gone);
+    }
+}
+
+/// Waits until all releases are as they should be.
+fn all(space: &Space, what: &str, names: &[String], done: &Mutex<BTreeMap<String, String>>, look: Look<'_>) {
+    eventually_within(240, what, || {
+        let sight = Sight::of(space)?;
+        let wrong = |name: &String| look(&sight, name).err().map(|why| (name.clone(), why));
+        let wrong: BTreeMap<String, String> = names.iter().filter_map(wrong).collect();
+        let Some((name, why)) = wrong.iter().next() else { return Ok(()) };
+        Err(format!("{} of {}, such as {name} ({:?}): {why}", wrong.len(), names.len(), done.lock().unwrap().get(name)))
+    });
+}
+
 #[test]
 fn each_request_of_a_release_in_each_way() {
-    let space = Space::new("refused");
-    let proxy = Proxy::new(&space.kubeconfig(None));
-    let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
-    let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
-    let done: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
-    let (counter, faults) = (Arc::clone(&counts), Arc::clone(&done));
-    proxy.judge(move |request| {
-        if request.target.contains("/events") {
-            return None;
-        }
-        let (name, fault, at) = release(request.target, request.body)?;
-        let mut counts = counter.lock().unwrap();
-        let count = counts.entry(name.clone()).or_default();
-        *count += 1;
-        let (what, fault) = FAULTS[fault];
-        (*count == at).then(|| {
-            let path = request.target.split('?').next().unwrap_or_default();
-            faults.lock().unwrap().insert(name, format!("{what}: {} {path}", request.method));
-            fault
-        })
-    });
-    let watches = space.watches(&[("Web", "web")]);
-    let _operator = space.operator_with(&watches, &kubeconfig, &["--max-concurrent-reconciles=100"]);
-    let names: Vec<String> =
-        (0..FAULTS.len()).flat_map(|fault| (1..=14).map(move |request| format!("webf{fault}x{request}x"))).collect();
-    for spec in [json!({"extra": true}), json!({"replicas": 2})] {
-        for name in &names {
-            space.apply("Web", name, &spec);
-        }
-        for name in &names {
-            eventually_within(180, &format!("{name} is deployed ({:?})", done.lock().unwrap().get(name)), || {
-                is_deployed(&space, &format!("web/{name}"))?;
-                is_settled(&space, name)
-            });
-        }
+    let web = |spec: Value| (json!({}), spec);
+    Sweep {
+        test: "refused",
+        chart: "web",
+        requests: 1..=14,
+        steps: &[
+            (web(json!({"extra": true})), &|sight, name| sight.is_web(name, &["ConfigMap/N-extra"])),
+            (web(json!({"replicas": 2})), &|sight, name| sight.is_web(name, &[])),
+        ],
     }
-    for name in &names {
-        assert_eq!(objects(&space, name).unwrap().len(), 3, "{name}");
+    .run();
+}
+
+#[test]
+fn each_request_of_a_release_with_hooks_in_each_way() {
+    Sweep {
+        test: "refused-hooks",
+        chart: "hooks",
+        requests: 7..=30,
+        steps: &[(hooked::install(), &hooked::is_installed), (hooked::upgrade(), &hooked::is_upgraded)],
     }
-    let faulted = done.lock().unwrap().len();
-    println!("{faulted} requests of {} releases refused, cut or late", names.len());
-    assert!(faulted > names.len() * 3 / 4, "{faulted} of {}", names.len());
-    for name in &names {
-        space.kubectl(&["delete", &format!("web/{name}"), "--wait=false"]).unwrap();
+    .run();
+}
+
+#[test]
+fn each_request_of_a_rollback_in_each_way() {
+    Sweep {
+        test: "refused-rollback",
+        chart: "hooks",
+        requests: 7..=36,
+        steps: &[(stalled::install(), &hooked::is_installed), (stalled::upgrade(), &stalled::is_rolled_back)],
     }
-    for name in &names {
-        space.wait_gone(&format!("web/{name}"));
-    }
+    .run();
 }
 
 #[test]
@@ -115,4 +166,38 @@ fn each_request_of_a_start() {
     }
     println!("{faults} requests of a start refused or cut");
     assert!(faults > 20, "{faults}");
+}
+
+/// D2: hooks are skipped when they cannot be read, and not when the API server is away for a moment.
+#[test]
+fn an_api_server_that_is_away_does_not_skip_delete_hooks() {
+    let space = Space::new("away");
+    let proxy = Proxy::new(&space.kubeconfig(None));
+    let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
+    let operator = space.operator_with(&space.watches(&[("Web", "hooks")]), &kubeconfig, &[]);
+    // The hook's kind has to be looked up when the custom resource goes: it is not served yet.
+    let group = format!("{}.tillerman.dev", space.name);
+    let hook = json!({"name": "del", "kind": "Late", "apiVersion": format!("{group}/v1"), "events": "pre-delete"});
+    space.apply("Web", "app", &json!({"hooks": [hook]}));
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    let lookups = ["/api".to_owned(), "/apis".to_owned(), format!("/apis/{group}/v1")];
+    proxy.judge(move |request| {
+        let path = request.target.split('?').next().unwrap_or_default();
+        lookups.iter().any(|lookup| lookup == path).then_some(Fault::CutBefore)
+    });
+    kubectl(&["apply", "--server-side", "-f", "-"], Some(&definition(&group, "Late"))).unwrap();
+    let definition = format!("crd/lates.{group}");
+    kubectl(&["wait", "--for=condition=Established", &definition, "--timeout=30s"], None).unwrap();
+    let before = proxy.faults();
+    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    eventually("it is looked up in vain", || if proxy.faults() > before + 2 { Ok(()) } else { Err("not yet") });
+    space.get("web/app").expect("it waits for its hook");
+    proxy.judge(|_| None);
+    space.wait_gone("web/app");
+    eventually("the hook ran", || {
+        let requests = space.requests();
+        if requests.contains(&"create lates".to_owned()) { Ok(()) } else { Err(format!("{requests:?}")) }
+    });
+    kubectl(&["delete", &definition, "--wait=false"], None).unwrap();
 }

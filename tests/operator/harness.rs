@@ -274,6 +274,23 @@ impl Space {
         operator
     }
 
+    /// A chart of which no Secret can hold a record, with the value `greeting`: its folder.
+    pub fn large_chart(&self) -> String {
+        let chart = self.dir.join("large");
+        std::fs::create_dir_all(chart.join("templates")).unwrap();
+        std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: large\nversion: 0.1.0\n").unwrap();
+        let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {greeting: {{ .Values.greeting }}}\n";
+        std::fs::write(chart.join("templates/all.yaml"), template).unwrap();
+        // Noise, which gzip does not make smaller.
+        let mut state = 1_u64;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        });
+        std::fs::write(chart.join("noise"), noise.take(1_500_000).collect::<Vec<u8>>()).unwrap();
+        chart.display().to_string()
+    }
+
     /// The folder of this test's files.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -265,19 +265,7 @@ fn chunks(space: &Space) -> Vec<String> {
 #[test]
 fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
     let space = Space::new("chunks");
-    let chart = space.file("x", "").with_file_name("large");
-    std::fs::create_dir_all(chart.join("templates")).unwrap();
-    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: large\nversion: 0.1.0\n").unwrap();
-    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {greeting: {{ .Values.greeting }}}\n";
-    std::fs::write(chart.join("templates/all.yaml"), template).unwrap();
-    // Noise, which gzip does not make smaller.
-    let mut state = 1_u64;
-    let noise = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    });
-    std::fs::write(chart.join("noise"), noise.take(1_500_000).collect::<Vec<u8>>()).unwrap();
-    let operator = space.operator(&space.watches(&[("Web", chart.to_str().unwrap())]), &[]);
+    let operator = space.operator(&space.watches(&[("Web", &space.large_chart())]), &[]);
     let switch = json!({"tillerman.dev/max-history": "2"});
     space.apply_with("Web", "app", &switch, &json!({"greeting": "one"}));
     space.wait("web/app", "Deployed", "True");
@@ -292,7 +280,7 @@ fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
     assert_eq!(chunks(&space), first);
     // As a crash leaves them between the chunks and the head.
     let orphan = json!({"apiVersion": "v1", "kind": "Secret", "type": "tillerman.dev/release-chunk.v1", "metadata": {
-        "name": "orphan", "namespace": space.name, "labels": {"tillerman.dev/release": "app", "tillerman.dev/chunks": "x"}}});
+        "name": "orphan", "namespace": space.name, "labels": {"owner": "tillerman", "tillerman.dev/release": "app", "tillerman.dev/chunks": "x"}}});
     crate::harness::kubectl(&["create", "-f", "-"], Some(&orphan.to_string())).unwrap();
     for (revision, greeting) in [(2, "two"), (3, "three")] {
         space.apply_with("Web", "app", &switch, &json!({"greeting": greeting}));

@@ -258,6 +258,20 @@ fn d2_a_delete_hook_that_always_fails_is_given_up() {
 }
 
 #[test]
+fn d2_a_delete_hook_of_a_kind_that_nobody_serves_is_given_up() {
+    let space = Space::new("hookunserved");
+    let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    let hook =
+        json!({"name": "del", "kind": "Nothing", "apiVersion": "nobody.tillerman.dev/v1", "events": "pre-delete"});
+    space.apply("Web", "app", &json!({"hooks": [hook]}));
+    space.wait("web/app", "Deployed", "True");
+    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.wait_gone("web/app");
+    space.wait_gone("configmap/app");
+    assert!(space.wait_event("HooksSkipped").contains("without its delete hooks: HookFailed"));
+}
+
+#[test]
 fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
     let space = Space::new("hookterminating");
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);

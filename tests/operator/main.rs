@@ -5,6 +5,7 @@
 
 mod attempts;
 mod bad_input;
+mod crds;
 mod drift;
 mod flags;
 mod harness;
@@ -26,3 +27,4 @@ mod switches;
 mod takeover;
 mod traces;
 mod values;
+mod versions;

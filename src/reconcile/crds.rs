@@ -1,0 +1,94 @@
+//! The definitions in `crds/` of a chart: which of them are to be written, and their writing.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::apply::Run;
+use super::object::Notice;
+use super::{Context, Error};
+use crate::cluster::discovery::Resource;
+use crate::kind::switches::Crds;
+use crate::plan::crds::{Action, Definition, action, replacement, versions};
+use crate::release::object::{Gvk, ObjectId, parse_manifest};
+use crate::render::Rendered;
+
+/// Those about which something is to be done. One whose versions are all served costs no request, unless it may be replaced.
+pub(super) async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context) -> Result<Vec<Definition>, Error> {
+    let mut definitions = Vec::new();
+    if policy == Crds::Skip {
+        return Ok(definitions);
+    }
+    for file in &rendered.crds {
+        let text = String::from_utf8_lossy(&file.data);
+        let objects = parse_manifest(&text).map_err(|e| Error::Manifest(format!("{}: {e}", file.name)))?;
+        for object in objects {
+            let body = object.body;
+            let spec = |key: &str| body.get("spec")?.get(key);
+            let group = spec("group").and_then(Value::as_str);
+            let kind = spec("names").and_then(|n| n.get("kind")).and_then(Value::as_str);
+            let (Some(group), Some(kind)) = (group, kind) else { continue };
+            let mut served = true;
+            for version in versions(&body) {
+                served &= ctx.discovery.resolve(&Gvk::new(group, version, kind)).await?.is_some();
+            }
+            if served && policy == Crds::Create {
+                continue;
+            }
+            let live = live(&body, policy, ctx).await?;
+            let outcome = match &live {
+                Some(live) if policy == Crds::Replace => Some(try_out(&body, live, ctx).await?),
+                _ => None,
+            };
+            if let Some(action) = action(policy, served, &body, live.as_ref(), outcome.as_ref()) {
+                definitions.push(Definition { body, action });
+            }
+        }
+    }
+    Ok(definitions)
+}
+
+async fn live(body: &Map<String, Value>, policy: Crds, ctx: &Context) -> Result<Option<Value>, Error> {
+    match ctx.cluster.get(&Resource::crds(), &id(body)).await {
+        // Who may only create them finds out by that.
+        Err(e) if policy == Crds::Create && e.reason() == "Forbidden" => Ok(None),
+        live => Ok(live?),
+    }
+}
+
+/// What the API server would make of a replacement: only it knows its defaults.
+async fn try_out(body: &Map<String, Value>, live: &Value, ctx: &Context) -> Result<Value, Error> {
+    Ok(ctx.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true).await?)
+}
+
+fn id(body: &Map<String, Value>) -> ObjectId {
+    let name = body.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or_default();
+    ObjectId { gvk: Resource::crds().gvk, namespace: None, name: Arc::from(name) }
+}
+
+impl Run<'_> {
+    /// Creates and replaces definitions. What they define is served a moment later: the next pass goes on.
+    pub(super) async fn write_crds(&mut self) -> Result<(), Error> {
+        for Definition { body, action } in &self.prepared.desired.crds {
+            let id = id(body);
+            match action {
+                Action::Await => {}
+                Action::Create => {
+                    match self.ctx.cluster.create(&Resource::crds(), &id, &Value::Object(body.clone())).await {
+                        Ok(_) => self.changed.push(id),
+                        // Somebody else was faster.
+                        Err(e) if e.is_conflict() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+                Action::Replace(new) => {
+                    self.ctx.cluster.replace(&Resource::crds(), &id, new, false).await?;
+                    let text = "it was replaced by the chart's".to_owned();
+                    self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
+                    self.changed.push(id);
+                }
+            }
+        }
+        Ok(())
+    }
+}
