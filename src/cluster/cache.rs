@@ -22,6 +22,7 @@ use super::readiness;
 use crate::plan::hooks::Run;
 use crate::plan::live::{Change, Live};
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -371,6 +372,27 @@ impl Cache {
         let newest = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
         let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
+    }
+
+    /// Whether a custom resource's release is deployed and all its objects, and no more, are there as its newest revision has
+    /// them. What is neither is for a pass to judge.
+    pub fn is_as_recorded(&self, key: &ReleaseKey) -> bool {
+        let guard = self.lock();
+        let inner: &Inner = &guard;
+        let history = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
+        let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
+            return false;
+        };
+        let Some(Inventory(listed)) = &newest.inventory else { return false };
+        let live = |id: &ObjectId| Some(&inner.objects.get(&id.gvk)?.get(id)?.live);
+        let is_there = |(id, reference): (&ObjectId, &Reference)| {
+            live(id).is_some_and(|live| {
+                live.uid == reference.uid && live.digest.as_ref() == Some(&reference.digest) && !live.deleting
+            })
+        };
+        listed.iter().all(is_there)
+            && inner.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id))
+            && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
 
     /// Release records cannot be seen, and why.

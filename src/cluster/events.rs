@@ -17,6 +17,10 @@ use crate::server::metrics::Metrics;
 
 /// Events that may wait to be sent; more than this are dropped.
 const WAITING: usize = 1024;
+/// How long an event that is no warning may wait for work to be done.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(50);
 /// Kubernetes refuses a longer message.
 const MAX_NOTE: usize = 1000;
 
@@ -81,20 +85,25 @@ impl Limits {
 
 /// Where events are handed over.
 #[derive(Clone)]
-pub struct Events(mpsc::Sender<Event>);
+pub struct Events(mpsc::Sender<(Event, Instant)>);
 
 impl Events {
-    /// Hands over, and the task that sends until all senders are gone.
+    /// Hands over, and the task that sends until all senders are gone. While there is more important work, what is no warning
+    /// waits: of a thousand releases that are installed at once, the events would take a tenth of the API server's time.
     pub fn new(
         cluster: Cluster,
         reporter: String,
         masks: Arc<Masks<ReleaseKey>>,
         metrics: Arc<Metrics>,
+        is_busy: impl Fn() -> bool + Send + Sync,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (sender, mut receiver) = mpsc::channel::<Event>(WAITING);
+        let (sender, mut receiver) = mpsc::channel::<(Event, Instant)>(WAITING);
         let sending = async move {
             let mut limits = Limits::default();
-            while let Some(mut event) = receiver.recv().await {
+            while let Some((mut event, came)) = receiver.recv().await {
+                while !event.warning && is_busy() && came.elapsed() < PATIENCE {
+                    tokio::time::sleep(LOOK).await;
+                }
                 let Some(left_out) = limits.admit(&event, Instant::now()) else {
                     metrics.event_left_out();
                     continue;
@@ -116,7 +125,7 @@ impl Events {
     /// Sends an event soon.
     pub fn send(&self, event: Event) {
         // A full queue means that the API server is slow; an event less is better than a pass that waits.
-        let _ = self.0.try_send(event);
+        let _ = self.0.try_send((event, Instant::now()));
     }
 }
 

@@ -99,6 +99,8 @@ pub enum Step {
         /// It is ours already: other managers' values give way. Otherwise somebody else's object of this name is refused.
         force: bool,
     },
+    /// Takes an object of the revision before into this one without a request: its index in [`Desired::objects`].
+    Keep(usize),
     /// Notes in the record that a hook runs, and creates its object. What has to come to an end is the last step of a plan.
     StartHook {
         /// Index in [`Desired::hooks`].
@@ -311,7 +313,7 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
     let pending = |r: &&Revision| r.revision == revision && r.status == operation.pending();
     let applied = facts.history.last().filter(pending).filter(|r| r.inventory.is_some());
     if applied.is_none() {
-        steps.extend(applies(facts, desired));
+        steps.extend(objects::upgrade(facts, desired));
         steps.extend(prune(facts, desired));
         if hooks::has(hooks, after) || facts.switches.timeout.is_some() {
             steps.push(Step::MarkApplied(revision));

@@ -7,6 +7,7 @@ use super::situation::{Drift, Facts};
 use super::stamp::Stamped;
 use super::{Desired, Step};
 use crate::release::object::ObjectId;
+use crate::release::record::Status;
 
 /// How the live objects differ from the newest revision's inventory.
 pub fn drift(facts: &Facts) -> Vec<Drift> {
@@ -65,6 +66,30 @@ pub fn is_same(desired: &Desired) -> bool {
         objects.iter().map(|o| (o.id.clone(), o.clone())).collect()
     };
     desired.previous.as_ref().is_some_and(|previous| sorted(previous) == sorted(&desired.objects))
+}
+
+/// Brings the objects to a revision that follows a deployed one: those that the chart renders as before, and that are as they
+/// were applied, are kept as they are. After anything else all are applied: what is there is not known.
+pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<Step> {
+    let deployed = facts.history.last().filter(|r| r.status == Status::Deployed);
+    let (Some(inventory), Some(previous)) = (deployed.and_then(|r| r.inventory.as_ref()), &desired.previous) else {
+        return applies(facts, desired);
+    };
+    let before: BTreeMap<&ObjectId, &Stamped> = previous.iter().map(|o| (&o.id, o)).collect();
+    let is_as_applied = |id: &ObjectId| {
+        inventory.0.get(id).zip(facts.live.get(id)).is_some_and(|(reference, live)| {
+            live.uid == reference.uid
+                && live.digest.as_ref() == Some(&reference.digest)
+                && !live.deleting
+                && !live.shared
+        })
+    };
+    let keep = |object: &Stamped| before.get(&object.id) == Some(&object) && is_as_applied(&object.id);
+    let step = |apply| match apply {
+        Step::Apply { object, .. } if keep(&desired.objects[object]) => Step::Keep(object),
+        apply => apply,
+    };
+    applies(facts, desired).into_iter().map(step).collect()
 }
 
 /// Applies all objects in their order.

@@ -331,6 +331,29 @@ fn the_finalizer_comes_before_the_first_write() {
 }
 
 #[test]
+fn an_upgrade_applies_only_what_changed_or_is_not_as_it_was_applied() {
+    let steps = |change: fn(&mut Facts, &mut Desired)| {
+        let (mut facts, mut desired) =
+            (facts(deployed("before"), &["a", "b"]), desired(&["a", "b"], Some(&["a", "b"])));
+        desired.objects[1] = object("b", "new");
+        change(&mut facts, &mut desired);
+        let steps = plan(&facts, &Situation::Changed, &desired).steps;
+        steps.into_iter().filter(|s| matches!(s, Step::Keep(_) | Step::Apply { .. })).collect::<Vec<_>>()
+    };
+    let [a, b] = [0, 1].map(|object| Step::Apply { object, force: true });
+    assert_eq!(steps(|_, _| {}), [Step::Keep(0), b.clone()]);
+    let both = [a, b];
+    assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().digest = Some("other".into())), both);
+    assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().uid = "other".into()), both);
+    assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().shared = true), both);
+    assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().deleting = true), both);
+    assert_eq!(steps(|f, _| drop(f.live.remove(&id("a")))), both, "it is missing");
+    assert_eq!(steps(|_, d| d.previous = None), both, "nothing is known of before");
+    assert_eq!(steps(|f, _| f.history[0].status = Status::Failed), both, "it is not known how far that one came");
+    assert_eq!(steps(|f, _| f.history[0].inventory = None), both);
+}
+
+#[test]
 fn an_upgrade_prunes_what_the_revision_before_had() {
     let facts = facts(deployed("before"), &["a", "b"]);
     let plan = plan(&facts, &Situation::Changed, &desired(&["b", "c"], Some(&["a", "b"])));
@@ -339,7 +362,7 @@ fn an_upgrade_prunes_what_the_revision_before_had() {
         plan.steps,
         [
             Step::CreateRecord { revision: 2, status: Status::PendingUpgrade },
-            Step::Apply { object: 0, force: true },
+            Step::Keep(0),
             Step::Apply { object: 1, force: false },
             Step::Prune { id: id("a"), uid: Some("uid-a".into()) },
             Step::Supersede(1),

@@ -170,6 +170,14 @@ impl<'a> Run<'a> {
                 self.note_applied(applied);
                 Ok(())
             }
+            Step::Keep(object) => {
+                let id = &self.prepared.desired.objects[*object].id;
+                let before = self.observed.facts.history.last().and_then(|r| r.inventory.as_ref());
+                if let Some(reference) = before.and_then(|inventory| inventory.0.get(id)) {
+                    self.references.insert(id.clone(), reference.clone());
+                }
+                Ok(())
+            }
             Step::Prune { id, uid } => {
                 let pruned = self.objects.prune(id, uid.as_deref()).await?;
                 self.pruned += usize::from(pruned);

@@ -79,8 +79,15 @@ impl Controller {
         let tracker = TaskTracker::new();
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
-        let (events, sending) =
-            Events::new(cluster.clone(), settings.reporter, Arc::clone(&settings.masks), Arc::clone(metrics));
+        let queue = Arc::new(Queue::new(Arc::clone(metrics)));
+        let work = Arc::clone(&queue);
+        let (events, sending) = Events::new(
+            cluster.clone(),
+            settings.reporter,
+            Arc::clone(&settings.masks),
+            Arc::clone(metrics),
+            move || work.is_busy(),
+        );
         tracker.spawn(sending);
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
         for served in &kinds {
@@ -104,7 +111,7 @@ impl Controller {
             masks: Arc::clone(&settings.masks),
             renderer: Renderer::default(),
             events,
-            queue: Arc::new(Queue::new(Arc::clone(metrics))),
+            queue,
             metrics: Arc::clone(metrics),
             contests: super::contests::Contests::default(),
             period: settings.period,
@@ -310,11 +317,22 @@ async fn work(ctx: Arc<Context>) {
         let controller = &ctx.kinds[key.kind].controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
+        if let Some(period) = ctx.queue.at_rest(&key)
+            && ctx.cache.is_as_recorded(&key)
+        {
+            ctx.queue.rest(&key, period);
+            ctx.metrics.pass_ended(controller, PassResult::RequeueAfter, started.elapsed());
+            continue;
+        }
         let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
         let result = match reconcile(&key, &ctx).instrument(span).await {
             Ok(Next::Event) => {
                 ctx.queue.done(&key, None);
                 PassResult::Success
+            }
+            Ok(Next::Rest(period)) => {
+                ctx.queue.rest(&key, period);
+                PassResult::RequeueAfter
             }
             Ok(Next::After(after)) => {
                 ctx.queue.done(&key, Some(after));

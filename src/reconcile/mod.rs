@@ -102,6 +102,8 @@ pub enum Next {
     Event,
     /// After a time.
     After(Duration),
+    /// When something happens; at this period it is only compared with what is known.
+    Rest(Duration),
 }
 
 /// Why a pass failed.

@@ -32,6 +32,8 @@ struct State {
     due: HashMap<ReleaseKey, Instant>,
     heap: BinaryHeap<Reverse<(Instant, ReleaseKey)>>,
     failures: HashMap<ReleaseKey, u32>,
+    /// Keys to which nothing happened since their pass found nothing to do, and their period.
+    resting: HashMap<ReleaseKey, Duration>,
     closed: bool,
 }
 
@@ -95,6 +97,26 @@ impl Queue {
         self.finish(state, key, after);
     }
 
+    /// The pass over a key found nothing to do; the next look is due when its period is over.
+    pub fn rest(&self, key: &ReleaseKey, period: Duration) {
+        let mut state = self.lock();
+        state.failures.remove(key);
+        if !state.again.contains(key) {
+            state.resting.insert(key.clone(), period);
+        }
+        self.finish(state, key, Some(period));
+    }
+
+    /// The period of a key to which nothing has happened since its last pass found nothing to do.
+    pub fn at_rest(&self, key: &ReleaseKey) -> Option<Duration> {
+        self.lock().resting.get(key).copied()
+    }
+
+    /// Whether more passes wait than can be made.
+    pub fn is_busy(&self) -> bool {
+        !self.lock().ready.is_empty()
+    }
+
     /// The pass over a key failed; it comes back after a pause.
     pub fn failed(&self, key: &ReleaseKey) {
         let mut state = self.lock();
@@ -147,6 +169,11 @@ impl Queue {
 
 impl State {
     fn add(&mut self, key: ReleaseKey) -> bool {
+        self.resting.remove(&key);
+        self.push(key)
+    }
+
+    fn push(&mut self, key: ReleaseKey) -> bool {
         if self.closed {
             return false;
         }
@@ -180,7 +207,7 @@ impl State {
             let Some(Reverse((_, key))) = self.heap.pop() else { break };
             if current {
                 self.due.remove(&key);
-                self.add(key);
+                self.push(key);
             }
         }
         None
@@ -241,6 +268,26 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
         queue.done(&key("a"), None);
         assert!(is_empty(&queue).await);
+    }
+
+    #[tokio::test]
+    async fn what_rests_does_so_until_something_happens_to_it() {
+        let (queue, period) = (queue(), Duration::from_millis(1));
+        queue.add(key("a"));
+        let a = queue.next().await.unwrap();
+        assert_eq!(queue.at_rest(&a), None);
+        queue.rest(&a, period);
+        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.at_rest(&a), Some(period), "its period is over, and nothing has happened");
+        queue.rest(&a, period);
+        queue.add(a.clone());
+        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.at_rest(&a), None);
+        // Something happens while it is looked at.
+        queue.add(a.clone());
+        queue.rest(&a, period);
+        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.at_rest(&a), None);
     }
 
     #[tokio::test]

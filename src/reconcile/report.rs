@@ -74,8 +74,12 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         None if waits => Ok(Next::After(WAIT)),
         None => {
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
-            let due = due.and_then(|s| u64::try_from(s).ok()).map_or(Duration::MAX, Duration::from_secs);
-            Ok(Next::After(period(observed, ctx).min(due)))
+            let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
+            let period = period(observed, ctx);
+            Ok(match due {
+                Some(due) => Next::After(due.min(period)),
+                None => Next::Rest(period),
+            })
         }
     }
 }
@@ -242,6 +246,19 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         );
         event(observed, ctx, true, "ReleaseChunked", note);
     }
+    let outside =
+        observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
+    // The custom resource has had no release of ours yet: this one is not changed but continued.
+    let adopted = outside && !observed.cr.status().contains_key("release");
+    // A revision that was begun is finished by another pass, which does not see what came before.
+    let begun = outcome.error.is_none() || newest(observed, ctx) > observed.facts.history.last().map(|r| r.revision);
+    if adopted && begun {
+        let note = format!("release {name} existed and is continued from revision {revision}");
+        event(observed, ctx, false, "ReleaseAdopted", note);
+    } else if outside && begun && !observed.corrupted && !is_idle(outcome) {
+        let note = format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
+        event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
     if let Some(error) = &outcome.error {
         if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string(), ctx) {
             event(observed, ctx, true, error.reason(), error.to_string());
@@ -252,17 +269,6 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         && is_news(observed, refusal.reason, &refusal.message, ctx)
     {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
-    }
-    let outside =
-        observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
-    // The custom resource has had no release of ours yet: this one is not changed but continued.
-    let adopted = outside && !observed.cr.status().contains_key("release");
-    if adopted {
-        let note = format!("release {name} existed and is continued from revision {revision}");
-        event(observed, ctx, false, "ReleaseAdopted", note);
-    } else if outside && !observed.corrupted && !is_idle(outcome) {
-        let note = format!("release {name} was changed by somebody else; it is as the custom resource says again");
-        event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if observed.situation == Situation::New && observed.cr.status().contains_key("release") {
         let note = format!("release {name} was uninstalled by somebody else; it is installed again");
@@ -312,6 +318,12 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         }
         _ => {}
     }
+}
+
+/// The newest revision by now.
+fn newest(observed: &Observed, ctx: &Context) -> Option<u64> {
+    let owner = &observed.owner;
+    ctx.cache.history(&owner.release_namespace, &owner.release_name).last().map(|r| r.revision)
 }
 
 /// Whether a repair found everything as it should be: `helm test` writes a record anew and changes nothing.
