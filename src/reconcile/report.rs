@@ -256,7 +256,8 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         let note = format!("release {name} existed and is continued from revision {revision}");
         event(observed, ctx, false, "ReleaseAdopted", note);
     } else if outside && begun && !observed.corrupted && !is_idle(outcome) {
-        let note = format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
+        let note =
+            format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if let Some(error) = &outcome.error {
