@@ -94,6 +94,7 @@ impl Queue {
     pub fn done(&self, key: &ReleaseKey, after: Option<Duration>) {
         let mut state = self.lock();
         state.failures.remove(key);
+        state.resting.remove(key);
         self.finish(state, key, after);
     }
 
@@ -120,6 +121,7 @@ impl Queue {
     /// The pass over a key failed; it comes back after a pause.
     pub fn failed(&self, key: &ReleaseKey) {
         let mut state = self.lock();
+        state.resting.remove(key);
         let failures = state.failures.entry(key.clone()).or_default();
         *failures = failures.saturating_add(1);
         let pause = with_jitter(attempts::pause(u64::from(*failures)));
@@ -281,6 +283,12 @@ mod tests {
         assert_eq!(queue.at_rest(&a), Some(period), "its period is over, and nothing has happened");
         queue.rest(&a, period);
         queue.add(a.clone());
+        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.at_rest(&a), None);
+        // A pass that its period brought about finds something to do.
+        queue.rest(&a, period);
+        assert_eq!(queue.next().await.unwrap(), a);
+        queue.done(&a, Some(period));
         assert_eq!(queue.next().await.unwrap(), a);
         assert_eq!(queue.at_rest(&a), None);
         // Something happens while it is looked at.

@@ -170,7 +170,8 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             }
             Ok(())
         }
-        Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
+        Err(e) if e.is_not_found() => Ok(()),
+        // Also a conflict: what was to be said is not said yet.
         Err(e) => Err(e.into()),
     }
 }

@@ -436,9 +436,17 @@ impl Drop for Operator {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port for a program that is about to start: free, given once, and below those that the system gives to connections, or one of
+/// them would have it now and then before the program does.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(97);
+    loop {
+        let port = 10_000 + (first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 10_000) as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A definition with a free-form spec and a status subresource.
