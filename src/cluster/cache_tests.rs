@@ -1,7 +1,9 @@
 //! The cache against the races that watches and own writes run.
 
 use super::{Cache, Cr, ReleaseKey};
+use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::secret::{INVENTORY, Revision};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -113,4 +115,38 @@ fn a_custom_resource_may_nest_as_deep_as_it_likes() {
     let text = format!(r#"{{"metadata": {{"uid": "x", "resourceVersion": "1"}}, "spec": {{"a": {deep}}}}}"#);
     let cr = Cr::read(serde_json::from_str(&text).unwrap()).unwrap();
     assert!(cr.spec.unwrap().contains("[[[["));
+}
+
+#[test]
+fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
+    let cache = cache();
+    let cr = json!({"metadata": {"uid": "x", "resourceVersion": "1", "generation": 1}});
+    cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap()).unwrap());
+    let (_, live) = cache.wrote_object(&gvk(), &object(1, "a")).unwrap();
+    let reference = Reference { uid: live.uid, digest: live.digest.unwrap() };
+    let revision = |status: &str| {
+        let inventory = Inventory([(id(), reference.clone())].into()).encode();
+        let metadata = json!({"uid": "s", "resourceVersion": if status == "deployed" { "1" } else { "2" },
+            "labels": {"name": "app", "version": "1", "status": status}, "annotations": {INVENTORY: inventory}});
+        Revision::read(&metadata).unwrap().1
+    };
+    assert!(!cache.is_as_recorded(&key()), "there is no record");
+    cache.put_revision(&"ns".into(), &"app".into(), revision("deployed"));
+    assert!(cache.is_as_recorded(&key()));
+    cache.put_object(&gvk(), &object(2, "b"));
+    assert!(!cache.is_as_recorded(&key()), "a field changed");
+    cache.put_object(&gvk(), &object(3, "a"));
+    assert!(cache.is_as_recorded(&key()));
+    let mut stray = object(4, "a");
+    stray["metadata"]["name"] = json!("b");
+    cache.put_object(&gvk(), &stray);
+    assert!(!cache.is_as_recorded(&key()), "there is one more");
+    let other = ObjectId { name: "b".into(), ..id() };
+    cache.remove_object(&other, None, 5, &Value::Null);
+    assert!(cache.is_as_recorded(&key()));
+    cache.remove_object(&id(), None, 5, &Value::Null);
+    assert!(!cache.is_as_recorded(&key()), "it is missing");
+    cache.put_object(&gvk(), &object(6, "a"));
+    cache.put_revision(&"ns".into(), &"app".into(), revision("failed"));
+    assert!(!cache.is_as_recorded(&key()), "it is not deployed");
 }

@@ -102,9 +102,7 @@ impl Queue {
     pub fn rest(&self, key: &ReleaseKey, period: Duration) {
         let mut state = self.lock();
         state.failures.remove(key);
-        if !state.again.contains(key) {
-            state.resting.insert(key.clone(), period);
-        }
+        state.resting.insert(key.clone(), period);
         self.finish(state, key, Some(period));
     }
 

@@ -1,6 +1,6 @@
 //! Flags, environment and files of helm-operator: what ran with operator-sdk's image yesterday runs with ours.
 
-use crate::harness::{Operator, Space, eventually, kubectl, repository};
+use crate::harness::{MANAGER, Operator, Space, eventually, kubectl, repository};
 use serde_json::json;
 use std::process::Command;
 
@@ -31,20 +31,9 @@ fn scrape(operator: &Operator, token: Option<&str>) -> (String, String) {
 fn a_deployment_of_operator_sdk_starts_with_only_its_image_changed() {
     let space = Space::new("dropin");
     project(&space);
-    // testdata/helm/memcached-operator of operator-sdk 1.42.3, config/manager/manager.yaml and config/default.
-    let args = [
-        "run",
-        "--watches-file=./watches.yaml",
-        "--metrics-require-rbac",
-        "--metrics-secure",
-        "--metrics-bind-address=127.0.0.1:METRICS",
-        "--leader-elect",
-        "--leader-election-id=memcached-operator",
-        "--health-probe-bind-address=127.0.0.1:PROBES",
-    ];
     let kubeconfig = space.kubeconfig(None);
     let env = [("KUBECONFIG", kubeconfig.to_str().unwrap()), ("WATCH_NAMESPACE", &space.name)];
-    let operator = space.operator_as(&args, &env);
+    let operator = space.operator_as(&MANAGER, &env);
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     eventually("it is ready", || operator.ready());

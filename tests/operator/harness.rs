@@ -436,6 +436,19 @@ impl Drop for Operator {
     }
 }
 
+/// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and config/default),
+/// but for ports.
+pub const MANAGER: [&str; 8] = [
+    "run",
+    "--watches-file=./watches.yaml",
+    "--metrics-require-rbac",
+    "--metrics-secure",
+    "--metrics-bind-address=127.0.0.1:METRICS",
+    "--leader-elect",
+    "--leader-election-id=memcached-operator",
+    "--health-probe-bind-address=127.0.0.1:PROBES",
+];
+
 /// A port for a program that is about to start: free, given once, and below those that the system gives to connections, or one of
 /// them would have it now and then before the program does.
 pub fn free_port() -> u16 {

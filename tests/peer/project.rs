@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Operator, Space, cluster_dir, eventually, repository};
+use crate::harness::{MANAGER, Operator, Space, cluster_dir, eventually, repository};
 
 /// uid and generation of every object: what changes when one is made anew, or its spec is. And the records of releases.
 pub type Snapshot = BTreeMap<String, Value>;
@@ -191,22 +191,11 @@ impl Running {
         Self::start(project, Path::new(env!("CARGO_BIN_EXE_tillerman")))
     }
 
-    /// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and
-    /// config/default), but for ports; and the namespace of the lease, which a pod has from its service account.
+    /// As operator-sdk starts it; and the namespace of the lease, which a pod has from its service account.
     fn start(project: &Project, program: &Path) -> Self {
         let space = &project.space;
         let namespace = format!("--leader-election-namespace={}", space.name);
-        let args = [
-            "run",
-            "--watches-file=./watches.yaml",
-            "--metrics-require-rbac",
-            "--metrics-secure",
-            "--metrics-bind-address=127.0.0.1:METRICS",
-            "--leader-elect",
-            "--leader-election-id=memcached-operator",
-            "--health-probe-bind-address=127.0.0.1:PROBES",
-            &namespace,
-        ];
+        let args = [&MANAGER[..], &[&namespace]].concat();
         let kubeconfig = space.kubeconfig(None);
         let env = [("KUBECONFIG", kubeconfig.to_str().unwrap()), ("WATCH_NAMESPACE", &space.name)];
         Self(space.program_as(program.to_str().expect("it is text"), &args, &env))
