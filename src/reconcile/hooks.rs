@@ -46,8 +46,11 @@ impl Run<'_> {
         };
         self.ctx.cache.wrote_object(&hook.id.gvk, &object);
         if hook.is_awaited() {
-            let until = hooks::Run::read(&hook.id.gvk, &object).map_or(0, |run| run.created);
-            let until = until + self.observed.facts.switches.hook_timeout().as_secs().cast_signed();
+            let timeout = self.observed.facts.switches.hook_timeout().as_secs().cast_signed();
+            // One that was only found here may have ended: then no event comes, and the next pass is due at once.
+            let until = hooks::Run::read(&hook.id.gvk, &object)
+                .filter(|run| run.outcome == hooks::Outcome::Running)
+                .map_or(0, |run| run.created + timeout);
             self.waiting = Some(Waiting { what: format!("{event} hook {}", hook.id), until });
         } else {
             self.note_run(index, event, Phase::Succeeded);

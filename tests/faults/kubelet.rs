@@ -1,6 +1,8 @@
 //! What a kubelet would say of the pods of hooks. There is no node: the pod of a Job ends at once, well or not by the Job's
 //! name, and the Job's controller takes it from there.
 
+use std::time::Duration;
+
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -27,7 +29,7 @@ impl Kubelet {
         let pods: Api<Pod> = Api::namespaced(client, &space.name);
         runtime.spawn(async move {
             let seen = watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects();
-            // An API server that is away is tried again, by the watch and by the next change of the pod.
+            // An API server that is away is tried again.
             let ended = seen.try_for_each(|pod| end(pods.clone(), pod));
             panic!("the watch of pods ended: {:?}", ended.await);
         });
@@ -41,8 +43,13 @@ async fn end(pods: Api<Pod>, pod: Pod) -> Result<(), watcher::Error> {
     if of_job && !name.contains("-hang") && pod.status.and_then(|s| s.phase).as_deref() == Some("Pending") {
         let phase = if name.contains("-bad") { "Failed" } else { "Succeeded" };
         let patch = Patch::Merge(serde_json::json!({"status": {"phase": phase}}));
-        // It may be gone by now.
-        let _ = pods.patch_status(&name, &PatchParams::default(), &patch).await;
+        // No other event would come of it.
+        while let Err(error) = pods.patch_status(&name, &PatchParams::default(), &patch).await {
+            if matches!(&error, kube::Error::Api(status) if status.is_not_found()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
     Ok(())
 }

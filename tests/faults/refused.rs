@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Space, definition, eventually, eventually_within, kubectl};
 use crate::kubelet::Kubelet;
-use crate::proxy::{Fault, Proxy};
-use crate::release::{Sight, Web, apply, hooked, stalled};
+use crate::proxy::{Fault, Proxy, Seen};
+use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
 
 const FAULTS: [(&str, Fault); 6] = [
     ("conflict", Fault::Answer(409)),
@@ -200,4 +200,39 @@ fn an_api_server_that_is_away_does_not_skip_delete_hooks() {
         if requests.contains(&"create lates".to_owned()) { Ok(()) } else { Err(format!("{requests:?}")) }
     });
     kubectl(&["delete", &definition, "--wait=false"], None).unwrap();
+}
+
+/// The answer to the creation of a hook's object is lost, and so is what the watch says of it; when it is found at last, it has
+/// ended. No further event comes, and it is not waited for.
+#[test]
+fn a_hook_that_ended_before_anybody_saw_it_is_not_waited_for() {
+    let space = Space::new("unseen");
+    let proxy = Proxy::new(&space.kubeconfig(None));
+    let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
+    let operator = space.operator_with(&space.watches(&[("Web", "hooks")]), &kubeconfig, &[]);
+    let _kubelet = Kubelet::new(&space);
+    let hook = |name: &str| json!({"name": name, "kind": "Job", "events": "post-upgrade"});
+    space.apply("Web", "app", &json!({"hooks": [{"name": "early", "kind": "Job", "events": "post-install"}]}));
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    // Nothing is heard of Jobs, nor of records, whose events could start a pass by chance.
+    let is_of = |target: &str, kind: &str| target.split('?').next().unwrap_or_default().ends_with(kind);
+    let is_deaf = move |request: &Seen<'_>| {
+        request.method == "GET" && (is_of(request.target, "/jobs") || is_of(request.target, "/secrets"))
+    };
+    let mut created = false;
+    proxy.judge(move |request| match request.method.as_str() {
+        _ if is_deaf(request) => Some(Fault::CutBefore),
+        "POST" if is_of(request.target, "/jobs") => {
+            let again = std::mem::replace(&mut created, true);
+            Some(if again { Fault::Answer(500) } else { Fault::CutAfter })
+        }
+        _ => None,
+    });
+    proxy.cut_all();
+    space.apply("Web", "app", &json!({"greeting": "two", "hooks": [hook("unseen")]}));
+    space.wait("job/app-unseen", "Complete", "True");
+    proxy.judge(move |request| is_deaf(request).then_some(Fault::CutBefore));
+    let states = ["superseded", "deployed"].map(str::to_owned);
+    eventually("it is upgraded", || expect("history", &history(&space, "app")?, &states.to_vec()));
 }

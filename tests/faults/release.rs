@@ -148,7 +148,7 @@ fn record(secret: &Value) -> Result<Record, String> {
 }
 
 /// The states of the revisions of a release, oldest first, as `helm history` tells them.
-fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
+pub fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
     let text = space.helm(&["history", release, "-o", "json"])?;
     let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     let status = |r: &Value| r["status"].as_str().unwrap_or_default().to_owned();
@@ -185,7 +185,7 @@ pub fn is_deployed_object(cr: &Value) -> bool {
     is_true("Deployed") && seen && !failed
 }
 
-fn expect<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Result<(), String> {
+pub fn expect<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("{what}: {found:?} instead of {wanted:?}")) }
 }
 
