@@ -37,10 +37,11 @@
 //! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart.
 //! 5. `release`: the record of a release in Helm's format, and digests of what was applied.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
-//! 7. `cluster`: everything that talks to the API server.
-//! 8. `reconcile`: observe, render, plan, apply, report, and the loop around them.
-//! 9. `server`: health and metrics. `source`: where charts come from. `lint`: what is wrong with a chart. `host` and
-//!    `cli`: the command line.
+//! 7. `members`: what members of a stateful set are told before they come and go.
+//! 8. `cluster`: everything that talks to the API server.
+//! 9. `reconcile`: observe, render, plan, apply, report, and the loop around them.
+//! 10. `server`: health and metrics. `source`: where charts come from. `lint`: what is wrong with a chart. `host` and
+//!     `cli`: the command line.
 
 pub mod chart;
 #[cfg(feature = "cli")]
@@ -55,6 +56,8 @@ pub mod kind;
 pub mod lint;
 #[cfg(feature = "operator")]
 pub mod mask;
+#[cfg(feature = "operator")]
+pub mod members;
 #[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "operator")]

@@ -86,9 +86,20 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
 
 #[test]
 fn nothing_needs_the_command_line() {
-    for folder in
-        ["chart", "cluster", "kind", "lint", "plan", "reconcile", "release", "render", "server", "source", "template"]
-    {
+    for folder in [
+        "chart",
+        "cluster",
+        "kind",
+        "lint",
+        "members",
+        "plan",
+        "reconcile",
+        "release",
+        "render",
+        "server",
+        "source",
+        "template",
+    ] {
         assert_without(&[folder], &["crate::cli", "clap::"]);
     }
 }
@@ -101,6 +112,7 @@ fn no_file_imports_everything_of_a_module() {
         "cluster",
         "kind",
         "lint",
+        "members",
         "plan",
         "reconcile",
         "release",

@@ -1,0 +1,103 @@
+//! What a driver says is to be done. It does what concerns its application; the operator does what concerns the StatefulSet.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::workload::{Latch, Target, Workload};
+
+/// The one thing that a pass does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<A> {
+    /// Nothing: it is as it should be.
+    Quiet,
+    /// Nothing yet.
+    Wait {
+        /// For what, in words.
+        why: String,
+        /// When to look again, when no event comes before.
+        after: Duration,
+    },
+    /// Nothing, until a person has done something.
+    Stop {
+        /// Reason of the condition, such as `QuorumLost`.
+        reason: &'static str,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// The status remembers this from now on.
+    Latch(Latch),
+    /// The StatefulSet has so many replicas from now on.
+    Scale(u32),
+    /// A claim goes, and no other than the one of this uid.
+    DeleteClaim {
+        /// Its name.
+        name: std::sync::Arc<str>,
+        /// Its uid.
+        uid: Box<str>,
+    },
+    /// A pod goes, and no other than the one of this uid. Budgets do not count: it is broken.
+    DeletePod {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its uid.
+        uid: Box<str>,
+    },
+    /// A pod is evicted, so that it comes back from the present template; budgets count.
+    EvictPod {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its uid.
+        uid: Box<str>,
+    },
+    /// What the driver itself does.
+    Act(A),
+}
+
+/// How an action came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, or it was done already.
+    Done,
+    /// Not now: ask again.
+    Wait {
+        /// For what, in words.
+        why: String,
+        /// When to ask again.
+        after: Duration,
+    },
+    /// The application does not allow it, such as for a quorum.
+    Refused(String),
+    /// Nobody knows: it may have happened, or may still happen. The next look tells.
+    Indeterminate(String),
+    /// It cannot work until somebody changes something.
+    Fatal(String),
+}
+
+/// An application whose members must be told before they come and go.
+///
+/// A pass calls [`observe`](Self::observe), [`decide`](Self::decide) and, when that says so, [`act`](Self::act); then it ends.
+pub trait MemberDriver: Send + Sync {
+    /// What the application says of itself.
+    type Observed: Send;
+    /// What can be done to it.
+    type Action: Send;
+
+    /// Asks the application. Members that do not answer are part of the answer; it never fails, and ends within seconds.
+    fn observe(&self, workload: &Workload, latch: &Latch) -> impl Future<Output = Self::Observed> + Send;
+
+    /// What is to be done now, from nothing but the arguments. `now` is in seconds since 1970.
+    fn decide(
+        &self,
+        workload: &Workload,
+        observed: &Self::Observed,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> Step<Self::Action>;
+
+    /// Does it. Every call has a deadline, and one that passed is [`Outcome::Indeterminate`].
+    fn act(&self, action: Self::Action) -> impl Future<Output = Outcome> + Send;
+
+    /// An action in words, for the plan in the status.
+    fn describe(&self, action: &Self::Action) -> String;
+}

@@ -1,0 +1,10 @@
+//! Stateful sets whose members must be told before they come and go: the contract of scale hooks, and the drivers that carry it.
+//!
+//! What is to be done next follows from what is seen now (the StatefulSet, its pods and claims, and what the application itself
+//! says of its members), never from a stored step. So every crash is the same as a pass that ended there.
+//!
+//! - [`workload`]: what the API server knows of a StatefulSet, and what little only the status of the custom resource remembers.
+//! - [`driver`]: what a driver answers: one step at most in each pass.
+
+pub mod driver;
+pub mod workload;
