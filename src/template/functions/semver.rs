@@ -89,6 +89,10 @@ impl Object for GoVersion {
     fn fields(&self) -> Vec<Str> {
         Vec::new()
     }
+    /// All its fields are unexported.
+    fn copied(&self) -> Option<Value> {
+        Some(Value::Object(Rc::new(Self { version: Version::default(), ..*self })))
+    }
     fn method(&self, name: &str) -> Option<&'static [Param]> {
         match name {
             "Major" | "Minor" | "Patch" | "Prerelease" | "Metadata" | "Original" | "String" | "IncMajor"
