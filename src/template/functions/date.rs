@@ -2,7 +2,7 @@
 
 use super::args::{any, bytes, string};
 use super::time::{Time, time_of};
-use super::{duration, fixed, layout};
+use super::{duration, fixed, layout, text};
 use crate::template::function::{Context, FnResult, Function, Param};
 use crate::template::go::fmt;
 use crate::template::value::{IntType, Value};
@@ -50,7 +50,7 @@ fn formatted(context: &Context, layout: &[u8], value: &Value, zone: &str) -> Val
 }
 
 fn modified(args: &[Value]) -> Result<Value, String> {
-    let change = duration::parse(&string(args, 0))?;
+    let change = duration::parse(&text::escaped(bytes(args, 0)))?;
     Ok(time_of(args.get(1)).map_or_else(Time::zero, |t| t.plus(change)).value())
 }
 

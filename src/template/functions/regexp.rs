@@ -33,7 +33,7 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
     let text = string(args, 0);
     let compiled = match std::str::from_utf8(bytes(args, 0)) {
         Ok(text) => re2::compile(text),
-        Err(_) => Err(format!("invalid UTF-8: `{text}`")),
+        Err(e) => Err(format!("invalid UTF-8: `{}`", text::valid(&bytes(args, 0)[e.valid_up_to()..]))),
     };
     compiled.map_err(|e| {
         if must {

@@ -70,10 +70,19 @@ fn cut(args: &[Value], cut: Option<&[u8]>) -> Value {
 fn trim_all(_: &Context, args: &[Value]) -> FnResult {
     let set = string(args, 0);
     budget::work_of(set.len().saturating_mul(bytes(args, 1).len()) / 128)?;
-    Ok(match std::str::from_utf8(bytes(args, 1)) {
-        Ok(s) => s.trim_matches(|c| set.contains(c)).into(),
-        Err(_) => string(args, 1).trim_matches(|c| set.contains(c)).into(),
-    })
+    if let Ok(s) = std::str::from_utf8(bytes(args, 1)) {
+        return Ok(s.trim_matches(|c| set.contains(c)).into());
+    }
+    // A byte that is no UTF-8 is taken for U+FFFD.
+    let is_cut = |c: char| {
+        set.contains(if text::unescaped(c.encode_utf8(&mut [0; 4])).len() == 1 && !c.is_ascii() {
+            '\u{fffd}'
+        } else {
+            c
+        })
+    };
+    let text = text::escaped(bytes(args, 1));
+    Ok(Value::str(&*text::unescaped(text.trim_matches(is_cut))))
 }
 
 /// The position of a part in a string.
