@@ -41,6 +41,8 @@ pub struct Outcome {
     pub chunks: usize,
     /// What it waits for, if it could not go on.
     pub waiting: Option<Waiting>,
+    /// What it found out and did about members.
+    pub members: Option<super::members::Seen>,
     /// Why it stopped, if it did.
     pub error: Option<Error>,
 }
@@ -70,6 +72,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
                 dry_run: None,
                 chunks: 0,
                 waiting: None,
+                members: None,
                 error: Some(error),
             };
         }
@@ -110,6 +113,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
         dry_run,
         chunks,
         waiting,
+        members: None,
         error,
         prepared,
     }
