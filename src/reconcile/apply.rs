@@ -47,6 +47,26 @@ pub struct Outcome {
     pub error: Option<Error>,
 }
 
+impl Outcome {
+    /// Of a pass that did nothing about its purpose.
+    pub fn nothing(verb: Verb) -> Self {
+        Self {
+            verb,
+            prepared: Prepared::default(),
+            changed: Vec::new(),
+            notices: Vec::new(),
+            pruned: 0,
+            finished: false,
+            revision: 0,
+            dry_run: None,
+            chunks: 0,
+            waiting: None,
+            members: None,
+            error: None,
+        }
+    }
+}
+
 /// Something that a release waits for; a watch tells when it is there.
 #[derive(Clone, Debug)]
 pub struct Waiting {
@@ -61,20 +81,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     let (plan, prepared) = match plan {
         Ok(planned) => planned,
         Err(error) => {
-            return Outcome {
-                verb: Verb::Rest,
-                prepared: Prepared::default(),
-                changed: Vec::new(),
-                notices: Vec::new(),
-                pruned: 0,
-                finished: false,
-                revision: 0,
-                dry_run: None,
-                chunks: 0,
-                waiting: None,
-                members: None,
-                error: Some(error),
-            };
+            return Outcome { error: Some(error), ..Outcome::nothing(Verb::Rest) };
         }
     };
     if plan.verb != Verb::Rest {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::apply::{Outcome, cr_id};
+use super::apply::{Outcome, Waiting, cr_id};
 use super::look;
 use super::object::Objects;
 use super::observe::{Observed, read_record};
@@ -13,7 +13,8 @@ use super::report::event;
 use super::{Context, Error};
 use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
-use crate::members::document::{Driver, Members, OnOrphan, OnRemove, ScaleHook, Set};
+use crate::kind::switches::DeletionPolicy;
+use crate::members::document::{Driver, Event, Members, OnOrphan, OnRemove, ScaleHook, Set};
 use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
 use crate::members::jobs::{self, Action};
 use crate::members::progress::{self, Doing, Told};
@@ -63,6 +64,58 @@ pub async fn step(observed: &Observed, outcome: &mut Outcome, ctx: &Context) {
         Ok(seen) => outcome.members = Some(seen),
         Err(error) => outcome.error = Some(error),
     }
+}
+
+/// The hooks before a deletion, which nothing of the release may precede. `None` when the release may go.
+pub async fn farewell(observed: &Observed, ctx: &Context) -> Option<Outcome> {
+    let members = observed.members.as_ref().filter(|_| observed.situation == Situation::Uninstall)?;
+    let orphans = observed.facts.switches.deletion_policy == DeletionPolicy::Orphan;
+    if orphans || observed.facts.foreign.is_some() {
+        return None;
+    }
+    for set in members.sets.iter().filter(|set| set.driver == Driver::Jobs) {
+        match farewell_of(observed, members, set, ctx).await {
+            Ok(None) => {}
+            Ok(Some(waiting)) => {
+                return Some(Outcome { waiting: Some(waiting), ..Outcome::nothing(Verb::Uninstall) });
+            }
+            Err(error) => return Some(Outcome { error: Some(error), ..Outcome::nothing(Verb::Uninstall) }),
+        }
+    }
+    None
+}
+
+async fn farewell_of(
+    observed: &Observed,
+    members: &Members,
+    set: &Set,
+    ctx: &Context,
+) -> Result<Option<Waiting>, Error> {
+    let latch = latch(&observed.cr.status(), &set.name);
+    let driver = JobsDriver::of(observed, members, set, ctx);
+    let is_farewell = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
+    if !driver.hooks.iter().any(is_farewell) {
+        return Ok(None);
+    }
+    let Some(workload) = look::look(observed, set, ctx).await? else { return Ok(None) };
+    let one = One { observed, members, set, workload: &workload, latch: &latch, ctx };
+    let jobs = driver.observe(&workload, &latch).await;
+    let view = jobs::View {
+        workload: &workload,
+        observed: &jobs,
+        hooks: &driver.hooks,
+        set: &set.name,
+        target: &one.target(),
+        latch: &latch,
+        now: observed.facts.now,
+    };
+    let step = jobs::farewell(&view, observed.cr.created);
+    let (what, after) = match one.perform(&driver, step).await?.0 {
+        (Doing::Nothing, _) => return Ok(None),
+        (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
+    };
+    let after = after.map_or(0, |after| after.as_secs().cast_signed());
+    Ok(Some(Waiting { what, until: observed.facts.now.saturating_add(after) }))
 }
 
 /// The first stateful set that is not quiet gets a step; the others are only told.
@@ -120,13 +173,7 @@ impl One<'_> {
     /// What was done, when the next look is due, and what is remembered from now on.
     async fn pass(&self) -> Result<(Doing, Option<Duration>, Latch), Error> {
         match self.set.driver {
-            Driver::Jobs => {
-                let on = self.observed.facts.switches.hooks;
-                let of_set = |hook: &&ScaleHook| on && hook.set == self.set.name;
-                let hooks = self.members.hooks.iter().filter(of_set).cloned().collect();
-                let Self { observed, set, ctx, .. } = *self;
-                self.drive(&JobsDriver { observed, set, ctx, hooks }).await
-            }
+            Driver::Jobs => self.drive(&JobsDriver::of(self.observed, self.members, self.set, self.ctx)).await,
             Driver::Etcd => {
                 let why = "this version has no driver etcd".to_owned();
                 Ok((Doing::Stopped { reason: "NoDriver", why }, None, self.latch.clone()))
@@ -138,17 +185,27 @@ impl One<'_> {
         let seen = driver.observe(self.workload, self.latch).await;
         let now = self.observed.facts.now;
         let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
+        let ((doing, after), latch) = self.perform(driver, step).await?;
+        Ok((doing, after, latch))
+    }
+
+    /// Does a step.
+    async fn perform<D: MemberDriver>(
+        &self,
+        driver: &D,
+        step: Step<D::Action>,
+    ) -> Result<((Doing, Option<Duration>), Latch), Error> {
         let mut latch = self.latch.clone();
         let name = &self.set.target;
         let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-        let done = |what: String| (Doing::Done(what), Some(Duration::ZERO));
-        let (doing, after) = match step {
+        let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
+        let done = match step {
             Step::Quiet => (Doing::Nothing, None),
             Step::Wait { why, after } => (Doing::Waiting(why), Some(after)),
             Step::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             Step::Latch(new) => {
                 latch = new;
-                done(progress::describe_latch(self.set, self.latch, &latch))
+                did(progress::describe_latch(self.set, self.latch, &latch))
             }
             Step::Scale(replicas) => {
                 latch.replicas = Some(replicas);
@@ -158,7 +215,7 @@ impl One<'_> {
                 self.scale(replicas).await?;
                 let note = format!("StatefulSet {name}: replicas {} → {replicas}", self.workload.replicas);
                 event(self.observed, self.ctx, false, "MembersScaled", note.clone());
-                done(note)
+                did(note)
             }
             Step::DeleteClaim { name, uid } => {
                 let claims = Resource {
@@ -168,17 +225,17 @@ impl One<'_> {
                 };
                 let id = self.id(&claims, &name);
                 self.ctx.cluster.delete(&claims, &id, Some(&uid), false).await?;
-                done(format!("delete claim {name}"))
+                did(format!("delete claim {name}"))
             }
             Step::DeletePod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 self.ctx.cluster.delete(&pods(), &id, Some(&uid), false).await?;
-                done(format!("delete pod {}", id.name))
+                did(format!("delete pod {}", id.name))
             }
             Step::EvictPod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 if self.ctx.cluster.evict(&pods(), &id, &uid).await? {
-                    done(format!("evict pod {}", id.name))
+                    did(format!("evict pod {}", id.name))
                 } else {
                     (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))
                 }
@@ -186,7 +243,7 @@ impl One<'_> {
             Step::Act(action) => {
                 let what = driver.describe(&action);
                 match driver.act(action).await {
-                    Acted::Done => done(what),
+                    Acted::Done => did(what),
                     Acted::Wait { why, after } => (Doing::Waiting(why), Some(after)),
                     Acted::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
                     Acted::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
@@ -194,7 +251,7 @@ impl One<'_> {
                 }
             }
         };
-        Ok((doing, after, latch))
+        Ok((done, latch))
     }
 
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
@@ -241,6 +298,16 @@ struct JobsDriver<'a> {
     set: &'a Set,
     ctx: &'a Context,
     hooks: Vec<ScaleHook>,
+}
+
+impl<'a> JobsDriver<'a> {
+    /// With the hooks of a stateful set, if hooks are to run.
+    fn of(observed: &'a Observed, members: &Members, set: &'a Set, ctx: &'a Context) -> Self {
+        let on = observed.facts.switches.hooks;
+        let of_set = |hook: &&ScaleHook| on && hook.set == set.name;
+        let hooks = members.hooks.iter().filter(of_set).cloned().collect();
+        Self { observed, set, ctx, hooks }
+    }
 }
 
 fn job_resource() -> Resource {

@@ -206,6 +206,9 @@ pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
         ctx.forget(key);
         return Ok(Next::Event);
     };
+    if let Some(outcome) = members::farewell(&observed, ctx).await {
+        return report::report(&observed, outcome, ctx).await;
+    }
     let rendered = render::render(&observed, ctx).await;
     let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
     let mut outcome = apply::apply(&observed, plan, ctx).await;

@@ -127,6 +127,9 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
     space.wait_gone("web/a");
     space.wait_gone("statefulset/a-db");
+    // Nobody leaves when all of it goes: one hook is told, before anything is deleted.
+    let last = writes(&space)[before + again.len()..].to_vec();
+    assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
 }
 
 /// §0.1: the record holds what Helm would hold, and Helm installs the same chart.

@@ -15,6 +15,8 @@ const FIRST_PAUSE: i64 = 5;
 const LAST_PAUSE: i64 = 300;
 /// An event comes when something changes; this is for events that are lost.
 const LOOK: Duration = Duration::from_secs(60);
+/// Runs of a hook before a deletion that may fail: then the custom resource goes without it.
+const FAREWELLS: u32 = 5;
 /// The controller of stateful sets looks at a change.
 const CONTROLLER: Duration = Duration::from_secs(2);
 
@@ -82,6 +84,26 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
         },
         None => next(view),
     }
+}
+
+/// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, and
+/// one that refuses does. `since` tells this custom resource from another of its name.
+pub fn farewell(view: &View<'_>, since: i64) -> Step<Action> {
+    if let Some(why) = &view.observed.blind {
+        return Step::Wait { why: why.clone(), after: LOOK };
+    }
+    let moving = Move { kind: MoveKind::Leave, ordinal: 0, since };
+    let given_up = |hook: &&ScaleHook| {
+        let failed = |job: &Seen| {
+            let spent = job.run.attempt + 1 >= FAREWELLS && job.run.since == since && job.run.digest == hook.digest;
+            let of_hook = job.run.event == Event::BeforeDelete && job.run.hook == hook.name && job.run.set == view.set;
+            spent && of_hook && matches!(job.state, State::Ended(Ended::Failed(..) | Ended::Unknown { .. }, _))
+        };
+        view.observed.jobs.iter().any(failed)
+    };
+    let sizes = Sizes { from: view.workload.replicas, to: 0 };
+    let hooks = view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && !given_up(hook));
+    hooks.map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook)).find_map(|step| step).unwrap_or(Step::Quiet)
 }
 
 /// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Action, Ended, Observed, Run, Seen, Sizes, State, View, decide};
+use super::{Action, Ended, Observed, Run, Seen, Sizes, State, View, decide, farewell};
 use crate::members::document::{Event, ScaleHook};
 use crate::members::driver::Step;
 use crate::members::workload::{Claim, Latch, Mode, Move, MoveKind, Pod, PodPhase, Target, Workload};
@@ -321,6 +321,37 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
     assert_eq!(broken.decide(), Step::DeletePod { ordinal: 0, uid: "pod-0".into() });
     // What the controller has not looked at yet says nothing.
     World::of(2, 2).with(|w| w.workload.update_revision = "".into()).waits("the controller of StatefulSet db");
+}
+
+#[test]
+fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on_failing() {
+    let world = |attempt: u32, state: Option<State>| {
+        let mut world = World::of(2, 2).moving(MoveKind::Leave, 0);
+        world.hooks[0].events = vec![Event::BeforeDelete];
+        world.hooks[0].name = Event::BeforeDelete.as_str().into();
+        match state {
+            Some(state) => world.job(Event::BeforeDelete, attempt, state),
+            None => world,
+        }
+    };
+    let step = |world: World| {
+        let (hooks, observed, workload) = (&world.hooks, &world.observed, &world.workload);
+        let view = View { workload, observed, hooks, set: "m", target: &world.target, latch: &world.latch, now: NOW };
+        farewell(&view, 900)
+    };
+    match step(world(0, None)) {
+        Step::Act(Action::Start(run, sizes)) => {
+            assert_eq!((run.event, sizes), (Event::BeforeDelete, Sizes { from: 2, to: 0 }));
+        }
+        step => panic!("{step:?}"),
+    }
+    assert!(matches!(step(world(0, Some(State::Running))), Step::Wait { .. }));
+    assert_eq!(step(world(0, Some(State::Ended(Ended::Done, 950)))), Step::Quiet);
+    let failed = |attempt| step(world(attempt, Some(State::Ended(Ended::Failed(1, String::new()), NOW))));
+    assert!(matches!(failed(3), Step::Wait { .. }));
+    assert_eq!(failed(4), Step::Quiet);
+    let refused = State::Ended(Ended::Refused("in use".into()), NOW);
+    assert!(matches!(step(world(9, Some(refused))), Step::Stop { .. }));
 }
 
 /// B5: a crash anywhere is a pass that ended there. The world goes on by what is decided, and each decision is made twice.
