@@ -5,6 +5,8 @@
 //!
 //! - [`workload`]: what the API server knows of a StatefulSet, and what little only the status of the custom resource remembers.
 //! - [`driver`]: what a driver answers: one step at most in each pass.
+//! - [`etcd`]: the driver of etcd.
 
 pub mod driver;
+pub mod etcd;
 pub mod workload;
