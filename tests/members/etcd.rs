@@ -14,6 +14,11 @@ fn assert_smooth(cluster: &Cluster) {
     assert_eq!(cluster.refused, [], "{:#?}", cluster.done);
 }
 
+/// A definite refusal: the leader has not been connected to the others for long enough.
+fn unhealthy<T, E>(sent: &Result<Result<T, etcd_client::Error>, E>) -> bool {
+    matches!(sent, Ok(Err(error)) if error.to_string().contains("unhealthy cluster"))
+}
+
 fn stopped<'a>(step: &'a Step<impl Sized>, reason: &str) -> bool {
     matches!(step, Step::Stop { reason: is, .. } if *is == reason)
 }
@@ -45,12 +50,20 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     let mut client = cluster.client(0).await;
     let freeze = |cluster: &Cluster, signal| [1, 2].iter().for_each(|k| cluster.pods.signal(*k, signal));
 
-    // An add: it is asked for while the others are frozen, and nobody hears of it.
-    freeze(&cluster, "STOP");
-    let learner = etcd_client::MemberAddOptions::new().with_is_learner();
+    // An add: it is asked for while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
+    // connected for five seconds.
     let url = cluster.driver.settings.peer_url.url(3);
-    let add = timeout(Duration::from_secs(1), client.member_add(vec![url], Some(learner))).await;
-    assert!(add.is_err(), "it was to be lost: {add:?}");
+    let lost = loop {
+        freeze(&cluster, "STOP");
+        let learner = etcd_client::MemberAddOptions::new().with_is_learner();
+        let add = timeout(Duration::from_secs(1), client.member_add(vec![url.clone()], Some(learner))).await;
+        if !unhealthy(&add) {
+            break add;
+        }
+        freeze(&cluster, "CONT");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(lost.is_err(), "it was to be lost: {lost:?}");
     cluster.target.size = 4;
     cluster.until("no quorum", |_, step| stopped(step, "QuorumLost")).await;
     freeze(&cluster, "CONT");
@@ -61,10 +74,16 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     cluster.lead(0).await;
     let victim = cluster.member(3).await;
     let mut client = cluster.client(0).await;
-    [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "STOP"));
-    let remove = timeout(Duration::from_secs(1), client.member_remove(victim)).await;
-    assert!(remove.is_err(), "it was to be lost: {remove:?}");
-    [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "CONT"));
+    let lost = loop {
+        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "STOP"));
+        let remove = timeout(Duration::from_secs(1), client.member_remove(victim)).await;
+        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "CONT"));
+        if !unhealthy(&remove) {
+            break remove;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(lost.is_err(), "it was to be lost: {lost:?}");
     cluster.resize(3).await;
     assert_eq!(cluster.refused, []);
 }
@@ -242,7 +261,11 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
     let victim = cluster.member(2).await;
     let old = cluster.pods.pods[&2].pod.uid.clone();
     cluster.lead(0).await;
-    cluster.client(0).await.member_remove(victim).await.expect("two others are there");
+    let mut client = cluster.client(0).await;
+    while let Err(error) = client.member_remove(victim).await {
+        assert!(error.to_string().contains("unhealthy cluster"), "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     cluster
         .until("it ended", |cluster, step| {
             assert_ne!(*step, Step::Quiet);

@@ -17,6 +17,9 @@ const SOON: Duration = Duration::from_secs(2);
 /// When to look again at what others must bring about.
 const LATER: Duration = Duration::from_secs(10);
 
+/// `ETCD_INITIAL_CLUSTER` while nobody joins: etcd ends when it has no data and is not in it.
+pub(super) const NOBODY: &str = "nobody=http://nobody.invalid:2380";
+
 /// What is done next. `now` is in seconds since 1970.
 pub fn decide(
     settings: &Settings,
@@ -115,7 +118,7 @@ impl Scene<'_> {
                 ),
             });
         }
-        Some(self.written(ClusterState::Existing, self.listed(0..=highest)).unwrap_or(Step::Scale(highest + 1)))
+        Some(self.closed().unwrap_or(Step::Scale(highest + 1)))
     }
 
     /// Rows 2a and 3: as soon as there is a cluster, nothing may start another.
@@ -127,12 +130,8 @@ impl Scene<'_> {
         if initial.is_some_and(|initial| initial.state == ClusterState::Existing) {
             return None;
         }
-        let members = match &self.observed.members {
-            Some(members) => self.initial_cluster(members),
-            None if !self.latch.bootstrapped => return None,
-            None => initial.map_or_else(|| self.listed(0..self.workload.replicas), |initial| initial.members.clone()),
-        };
-        self.written(ClusterState::Existing, members)
+        let known = self.latch.bootstrapped || self.observed.members.is_some();
+        self.closed().filter(|_| known)
     }
 
     /// Row 2b: the first member has not answered yet.
@@ -215,18 +214,26 @@ impl Scene<'_> {
         }
     }
 
+    /// Lets nobody join. Else a member that lost its data, and was given the list that it is in, would start under its old ID
+    /// without what it had acknowledged and voted.
+    fn closed(&self) -> Option<Step<Action>> {
+        self.written(ClusterState::Existing, NOBODY.into())
+    }
+
     /// `ETCD_INITIAL_CLUSTER` of these ordinals.
     fn listed(&self, ordinals: impl Iterator<Item = u32>) -> String {
         let entry = |ordinal| format!("{}={}", self.pod_name(ordinal), self.settings.peer_url.url(ordinal));
         ordinals.map(entry).collect::<Vec<_>>().join(",")
     }
 
-    /// `ETCD_INITIAL_CLUSTER` of exactly these members. A member that has not started has no name yet; it will have its pod's.
+    /// `ETCD_INITIAL_CLUSTER` of exactly these members, for the one that has not started. etcd compares the URLs, and wants only to
+    /// find its own name: so the others stand there by their IDs, and none of them can start from it if it loses its data.
     fn initial_cluster(&self, members: &[super::state::Member]) -> String {
         let mut entries: Vec<(u32, String)> = Vec::new();
         for member in members {
             let ordinal = member.peer_urls.iter().find_map(|url| self.settings.peer_url.ordinal(url));
-            let name = ordinal.map_or_else(|| format!("{:x}", member.id), |ordinal| self.pod_name(ordinal));
+            let joins = ordinal.filter(|_| !member.started());
+            let name = joins.map_or_else(|| format!("{:x}", member.id), |ordinal| self.pod_name(ordinal));
             entries.extend(member.peer_urls.iter().map(|url| (ordinal.unwrap_or(u32::MAX), format!("{name}={url}"))));
         }
         entries.sort();

@@ -1,5 +1,6 @@
 //! The table, row by row: those that need no quorum, and those that finish what was begun.
 
+use super::decide::NOBODY;
 use super::state::{Action, Call, ClusterState, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::Step;
@@ -30,9 +31,10 @@ pub(super) fn waits(step: &Step<Action>) -> bool {
     matches!(step, Step::Wait { .. })
 }
 
-/// Passes while they only remember something.
+/// Passes while they only remember something, or close the list.
 pub(super) fn remembered(world: &mut World) -> Step<Action> {
-    while matches!(world.decide(), Step::Latch(_)) {
+    let closes = |step: &Step<Action>| matches!(step, Step::Act(Action::WriteInitialCluster(initial)) if initial.members == NOBODY);
+    while matches!(world.decide(), Step::Latch(_)) || closes(&world.decide()) {
         world.pass(Fate::Done);
     }
     world.decide()
@@ -152,7 +154,8 @@ fn row_3_existing_is_written_before_the_cluster_is_known() {
     world.pass(Fate::Done);
     world.pass(Fate::Done);
     world.tick();
-    assert_eq!(written(world.decide()).state, ClusterState::Existing);
+    let initial = written(world.decide());
+    assert_eq!((initial.state, &*initial.members), (ClusterState::Existing, NOBODY));
     world.pass(Fate::Done);
     let Step::Latch(latch) = world.decide() else { panic!("not latched") };
     assert_eq!((latch.bootstrapped, latch.cluster.as_deref(), latch.replicas), (true, Some("c1"), Some(1)));
@@ -237,13 +240,24 @@ fn row_7_a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
 }
 
 #[test]
+fn row_7_the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
+    let mut world = with_learner(3);
+    world.pass(Fate::Done);
+    world.pass(Fate::Done);
+    world.tick();
+    assert_eq!(written(world.decide()).members, NOBODY);
+    world.pass(Fate::Done);
+    assert!(matches!(call(world.decide()), Call::Promote { .. }));
+}
+
+#[test]
 fn row_8_a_learner_that_caught_up_is_promoted() {
     let mut world = with_learner(3);
     for _ in 0..2 {
         world.pass(Fate::Done);
     }
     world.tick();
-    world.tick();
+    world.pass(Fate::Done);
     let step = |index: u64, learner: bool| {
         let mut observed = world.observed();
         observed.answers.values_mut().for_each(|answer| answer.index = 1000);
@@ -262,6 +276,7 @@ fn row_8_one_that_catches_up_slowly_is_not_taken_out() {
     world.pass(Fate::Done);
     world.pass(Fate::Done);
     world.tick();
+    world.pass(Fate::Done);
     world.now += 10 * world.settings.join_deadline;
     let mut observed = world.observed();
     observed.answers.get_mut(&3).expect("it answers").index = 0;

@@ -141,11 +141,14 @@ impl World {
         voting > 0 && self.healthy() > voting / 2
     }
 
-    fn list(&self) -> String {
-        let mut members: Vec<_> =
-            self.members.iter().filter_map(|m| Some((self.ordinal(m)?, &m.peer_urls[0]))).collect();
-        members.sort();
-        members.iter().map(|(k, url)| format!("e-{k}={url}")).collect::<Vec<_>>().join(",")
+    /// What etcd compares of a list: the URLs, and whether it finds its own name.
+    fn fits(&self, initial: &InitialCluster, k: u32) -> (bool, bool) {
+        let mut urls: Vec<_> = self.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str).collect();
+        let mut entries: Vec<_> = initial.members.split(',').filter_map(|entry| entry.split_once('=')).collect();
+        let named = entries.iter().any(|(name, _)| *name == format!("e-{k}"));
+        urls.sort_unstable();
+        entries.sort_unstable_by_key(|(_, url)| *url);
+        (named, entries.into_iter().map(|(_, url)| url).eq(urls))
     }
 
     pub fn workload(&self) -> Workload {
@@ -367,7 +370,6 @@ impl World {
             return;
         }
         let uid = claim.uid.clone();
-        let list = self.list();
         let exit = match (self.disks.get(&uid), self.initial.clone()) {
             (Some(id), _) if self.removed.contains(id) => {
                 ends(0, "the member has been permanently removed from the cluster")
@@ -380,14 +382,15 @@ impl World {
                 self.started(k, &uid, id);
                 None
             }
-            (None, Some(initial)) => match self.member(k) {
+            (None, Some(initial)) => match (self.member(k), self.fits(&initial, k)) {
+                (_, (false, _)) => ends(1, "couldn't find local name \"e\" in the initial cluster configuration"),
                 _ if !self.has_quorum() => ends(1, "could not retrieve cluster information from the given URLs"),
-                Some(member) if initial.members == list && !member.started() => {
+                (Some(member), (_, true)) => {
+                    assert!(!member.started(), "I4: e-{k} starts again without what it acknowledged");
                     let id = member.id;
                     self.started(k, &uid, id);
                     None
                 }
-                Some(_) if initial.members == list => ends(2, "tocommit(9) is out of range [lastIndex(0)]"),
                 _ => ends(1, "error validating peerURLs: member count is unequal"),
             },
         };

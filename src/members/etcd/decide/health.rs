@@ -21,8 +21,12 @@ const BAD_DATA: [&str; 8] = [
 ];
 
 /// What etcd prints when it has no data and the list it was given is not the cluster's.
-const NOT_IN_LIST: [&str; 3] =
-    ["error validating peerURLs", "member count is unequal", "could not retrieve cluster information"];
+const NOT_IN_LIST: [&str; 4] = [
+    "couldn't find local name",
+    "error validating peerURLs",
+    "member count is unequal",
+    "could not retrieve cluster information",
+];
 
 /// A cluster with a quorum.
 #[derive(Clone, Copy)]

@@ -13,10 +13,11 @@ const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 type Row = fn(&Cluster) -> Option<Step<Action>>;
 
 /// The rows that need a quorum, in their order.
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     memory,
     row_6_learner_beyond_size,
     row_7_learner_without_pod,
+    row_7_nobody_joins,
     row_8_learner_caught_up,
     row_9_learner_that_does_not_join,
     row_10_voter_that_never_started,
@@ -80,6 +81,11 @@ fn row_7_learner_without_pod(c: &Cluster) -> Option<Step<Action>> {
     c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(Step::Scale(k + 1)))
 }
 
+/// Row 7, afterwards: the list is for the one who joins. As soon as it has started nobody may start from it again.
+fn row_7_nobody_joins(c: &Cluster) -> Option<Step<Action>> {
+    if c.members.iter().all(Member::started) { c.scene.closed() } else { None }
+}
+
 /// Row 8: a learner that has started and caught up gets a vote. The leader has the last word on how far it is.
 fn row_8_learner_caught_up(c: &Cluster) -> Option<Step<Action>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
@@ -101,7 +107,8 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
     // One that answers is catching up, which may take longer than any deadline.
     let answer = c.scene.observed.answers.get(&k);
     let late = c.waited(k) > c.scene.settings.join_deadline && answer.is_none();
-    if late || c.says_bad_data(k) || answer.is_some_and(|answer| answer.corrupt) {
+    let lost = c.says_bad_data(k) || learner.started() && c.says_not_in_list(k);
+    if late || lost || answer.is_some_and(|answer| answer.corrupt) {
         return remove(c, k, learner);
     }
     // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
