@@ -11,8 +11,13 @@ STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# The client of etcd is built with the compiler of protocol buffers.
+.PHONY: protoc
+protoc:
+	@. tests/cluster/lib.sh && need_protoc
+
 .PHONY: build
-build: ## the operator and command line, optimised: target/tillerman
+build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) build --release --target $(HOST)
 	ln -f $(OUT)/$(HOST)/release/tillerman $(BIN)
 
@@ -56,7 +61,7 @@ test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (
 CHAOS_SECONDS ?= 600
 CHAOS_SEED ?=
 .PHONY: chaos
-chaos: ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=… repeats one
+chaos: protoc ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=… repeats one
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 

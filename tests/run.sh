@@ -18,10 +18,12 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tests/cluster/env.sh
+. tests/cluster/lib.sh
 passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 command -v cargo >/dev/null || { echo "error: Rust is needed: install it with rustup" >&2; exit 1; }
+(need_protoc) || exit 1
 cargo="nice cargo"
 bin=${CARGO_TARGET_DIR:-target}/tillerman # what `make build` makes
 

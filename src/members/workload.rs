@@ -130,7 +130,35 @@ pub struct Latch {
     /// Since when an ordinal is unhealthy or has not joined, in seconds since 1970.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub since: BTreeMap<u32, i64>,
+    /// Uids of the claims and the pod that an ordinal had when its member was found to have left: they must be gone before another
+    /// member of that ordinal joins, and what has another uid is fresh.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stale: BTreeMap<u32, Vec<String>>,
     /// Name of the snapshot that is being restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restoring: Option<String>,
+    /// The member that comes, goes or is started again just now, for a driver that cannot ask the application which it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Move>,
+}
+
+/// A member that comes, goes or is started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    /// Which of the three.
+    pub kind: MoveKind,
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// Since when, in seconds since 1970: it tells this move from an earlier one of the same ordinal.
+    pub since: i64,
+}
+
+/// What a member does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum MoveKind {
+    Join,
+    Leave,
+    Restart,
 }
