@@ -19,7 +19,13 @@ fn unhealthy<T, E>(sent: &Result<Result<T, etcd_client::Error>, E>) -> bool {
     matches!(sent, Ok(Err(error)) if error.to_string().contains("unhealthy cluster"))
 }
 
-fn stopped<'a>(step: &'a Step<impl Sized>, reason: &str) -> bool {
+fn freeze(cluster: &Cluster, ordinals: std::ops::Range<u32>, signal: &str) {
+    for ordinal in ordinals {
+        cluster.pods.signal(ordinal, signal);
+    }
+}
+
+fn stopped(step: &Step<impl Sized>, reason: &str) -> bool {
     matches!(step, Step::Stop { reason: is, .. } if *is == reason)
 }
 
@@ -28,13 +34,16 @@ fn stopped<'a>(step: &'a Step<impl Sized>, reason: &str) -> bool {
 async fn f1_one_to_five_and_back_loses_no_write() {
     let mut cluster = Cluster::grown(1).await;
     let writer = cluster.writer();
-    for size in [3, 5, 3, 1] {
+    let mut before = 1;
+    for size in [3, 5, 3, 1_u32] {
         let began = std::time::Instant::now();
         let done = cluster.resize(size).await;
-        eprintln!("to {size} in {:.1?}, longest gap {:.3?}", began.elapsed(), writer.longest_gap());
-        let adds: Vec<_> = done.iter().filter(|done| done.ends_with("as a learner")).collect();
-        let wanted: Vec<_> = if size == 3 && adds.is_empty() { vec![] } else { (0..adds.len()).collect() };
-        assert_eq!(adds.len(), wanted.len());
+        eprintln!("from {before} to {size} in {:.1?}, longest gap {:.3?}", began.elapsed(), writer.longest_gap());
+        let count = |what: &str| done.iter().filter(|done| done.starts_with(what) && !done.contains("not yet")).count();
+        let (joined, left) = (size.saturating_sub(before) as usize, before.saturating_sub(size) as usize);
+        assert_eq!((count("add member"), count("give member")), (joined, joined), "{done:#?}");
+        assert_eq!((count("remove member"), count("delete data")), (left, left), "{done:#?}");
+        before = size;
         cluster.assert_same_data().await;
         assert_eq!(cluster.pods.claims.len(), size as usize, "claims of those that left are gone: {done:#?}");
     }
@@ -48,25 +57,24 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     let mut cluster = Cluster::grown(3).await;
     cluster.lead(0).await;
     let mut client = cluster.client(0).await;
-    let freeze = |cluster: &Cluster, signal| [1, 2].iter().for_each(|k| cluster.pods.signal(*k, signal));
 
     // An add: it is asked for while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
     // connected for five seconds.
     let url = cluster.driver.settings.peer_url.url(3);
     let lost = loop {
-        freeze(&cluster, "STOP");
+        freeze(&cluster, 1..3, "STOP");
         let learner = etcd_client::MemberAddOptions::new().with_is_learner();
         let add = timeout(Duration::from_secs(1), client.member_add(vec![url.clone()], Some(learner))).await;
         if !unhealthy(&add) {
             break add;
         }
-        freeze(&cluster, "CONT");
+        freeze(&cluster, 1..3, "CONT");
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     assert!(lost.is_err(), "it was to be lost: {lost:?}");
     cluster.target.size = 4;
     cluster.until("no quorum", |_, step| stopped(step, "QuorumLost")).await;
-    freeze(&cluster, "CONT");
+    freeze(&cluster, 1..3, "CONT");
     let done = cluster.resize(4).await;
     assert!(done.iter().filter(|done| *done == "add member 3 as a learner").count() <= 1, "{done:#?}");
 
@@ -75,9 +83,9 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     let victim = cluster.member(3).await;
     let mut client = cluster.client(0).await;
     let lost = loop {
-        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "STOP"));
+        freeze(&cluster, 1..4, "STOP");
         let remove = timeout(Duration::from_secs(1), client.member_remove(victim)).await;
-        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "CONT"));
+        freeze(&cluster, 1..4, "CONT");
         if !unhealthy(&remove) {
             break remove;
         }
@@ -155,7 +163,9 @@ async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.target.size = 5;
-    [1, 2].iter().for_each(|ordinal| cluster.pods.lose_node(*ordinal));
+    for ordinal in [1, 2] {
+        cluster.pods.lose_node(ordinal);
+    }
     for _ in 0..3 {
         let step = cluster.pass().await;
         assert!(stopped(&step, "QuorumLost"), "{step:?}");
@@ -189,7 +199,9 @@ async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {
     let mut cluster = Cluster::grown(3).await;
-    (0..3).for_each(|ordinal| cluster.pods.wipe(ordinal));
+    for ordinal in 0..3 {
+        cluster.pods.wipe(ordinal);
+    }
     for ordinal in 0..3 {
         cluster.until("ends", |cluster, _| cluster.pods.pods[&ordinal].pod.restarts > 1).await;
     }
@@ -269,7 +281,7 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
     cluster
         .until("it ended", |cluster, step| {
             assert_ne!(*step, Step::Quiet);
-            let now = &cluster.pods.pods.get(&2);
+            let now = cluster.pods.pods.get(&2);
             now.is_none_or(|running| {
                 running.pod.uid != old || running.pod.exit.as_ref().is_some_and(|exit| exit.code == 0)
             })
@@ -285,7 +297,9 @@ async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.until("some writes", |_, _| writer.count() > 20).await;
-    (0..3).for_each(|ordinal| cluster.pods.lose_node(ordinal));
+    for ordinal in 0..3 {
+        cluster.pods.lose_node(ordinal);
+    }
     for ordinal in 0..3 {
         let step = cluster.pass().await;
         assert!(ordinal > 1 || stopped(&step, "QuorumLost"), "{step:?}");

@@ -14,8 +14,11 @@ use tillerman::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 /// A kubelet waits longer from time to time; here one that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
 
-/// A StatefulSet's pods.
-pub struct Pods {
+/// How many there have been.
+static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+
+/// A StatefulSet, its pods and its claims.
+pub struct StatefulSet {
     pub replicas: u32,
     pub template: &'static str,
     pub config_map: BTreeMap<String, String>,
@@ -37,12 +40,11 @@ pub struct Running {
     ended: Option<Instant>,
 }
 
-impl Pods {
+impl StatefulSet {
     /// No pod yet.
     pub fn new() -> Self {
         let etcd = std::env::var_os("ETCD").map_or_else(|| tools().join("etcd"), PathBuf::from);
         assert!(etcd.exists(), "{} is missing: tests/cluster/build-tools.sh control-plane", etcd.display());
-        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
         let mut seed = std::process::id() * 64 + CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let net = loop {
             let net = format!("127.{}.{}", 16 + seed / 250 % 200, 1 + seed % 250);
@@ -116,7 +118,9 @@ impl Pods {
     pub fn tick(&mut self, now: i64) {
         let beyond: Vec<_> =
             self.pods.range(self.replicas..).map(|(k, running)| (*k, running.pod.uid.clone())).collect();
-        beyond.into_iter().for_each(|(ordinal, uid)| self.delete(ordinal, &uid));
+        for (ordinal, uid) in beyond {
+            self.delete(ordinal, &uid);
+        }
         for ordinal in self.pods.keys().copied().collect::<Vec<_>>() {
             self.reap(ordinal);
         }
@@ -249,7 +253,7 @@ impl Running {
     }
 }
 
-impl Drop for Pods {
+impl Drop for StatefulSet {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for ordinal in self.pods.keys() {
