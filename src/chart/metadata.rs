@@ -1,6 +1,7 @@
 //! Chart.yaml, read as Helm reads it: keys in any case, wrong types refused in Go's words, texts made printable.
 
 use super::values::{json_type, scalar_text};
+use crate::template::go::quote::is_print;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -316,8 +317,5 @@ fn sanitize(text: &mut String) {
     if text.bytes().all(|b| (b' '..0x7f).contains(&b)) {
         return;
     }
-    *text = text
-        .chars()
-        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!c.is_control()).then_some(c) })
-        .collect();
+    *text = text.chars().filter_map(|c| if c.is_whitespace() { Some(' ') } else { is_print(c).then_some(c) }).collect();
 }

@@ -12,35 +12,90 @@ mod template;
 mod values;
 
 use crate::kind::go_bool;
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::ffi::OsString;
+use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-/// Turns charts into operators, and renders charts as Helm does.
-#[derive(Debug, Parser)]
-#[command(name = "tillerman", version, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
+/// A command of the program.
+struct Entry {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    about: &'static str,
+    /// Adds its flags and arguments. Only those of the command that is given are made: all together take longer than a small chart.
+    flags: fn(clap::Command) -> clap::Command,
+    run: fn(&mut ArgMatches) -> Result<Result<(), CliError>, clap::Error>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Render a chart and print what `helm template` prints.
-    Template(Box<template::Args>),
-    /// Download charts from a repository or registry.
-    #[command(visible_alias = "fetch")]
-    Pull(Box<pull::Args>),
-    /// Manage a chart's dependencies.
-    #[command(visible_aliases = ["dep", "dependencies"], subcommand)]
-    Dependency(dependency::Command),
-    /// Check a chart for mistakes.
-    Lint(Box<lint::Args>),
-    /// Make the CustomResourceDefinition of a chart from its values.schema.json.
-    Crd(crd::Args),
-    /// Run the operator.
+const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "template",
+        aliases: &[],
+        about: "Render a chart and print what `helm template` prints",
+        flags: template::Args::augment_args,
+        run: |matches| Ok(template::run(&template::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "pull",
+        aliases: &["fetch"],
+        about: "Download charts from a repository or registry",
+        flags: pull::Args::augment_args,
+        run: |matches| Ok(pull::run(&pull::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "dependency",
+        aliases: &["dep", "dependencies"],
+        about: "Manage a chart's dependencies",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            dependency::Command::augment_subcommands(command)
+        },
+        run: |matches| Ok(dependency::run(&dependency::Command::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "lint",
+        aliases: &[],
+        about: "Check a chart for mistakes",
+        flags: lint::Args::augment_args,
+        run: |matches| Ok(lint::run(&lint::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "crd",
+        aliases: &[],
+        about: "Make the CustomResourceDefinition of a chart from its values.schema.json",
+        flags: crd::Args::augment_args,
+        run: |matches| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
+    },
     #[cfg(feature = "operator")]
-    Run(Box<run::Args>),
+    Entry {
+        name: "run",
+        aliases: &[],
+        about: "Run the operator",
+        flags: run::Args::augment_args,
+        run: |matches| Ok(run::run(run::Args::from_arg_matches_mut(matches)?)),
+    },
+];
+
+impl Entry {
+    fn is_called(&self, name: &OsStr) -> bool {
+        name == self.name || self.aliases.iter().any(|alias| name == *alias)
+    }
+    fn command(&self, with_flags: bool) -> clap::Command {
+        let command = clap::Command::new(self.name);
+        let command = if with_flags { (self.flags)(command) } else { command };
+        command.about(self.about).long_about(None).visible_aliases(self.aliases)
+    }
+}
+
+/// The program's command line, with the flags of the command that is `given`.
+fn program(given: Option<&OsString>) -> clap::Command {
+    let commands = ENTRIES.iter().map(|entry| entry.command(given.is_some_and(|name| entry.is_called(name))));
+    clap::Command::new("tillerman")
+        .about("Turns charts into operators, and renders charts as Helm does")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands)
 }
 
 /// An error to be printed behind `Error: `.
@@ -56,28 +111,24 @@ impl CliError {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let command = Cli::command();
-    let args = match plain_switches(&command, std::env::args_os().collect()) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let mut program = program(args.get(1));
+    let args = match plain_switches(&program, args) {
         Ok(args) => args,
         Err(e) => return failure(&e),
     };
-    let parsed = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
-        Err(e) => return usage_error(&e),
-    };
-    let result = match cli.command {
-        Command::Template(args) => template::run(&args),
-        Command::Pull(args) => pull::run(&args),
-        Command::Dependency(command) => dependency::run(&command),
-        Command::Lint(args) => lint::run(&args),
-        Command::Crd(args) => crd::run(&args),
-        #[cfg(feature = "operator")]
-        Command::Run(args) => run::run(*args),
-    };
+    let parsed = program.try_get_matches_from_mut(args);
+    // The process ends before anybody needs its memory.
+    std::mem::forget(program);
+    let result = parsed.and_then(|mut matches| {
+        let (name, mut matches) = matches.remove_subcommand().unwrap_or_default();
+        let entry = ENTRIES.iter().find(|entry| entry.name == name);
+        entry.map_or(Ok(Ok(())), |entry| (entry.run)(&mut matches))
+    });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => failure(&e),
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(e)) => failure(&e),
+        Err(e) => usage_error(&e),
     }
 }
 
@@ -165,9 +216,10 @@ fn usage_error(error: &clap::Error) -> ExitCode {
 
 /// A flag as Go names it in errors: with the letter that it has for short.
 fn with_letter(flag: &str) -> String {
-    let cli = Cli::command();
-    let command = std::env::args().nth(1).and_then(|name| cli.find_subcommand(name).cloned());
-    let argument = command.as_ref().into_iter().flat_map(clap::Command::get_arguments);
+    let given = std::env::args_os().nth(1);
+    let program = program(given.as_ref());
+    let command = given.and_then(|name| program.find_subcommand(name));
+    let argument = command.into_iter().flat_map(clap::Command::get_arguments);
     let letter = argument.filter(|a| a.get_long() == flag.strip_prefix("--")).find_map(clap::Arg::get_short);
     letter.map_or_else(|| flag.to_owned(), |letter| format!("-{letter}, {flag}"))
 }

@@ -282,12 +282,15 @@ impl Cache {
                     old.status != revision.status
                         || old.inputs != revision.inputs
                         || old.inventory != revision.inventory
+                        || old.members != revision.members
                 });
                 // Only the newest revision is judged by its inventory.
                 let number = revision.revision;
                 release.insert(number, Arc::new(revision));
                 if let Some(old) = newest.filter(|n| *n < number).and_then(|n| release.get_mut(&n)) {
-                    Arc::make_mut(old).kinds = Vec::new();
+                    let old = Arc::make_mut(old);
+                    old.kinds = Vec::new();
+                    old.members = None;
                 }
                 if concerns { inner.keys_named(self.kinds.len(), namespace, name) } else { Vec::new() }
             }
@@ -672,6 +675,10 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
         hook: Run::read(gvk, object).map(Box::new),
         health,
+        replicas: owned::steps_replicas(metadata)
+            .then(|| object.pointer("/spec/replicas").and_then(Value::as_u64))
+            .flatten()
+            .and_then(|n| u32::try_from(n).ok()),
         pods,
     };
     Some((id, live))

@@ -219,6 +219,35 @@ impl Cluster {
         }
     }
 
+    /// The objects of a namespace that a label selector names.
+    pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {} in namespace {namespace}", resource.plural);
+        let params = kube::core::params::ListParams::default().labels(selector);
+        let request = Request::new(resource.path(Some(namespace))).list(&params).map_err(|e| unsent(&what, &e))?;
+        let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
+        Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
+    /// Evicts a pod, only the one with this uid. `false` when a budget does not allow it now.
+    pub async fn evict(&self, pods: &Resource, id: &ObjectId, uid: &str) -> Result<bool, ApiError> {
+        let what = describe("evict", id);
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": &*id.name, "namespace": id.namespace.as_deref()},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        let params = PostParams::default();
+        let request =
+            collection(pods, id).create_subresource("eviction", &id.name, &params, body.to_string().into_bytes());
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        match self.send::<Value>(request.map(Body::from), &what, false).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_not_found() => Ok(true),
+            Err(e) if e.reason() == "TooManyRequests" => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Reads any path as JSON.
     pub async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         let what = format!("read {path}");

@@ -137,4 +137,28 @@ pub struct Latch {
     /// Name of the snapshot that is being restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restoring: Option<String>,
+    /// The member that comes, goes or is started again just now, for a driver that cannot ask the application which it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Move>,
+}
+
+/// A member that comes, goes or is started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    /// Which of the three.
+    pub kind: MoveKind,
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// Since when, in seconds since 1970: it tells this move from an earlier one of the same ordinal.
+    pub since: i64,
+}
+
+/// What a member does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum MoveKind {
+    Join,
+    Leave,
+    Restart,
 }

@@ -56,6 +56,7 @@ fn facts(live: &[(&Hook, Outcome)], now: i64) -> Facts {
             resource_version: 1,
             digest: None,
             shared: false,
+            replicas: None,
             pods: None,
             owner_uid: Some("cr".into()),
             kept: false,
@@ -158,6 +159,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             inventory: None,
             rollback: None,
             chunks: None,
+            members: None,
             kinds: Vec::new(),
         }]
     };

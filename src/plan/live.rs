@@ -63,6 +63,8 @@ pub struct Live {
     pub hook: Option<Box<super::hooks::Run>>,
     /// How it is.
     pub health: Health,
+    /// `spec.replicas` of a StatefulSet with members: the digest leaves it out, because the operator changes it step by step.
+    pub replicas: Option<u32>,
     /// The label selector of its pods, when it is a workload and not ready.
     pub pods: Option<Box<str>>,
 }
@@ -81,14 +83,26 @@ pub enum Change {
 impl Live {
     /// What the change to a later summary concerns.
     pub fn change(&self, other: &Self) -> Change {
-        let Self { uid, resource_version: _, shared: _, digest, owner_uid, kept, deleting, hook, health, pods: _ } =
-            self;
+        let Self {
+            uid,
+            resource_version: _,
+            shared: _,
+            digest,
+            owner_uid,
+            kept,
+            deleting,
+            hook,
+            health,
+            replicas,
+            pods: _,
+        } = self;
         let content = *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid
             || *kept != other.kept
             || *deleting != other.deleting
-            || *hook != other.hook;
+            || *hook != other.hook
+            || *replicas != other.replicas;
         match () {
             () if content => Change::Content,
             () if *health != other.health => Change::Health,

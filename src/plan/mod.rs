@@ -20,8 +20,10 @@ pub mod tolerate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::kind::switches::DeletionPolicy;
+use crate::members::document::Members;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -44,6 +46,8 @@ pub struct Desired {
     pub hooks_equal: bool,
     /// What of the chart's `crds/` has to be written, or served, first.
     pub crds: Vec<Definition>,
+    /// What the chart says of stateful sets with members.
+    pub members: Option<Arc<Members>>,
 }
 
 /// What a plan is for.

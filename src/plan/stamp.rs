@@ -139,7 +139,7 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
 
 /// The custom resource of tests.
 #[cfg(test)]
-pub(super) fn owner() -> Owner {
+pub(crate) fn owner() -> Owner {
     Owner {
         gvk: crate::release::object::Gvk::new("demo.example.com", "v1", "Web"),
         namespace: Some("ns".into()),

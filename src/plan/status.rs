@@ -11,6 +11,7 @@ use super::Verb;
 use super::attempts::{self, Retry};
 use super::live::Health;
 use super::situation::{Drift, Situation};
+use crate::members::progress::Told;
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
@@ -65,6 +66,8 @@ pub struct Report<'a> {
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
     pub blind: Option<&'a str>,
+    /// What is said of members, when the pass looked at them.
+    pub members: Option<&'a Told>,
 }
 
 /// The deployed release.
@@ -109,6 +112,14 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     } else if report.verb == Verb::Abandon && report.failure.is_none() {
         for gone in ["deployedRelease", "release", "resources"] {
             status.remove(gone);
+        }
+    }
+    if let Some(told) = report.members {
+        if !told.members.is_empty() {
+            status.insert("members".into(), Value::Object(told.members.clone()));
+        }
+        if let Some(plan) = &told.plan {
+            status.insert("plan".into(), plan.clone());
         }
     }
     match report.asked {
@@ -162,20 +173,23 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
     let mut patch = Map::new();
     for (key, value) in new {
         if old.get(key) != Some(value) {
-            // A merge patch merges objects; what has to go must be named. The objects of our status are small and flat.
-            let mut value = value.clone();
-            if let (Some(Value::Object(was)), Value::Object(is)) = (old.get(key), &mut value) {
-                for gone in was.keys().filter(|k| !new[key].as_object().is_some_and(|n| n.contains_key(*k))) {
-                    is.insert(gone.clone(), Value::Null);
-                }
-            }
-            patch.insert(key.clone(), value);
+            let was = old.get(key).unwrap_or(&Value::Null);
+            patch.insert(key.clone(), difference(was, value));
         }
     }
     for key in old.keys().filter(|k| !new.contains_key(*k)) {
         patch.insert(key.clone(), Value::Null);
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// A value for a JSON merge patch: it merges objects, so what has to go from them must be named.
+pub fn difference(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
+    let mut patch: Map<String, Value> =
+        new.iter().map(|(key, value)| (key.clone(), difference(old.get(key).unwrap_or(&Value::Null), value))).collect();
+    patch.extend(old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null)));
+    Value::Object(patch)
 }
 
 /// Cuts a message to [`MAX_MESSAGE`].
@@ -365,6 +379,9 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
     if report.release.is_none() {
         return (false, "NotDeployed", "nothing is deployed yet".to_owned());
     }
+    if let Some((reason, message)) = report.members.and_then(|told| told.unready.as_ref()) {
+        return (false, *reason, message.clone());
+    }
     let missing = report.objects.iter().find(|(_, health)| health.is_none());
     let failed = report.objects.iter().find(|(_, h)| matches!(h, Some(Health::Failed(_))));
     let waiting = report.objects.iter().find(|(_, h)| matches!(h, Some(Health::Progressing(_))));
@@ -507,6 +524,7 @@ mod tests {
             waiting: None,
             objects,
             blind: None,
+            members: None,
         }
     }
 
@@ -664,6 +682,9 @@ mod tests {
         let old = json!({"a": {"b": 1, "c": 2}, "d": 1}).as_object().unwrap().clone();
         let new = json!({"a": {"b": 1}}).as_object().unwrap().clone();
         assert_eq!(patch(&old, &new), Some(json!({"a": {"b": 1, "c": null}, "d": null})));
+        let old = json!({"a": {"b": {"c": {"d": 1, "e": [1]}}}}).as_object().unwrap().clone();
+        let new = json!({"a": {"b": {"c": {"e": [2]}}}}).as_object().unwrap().clone();
+        assert_eq!(patch(&old, &new), Some(json!({"a": {"b": {"c": {"d": null, "e": [2]}}}})));
     }
 
     #[test]

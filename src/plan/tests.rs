@@ -27,6 +27,7 @@ fn live(name: &str) -> (ObjectId, Live) {
         deleting: false,
         hook: None,
         health: Health::Ready,
+        replicas: None,
         pods: None,
     };
     (id(name), live)
@@ -48,6 +49,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         inventory: names.map(|names| Inventory(names.iter().map(|n| (id(n), reference(n))).collect())),
         rollback: None,
         chunks: None,
+        members: None,
         kinds: Vec::new(),
     }
 }
@@ -78,6 +80,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
         previous: previous.map(|p| p.iter().map(|n| object(n, "x")).collect()),
         hooks: Vec::new(),
         hooks_equal: true,
+        members: None,
         crds: Vec::new(),
     }
 }

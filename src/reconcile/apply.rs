@@ -41,8 +41,30 @@ pub struct Outcome {
     pub chunks: usize,
     /// What it waits for, if it could not go on.
     pub waiting: Option<Waiting>,
+    /// What it found out and did about members.
+    pub members: Option<super::members::Seen>,
     /// Why it stopped, if it did.
     pub error: Option<Error>,
+}
+
+impl Outcome {
+    /// Of a pass that did nothing about its purpose.
+    pub fn nothing(verb: Verb) -> Self {
+        Self {
+            verb,
+            prepared: Prepared::default(),
+            changed: Vec::new(),
+            notices: Vec::new(),
+            pruned: 0,
+            finished: false,
+            revision: 0,
+            dry_run: None,
+            chunks: 0,
+            waiting: None,
+            members: None,
+            error: None,
+        }
+    }
 }
 
 /// Something that a release waits for; a watch tells when it is there.
@@ -59,19 +81,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     let (plan, prepared) = match plan {
         Ok(planned) => planned,
         Err(error) => {
-            return Outcome {
-                verb: Verb::Rest,
-                prepared: Prepared::default(),
-                changed: Vec::new(),
-                notices: Vec::new(),
-                pruned: 0,
-                finished: false,
-                revision: 0,
-                dry_run: None,
-                chunks: 0,
-                waiting: None,
-                error: Some(error),
-            };
+            return Outcome { error: Some(error), ..Outcome::nothing(Verb::Rest) };
         }
     };
     if plan.verb != Verb::Rest {
@@ -110,6 +120,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
         dry_run,
         chunks,
         waiting,
+        members: None,
         error,
         prepared,
     }

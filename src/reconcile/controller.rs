@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::chart::Served;
+use super::look::Looks;
 use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
@@ -106,6 +107,7 @@ impl Controller {
             kinds,
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            looks: Looks::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             sources: Arc::default(),
             value_watches: ValueWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             masks: Arc::clone(&settings.masks),

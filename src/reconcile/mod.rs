@@ -9,6 +9,8 @@ mod contests;
 pub mod controller;
 mod crds;
 mod hooks;
+mod look;
+mod members;
 mod object;
 mod observe;
 mod patches;
@@ -38,6 +40,7 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use chart::Served;
+use look::Looks;
 use pods::Pods;
 use queue::Queue;
 use render::Renderer;
@@ -65,6 +68,8 @@ pub struct Context {
     pub watches: Watches,
     /// Watches of the pods of unhealthy workloads.
     pub pods: Pods,
+    /// Watches of what belongs to stateful sets with members.
+    pub looks: Looks,
     /// What is known of the sources of values.
     pub sources: Arc<Sources>,
     /// Watches of them.
@@ -90,6 +95,7 @@ impl Context {
     pub fn forget(&self, key: &ReleaseKey) {
         self.contests.forget(key);
         self.pods.forget(key);
+        self.looks.forget(key);
         self.sources.set_used(key, Vec::new());
         self.masks.forget(key);
     }
@@ -200,8 +206,12 @@ pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
         ctx.forget(key);
         return Ok(Next::Event);
     };
+    if let Some(outcome) = members::farewell(&observed, ctx).await {
+        return report::report(&observed, outcome, ctx).await;
+    }
     let rendered = render::render(&observed, ctx).await;
     let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
-    let outcome = apply::apply(&observed, plan, ctx).await;
+    let mut outcome = apply::apply(&observed, plan, ctx).await;
+    members::step(&observed, &mut outcome, ctx).await;
     report::report(&observed, outcome, ctx).await
 }

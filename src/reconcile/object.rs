@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::members::latch;
 use super::observe::Observed;
 use super::report::event;
 use super::sinks::metadata;
@@ -14,6 +15,8 @@ use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::go_bool;
+use crate::members::document::Members;
+use crate::members::substitute;
 use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
@@ -34,6 +37,10 @@ pub struct Objects<'a> {
     previous: BTreeMap<&'a ObjectId, &'a Stamped>,
     /// Whose replicas an autoscaler of the release sets.
     autoscaled: BTreeSet<ObjectId>,
+    /// Whose replicas are stepped.
+    members: Option<&'a Members>,
+    /// How many replicas a StatefulSet with members shall have from now on; otherwise as many as it has.
+    scale: Option<u32>,
     ctx: &'a Context,
 }
 
@@ -64,7 +71,32 @@ impl<'a> Objects<'a> {
     /// Of a release, as a pass observed it.
     pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
         let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
-        Self { observed, previous, autoscaled: autoscaled(&desired.objects), ctx }
+        let members = desired.members.as_deref();
+        Self { observed, previous, autoscaled: autoscaled(&desired.objects), members, scale: None, ctx }
+    }
+
+    /// The same, for giving a StatefulSet with members so many replicas.
+    #[must_use]
+    pub fn scaling(self, replicas: u32) -> Self {
+        Self { scale: Some(replicas), ..self }
+    }
+
+    /// A StatefulSet with members as it is sent: with the replicas that it has, or had when it was there last.
+    async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Stamped>, Error> {
+        let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
+        let found = self.ctx.cluster.get(resource, &object.id).await?;
+        let live = found.as_ref().map(|found| {
+            let replicas = found.pointer("/spec/replicas").and_then(Value::as_u64);
+            replicas.and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
+        });
+        let replicas = self.scale.or(live).unwrap_or_else(|| {
+            let latch = latch(&self.observed.cr.status(), &set.name);
+            latch.replicas.unwrap_or(0)
+        });
+        let version = found.as_ref().and_then(|found| metadata(found).get("resourceVersion")).and_then(Value::as_str);
+        let mut object = object.clone();
+        substitute::put(&mut object.body, set, replicas, version);
+        Ok(Some(object))
     }
 
     /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
@@ -73,8 +105,16 @@ impl<'a> Objects<'a> {
         let resource = self.resource(id, "apply").await?;
         self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
         let before = self.observed.facts.live.get(id);
-        let mut one =
-            One { objects: self, resource: &resource, object, body: Cow::Borrowed(&object.body), notices: Vec::new() };
+        let substituted = self.substitute(object, &resource).await?;
+        let object = substituted.as_ref().unwrap_or(object);
+        let mut one = One {
+            objects: self,
+            resource: &resource,
+            object,
+            body: Cow::Borrowed(&object.body),
+            is_stepped: substituted.is_some(),
+            notices: Vec::new(),
+        };
         let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
         let mut taken = None;
         let mut answer = if known {
@@ -184,6 +224,8 @@ struct One<'a> {
     object: &'a Stamped,
     /// What is sent: without what the API server refused.
     body: Cow<'a, Map<String, Value>>,
+    /// Its replicas are never left out.
+    is_stepped: bool,
     notices: Vec<Notice>,
 }
 
@@ -293,7 +335,12 @@ impl One<'_> {
         let id = &self.object.id;
         let previous = previous.get(id).copied();
         let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
-        if let Some(body) = left {
+        if let Some(mut body) = left {
+            let replicas = self.object.body.get("spec").and_then(|spec| spec.get("replicas"));
+            if let (true, Some(replicas), Some(Value::Object(spec))) = (self.is_stepped, replicas, body.get_mut("spec"))
+            {
+                spec.insert("replicas".into(), replicas.clone());
+            }
             self.body = Cow::Owned(body);
         }
     }

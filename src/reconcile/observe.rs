@@ -12,7 +12,8 @@ use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
 use crate::cluster::cache::{Cr, ReleaseKey};
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
-use crate::kind::switches::{self, HELM_TIMEOUT};
+use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, Switches};
+use crate::members::document::Members;
 use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
@@ -65,6 +66,8 @@ pub struct Observed {
     pub corrupted: bool,
     /// Why the caches cannot see some of its objects.
     pub blind: Option<String>,
+    /// The stateful sets with members of the newest revision.
+    pub members: Option<Arc<Members>>,
 }
 
 /// Looks. `None` when there is no such custom resource.
@@ -92,7 +95,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         })
     });
     let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
-    let (switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
+    let (mut switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
         Ok(switches) => (switches, None),
         Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
     };
@@ -106,6 +109,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let history = ctx.cache.history(&key.namespace, &key.name);
+    let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
     let watches: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
@@ -158,6 +162,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         target: None,
         corrupted: false,
         blind,
+        members,
     };
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
         read_newest(&mut observed, ctx).await;
@@ -166,6 +171,14 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         read_target(&mut observed, to, ctx).await;
     }
     Some(observed)
+}
+
+/// The stateful sets with members of the newest revision. With any, nothing goes back after a failure: it may be a downgrade of
+/// what the members hold.
+fn members(history: &[Revision], switches: &mut Switches) -> Option<Arc<Members>> {
+    let members = history.last()?.members.as_deref().and_then(Members::decode)?;
+    switches.on_failure = OnFailure::Keep;
+    Some(Arc::new(members))
 }
 
 /// What the caches do not know yet and will.

@@ -73,6 +73,9 @@ impl Run<'_> {
             self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
         }
         annotations[secret::OWNER] = owner.describe().into();
+        if let Some(members) = &desired.members {
+            annotations[secret::MEMBERS] = members.encode().map_err(Error::Manifest)?.into();
+        }
         annotations[secret::KINDS] = secret::encode_kinds(&kinds).into();
         let now = jiff::Timestamp::now().as_second();
         let body = json!({
@@ -146,7 +149,7 @@ impl Run<'_> {
         };
         let mut patch = status_patch(Status::Superseded);
         // Only the newest revision is judged; what the others consisted of stands in their manifest.
-        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null});
+        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null});
         if let Some(mut record) = record {
             record.set_status(Status::Superseded, "superseded by new release");
             patch["data"] = data(&record)?;
@@ -240,7 +243,13 @@ impl Run<'_> {
         // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
         let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
         let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
-        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs {
+        let members = match &self.prepared.desired.members {
+            Some(members) => Some(members.encode().map_err(Error::Manifest)?),
+            None if self.prepared.rendered.is_some() => None,
+            None => head.members.as_deref().map(str::to_owned),
+        };
+        let same_members = head.members.as_deref() == members.as_deref();
+        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs && same_members {
             return Ok(());
         }
         let kinds: BTreeSet<_> = inventory.kinds().into_iter().chain(head.kinds.clone()).collect();
@@ -248,6 +257,7 @@ impl Run<'_> {
             "annotations": {
                 secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
                 secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
+                secret::MEMBERS: members,
             },
             "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
         }});

@@ -11,13 +11,15 @@ use super::{Context, Error, crds, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::mask::Secrets;
+use crate::members::document::{self, Members};
+use crate::members::substitute;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
-use crate::render::{self, Limits, Options, Release, Rendered};
+use crate::render::{self, Limits, Manifest, Options, Release, Rendered};
 use crate::server::spans;
 
 /// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
@@ -104,14 +106,17 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 _ => None,
             };
             let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
-            Ok(Prepared { desired: Desired { objects, previous, hooks, ..Desired::default() }, ..Prepared::default() })
+            let members = observed.members.clone();
+            let desired = Desired { objects, previous, hooks, members, ..Desired::default() };
+            Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
             values::learn(observed, ctx).await;
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
             let hooks = hooks(record.hooks(), observed, ctx).await?;
-            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
+            let members = observed.members.clone();
+            Ok(Prepared { desired: Desired { objects, hooks, members, ..Desired::default() }, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
@@ -149,12 +154,10 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     if !crds.is_empty() {
         return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });
     }
-    let mut objects = Vec::new();
-    for manifest in &rendered.manifests {
-        let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
-        if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
-            push_flat(object, &mut objects).map_err(wrong)?;
-        }
+    let mut objects = parse(&rendered.manifests)?;
+    let members = members(&mut rendered, &objects, observed)?;
+    if members.is_some() {
+        objects = parse(&rendered.manifests)?;
     }
     if objects.len() > MAX_OBJECTS {
         return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
@@ -166,7 +169,34 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
-    Ok(Prepared { desired: Desired { objects, previous, hooks, hooks_equal, crds }, rendered: Some(rendered), values })
+    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members };
+    Ok(Prepared { desired, rendered: Some(rendered), values })
+}
+
+fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {
+    let mut objects = Vec::new();
+    for manifest in manifests {
+        let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
+        if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
+            push_flat(object, &mut objects).map_err(wrong)?;
+        }
+    }
+    Ok(objects)
+}
+
+/// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
+fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
+    if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
+        return Ok(None);
+    }
+    let namespace = &observed.owner.release_namespace;
+    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
+        return Ok(None);
+    };
+    // What cannot be remembered is refused before anything is written.
+    members.encode().map_err(Error::Manifest)?;
+    substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
+    Ok(Some(Arc::new(members)))
 }
 
 /// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.
@@ -184,13 +214,13 @@ async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> 
 
 /// What becomes of an object whose kind the API server does not serve.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     IsAnError,
     /// It went with its definition.
     IsLeftOut,
 }
 
-async fn stamp(
+pub(super) async fn stamp(
     objects: &[Object],
     observed: &Observed,
     ctx: &Context,

@@ -37,6 +37,7 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
     count(observed, &outcome, ctx);
     if outcome.finished {
         ctx.pods.forget(&observed.key);
+        ctx.looks.forget(&observed.key);
         ctx.sources.set_used(&observed.key, Vec::new());
         if observed.facts.spent && has_deletion_hooks(&outcome.prepared.desired.hooks) {
             let status = observed.cr.status();
@@ -72,6 +73,7 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         None if outcome.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // For caches an event comes; somebody's helm may have died.
         None if waits => Ok(Next::After(WAIT)),
+        None if let Some(next) = outcome.members.and_then(|seen| seen.next) => Ok(Next::After(next)),
         None => {
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
@@ -151,6 +153,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
         objects: &objects,
         blind: observed.blind.as_deref(),
+        members: outcome.members.as_ref().map(|seen| &seen.told),
     });
     let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
     status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
@@ -283,6 +286,12 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     }
     if outcome.waiting.is_some() {
         return;
+    }
+    let told = outcome.members.as_ref().map(|seen| &seen.told).filter(|told| told.stopped);
+    if let Some((reason, message)) = told.and_then(|told| told.unready.as_ref())
+        && is_news(observed, reason, message, ctx)
+    {
+        event(observed, ctx, true, reason, message.clone());
     }
     match outcome.verb {
         Verb::Install => {

@@ -11,6 +11,10 @@ use super::digest::Hasher;
 /// The field manager of everything that Tillerman applies from a chart.
 pub const MANAGER: &str = "tillerman";
 
+/// Annotation of a live StatefulSet with members: its driver. Its replicas are changed step by step by the operator, so they are
+/// no part of the digest.
+pub const STEPPED: &str = "tillerman.dev/members";
+
 /// Characters of the digest that are kept; it is a trigger, not a proof.
 const LENGTH: usize = 16;
 
@@ -23,10 +27,25 @@ pub fn digest(managed: &[Value], object: &Map<String, Value>) -> Option<String> 
     for entry in managed.iter().filter(|e| is_ours(e)) {
         if let Some(Value::Object(fields)) = entry.get("fieldsV1") {
             found = true;
+            let stepped = object.get("metadata").is_some_and(steps_replicas).then(|| without_replicas(fields));
+            let fields = stepped.as_ref().unwrap_or(fields);
             walk(fields, Some(&Value::Object(object.clone())), &mut hasher);
         }
     }
     found.then(|| hasher.finish_short(LENGTH))
+}
+
+/// Whether the object of this `metadata` has [`STEPPED`].
+pub fn steps_replicas(metadata: &Value) -> bool {
+    metadata.get("annotations").is_some_and(|a| a.get(STEPPED).is_some())
+}
+
+fn without_replicas(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut fields = fields.clone();
+    if let Some(Value::Object(spec)) = fields.get_mut("f:spec") {
+        spec.remove("f:replicas");
+    }
+    fields
 }
 
 /// Whether an entry of `managedFields` is that of our applies.
@@ -141,6 +160,23 @@ mod tests {
         let mut fewer = managed();
         fewer[0]["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:replicas");
         assert_ne!(digest(&managed(), &object(|_| ())), digest(&fewer, &object(|_| ())));
+    }
+
+    #[test]
+    fn replicas_that_are_stepped_are_no_part_of_the_digest() {
+        let stepped = |change: fn(&mut Value)| {
+            object(|v| {
+                v["metadata"]["annotations"] = json!({"tillerman.dev/members": "jobs"});
+                change(v);
+            })
+        };
+        let reference = digest(&managed(), &stepped(|_| ())).unwrap();
+        assert_eq!(digest(&managed(), &stepped(|v| v["spec"]["replicas"] = json!(7))).unwrap(), reference);
+        let mut scaled = managed();
+        scaled[0]["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+        assert_eq!(digest(&scaled, &stepped(|_| ())).unwrap(), reference, "kubectl scale takes the field from us");
+        let image = |v: &mut Value| v["spec"]["template"]["spec"]["containers"][0]["image"] = json!("b");
+        assert_ne!(digest(&managed(), &stepped(image)).unwrap(), reference);
     }
 
     #[test]

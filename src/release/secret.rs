@@ -30,6 +30,9 @@ pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// a revision that a crash left half applied can be seen whole.
 pub const KINDS: &str = "tillerman.dev/kinds";
 
+/// Annotation: the stateful sets with members of the newest revision, as [`members::document`](crate::members::document) writes
+/// them. Helm's record has nothing of them.
+pub const MEMBERS: &str = "tillerman.dev/members";
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
 
@@ -65,6 +68,8 @@ pub struct Revision {
     pub rollback: Option<u64>,
     /// Digest and number of the [`chunks`](super::chunks) of its record.
     pub chunks: Option<Box<str>>,
+    /// [`MEMBERS`].
+    pub members: Option<std::sync::Arc<str>>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
@@ -96,6 +101,7 @@ impl Revision {
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             chunks: annotation(CHUNKS).map(Into::into),
+            members: annotation(MEMBERS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

@@ -101,6 +101,8 @@ pub struct Rendered {
     pub manifests: Vec<Manifest>,
     /// Hooks in Helm's order.
     pub hooks: Vec<Hook>,
+    /// Hooks of events that Helm does not know, in the order of their files: it passes over them.
+    pub unknown: Vec<Hook>,
     /// NOTES.txt.
     pub notes: String,
     /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
@@ -181,12 +183,12 @@ pub struct Files {
 impl Files {
     /// The manifests and hooks of the texts, in Helm's order. The error says which file is no YAML.
     pub fn sort(self) -> Result<Rendered, Diagnostic> {
-        let (manifests, hooks) = order::sort(&self.texts).map_err(|problem| {
+        let order::Sorted { manifests, hooks, unknown } = order::sort(&self.texts).map_err(|problem| {
             let rendered = explain::rendered(&problem, &self.texts, &self.origins);
             let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
             Diagnostic { explanation, ..Diagnostic::rendering(problem) }
         })?;
-        Ok(Rendered { manifests, hooks, notes: self.notes, crds: self.crds })
+        Ok(Rendered { manifests, hooks, unknown, notes: self.notes, crds: self.crds })
     }
 }
 
@@ -519,7 +521,8 @@ fn execute(
         } else {
             renderer.render(name, root)?
         };
-        let text = String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+        // No manifest may have bytes that are no UTF-8, but `order` must see them to say so.
+        let text = String::from_utf8(text).unwrap_or_else(|e| order::escaped(name, e.as_bytes()));
         files.insert(name.clone(), text);
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! From rendered files to manifests and hooks in Helm's order.
 
 use super::{Hook, Manifest};
+use crate::template::functions::text;
 use crate::template::yaml::{self, Head};
 
 /// The order in which Helm installs kinds; others come last, by name.
@@ -58,28 +59,51 @@ const EVENTS: [&str; 9] = [
     "test",
 ];
 
+/// The text of a file that is not UTF-8: of notes with U+FFFD for what is none.
+pub(super) fn escaped(name: &str, bytes: &[u8]) -> String {
+    if name.ends_with("NOTES.txt") {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    text::escaped(bytes).into_owned()
+}
+
+/// What Helm looks at of a document; it refuses one that is not UTF-8.
+pub(super) fn head(document: &str) -> Result<Head, yaml::YamlError> {
+    yaml::head(&text::unescaped(document))
+}
+
+/// What [`sort`] tells apart.
+#[derive(Debug, Default)]
+pub struct Sorted {
+    /// Objects in Helm's order of installation.
+    pub manifests: Vec<Manifest>,
+    /// Hooks in Helm's order.
+    pub hooks: Vec<Hook>,
+    /// Hooks of events that Helm does not know, which it passes over.
+    pub unknown: Vec<Hook>,
+}
+
 /// Sorts rendered files into manifests and hooks. `files` are in the order of their names.
 ///
 /// The error is Helm's: which file holds a document that is not YAML, or whose head has wrong types.
-pub fn sort(files: &[(String, String)]) -> Result<(Vec<Manifest>, Vec<Hook>), String> {
-    let mut manifests = Vec::new();
-    let mut hooks = Vec::new();
+pub fn sort(files: &[(String, String)]) -> Result<Sorted, String> {
+    let mut sorted = Sorted::default();
     for (path, text) in files {
         let base = path.rsplit('/').next().unwrap_or(path);
         if base.starts_with('_') || text.trim().is_empty() {
             continue;
         }
         for document in split(text) {
-            let head = yaml::head(document.as_bytes()).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
-            place(path, document, head, &mut manifests, &mut hooks);
+            let head = head(document).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
+            place(path, document, head, &mut sorted);
         }
     }
-    manifests.sort_by(|a: &Manifest, b: &Manifest| rank(&a.kind).cmp(&rank(&b.kind)));
-    hooks.sort_by(|a: &Hook, b: &Hook| rank(&a.manifest.kind).cmp(&rank(&b.manifest.kind)));
-    Ok((manifests, hooks))
+    sorted.manifests.sort_by(|a, b| rank(&a.kind).cmp(&rank(&b.kind)));
+    sorted.hooks.sort_by(|a, b| rank(&a.manifest.kind).cmp(&rank(&b.manifest.kind)));
+    Ok(sorted)
 }
 
-fn place(path: &str, document: &str, head: Head, manifests: &mut Vec<Manifest>, hooks: &mut Vec<Hook>) {
+fn place(path: &str, document: &str, head: Head, sorted: &mut Sorted) {
     let annotation = |name: &str| head.annotations.get(name).cloned();
     let list = |name: &str| {
         annotation(name).map_or_else(Vec::new, |v| v.split(',').map(|s| s.trim().to_lowercase()).collect())
@@ -104,12 +128,14 @@ fn place(path: &str, document: &str, head: Head, manifests: &mut Vec<Manifest>, 
         name: head.name,
     };
     match hook_details {
-        None => manifests.push(manifest),
-        Some((events, ..)) if events.iter().any(|e| !EVENTS.contains(&e.as_str())) => {
-            tracing::info!(hook_types = events.join(","), "skipping unknown hooks");
-        }
+        None => sorted.manifests.push(manifest),
         Some((events, weight, delete_policies, output_log_policies)) => {
-            hooks.push(Hook { manifest, events, weight, delete_policies, output_log_policies });
+            let known = events.iter().all(|e| EVENTS.contains(&e.as_str()));
+            if !known {
+                tracing::info!(hook_types = events.join(","), "skipping unknown hooks");
+            }
+            let list = if known { &mut sorted.hooks } else { &mut sorted.unknown };
+            list.push(Hook { manifest, events, weight, delete_policies, output_log_policies });
         }
     }
 }

@@ -13,30 +13,30 @@ use crate::proxy::{Fault, Proxy};
 use crate::release::{Sight, Web, apply, chunked, hooked};
 
 /// Whether a release of this name is as it should be.
-type Look<'a> = &'a (dyn Fn(&Sight, &str) -> Result<(), String> + Sync);
+pub type Look<'a> = &'a (dyn Fn(&Sight, &str) -> Result<(), String> + Sync);
 /// Does something to a release of this name.
-type Act<'a> = &'a (dyn Fn(&Space, &str) + Sync);
+pub type Act<'a> = &'a (dyn Fn(&Space, &str) + Sync);
 
 /// What is killed in the middle of what.
-struct Sweep<'a> {
+pub struct Sweep<'a> {
     /// For the names of namespaces.
-    test: &'a str,
+    pub test: &'a str,
     /// The chart of the kind `Web`.
-    chart: &'a str,
+    pub chart: &'a str,
     /// How many operators are killed at the same time, each in a namespace of its own: what waits can wait side by side.
-    lanes: u64,
+    pub lanes: u64,
     /// What comes before, and how that ends.
-    prepare: (Act<'a>, Look<'a>),
+    pub prepare: (Act<'a>, Look<'a>),
     /// The operator is killed in the middle of what it does about this.
-    act: Act<'a>,
+    pub act: Act<'a>,
     /// The right end.
-    end: Look<'a>,
+    pub end: Look<'a>,
 }
 
 impl Sweep<'_> {
     /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer; each time with
     /// a release of its own. How often that was.
-    fn run(&self) -> u64 {
+    pub fn run(&self) -> u64 {
         let kills: u64 = std::thread::scope(|scope| {
             let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane))).collect();
             lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
@@ -97,7 +97,10 @@ impl Scene {
             "large" => space.watches(&[("Web", &space.large_chart())]),
             chart => space.watches(&[("Web", chart)]),
         };
-        let kubelet = Kubelet::new(&space);
+        let kubelet = match chart {
+            "members" => Kubelet::of_members(&space, |_| (0, String::new())),
+            _ => Kubelet::new(&space),
+        };
         Self { space, proxy, kubeconfig, watches, _kubelet: kubelet }
     }
 

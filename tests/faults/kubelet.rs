@@ -1,5 +1,5 @@
-//! What a kubelet would say of the pods of hooks. There is no node: the pod of a Job ends at once, well or not by the Job's
-//! name, and the Job's controller takes it from there.
+//! What a kubelet would say of pods. There is no node: the pod of a Job ends at once, well or not by the Job's name or as a test
+//! says, the pod of a stateful set gets ready, and the controllers take it from there.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use serde_json::{Value, json};
 
 use crate::harness::{Space, cluster_dir};
 
@@ -18,8 +19,38 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// Pods fail whose name contains `-bad`, never end whose name contains `-hang`, and the others succeed.
+    /// Pods of Jobs fail whose name contains `-bad`, never end whose name contains `-hang`, and the others succeed.
     pub fn new(space: &Space) -> Self {
+        Self::with(space, |pod| {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("job-name"));
+            match name {
+                _ if !of_job || name.contains("-hang") => None,
+                _ if name.contains("-bad") => Some(json!({"phase": "Failed"})),
+                _ => Some(json!({"phase": "Succeeded"})),
+            }
+        })
+    }
+
+    /// Pods of stateful sets get ready, and those of Jobs end with the exit code and the message that `code` says.
+    pub fn of_members(space: &Space, code: impl Fn(&Pod) -> (i32, String) + Send + Sync + 'static) -> Self {
+        Self::with(space, move |pod| {
+            let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("job-name"));
+            let container = pod.spec.as_ref().map(|spec| spec.containers[0].name.clone()).unwrap_or_default();
+            let (phase, conditions, state) = if of_job {
+                let (code, message) = code(pod);
+                let phase = if code == 0 { "Succeeded" } else { "Failed" };
+                (phase, json!([]), json!({"terminated": {"exitCode": code, "message": message}}))
+            } else {
+                ("Running", json!([{"type": "Ready", "status": "True"}]), json!({"running": {}}))
+            };
+            let status = json!({"name": container, "image": "", "imageID": "", "ready": !of_job, "restartCount": 0, "state": state});
+            Some(json!({"phase": phase, "conditions": conditions, "containerStatuses": [status]}))
+        })
+    }
+
+    /// The status of pending pods; none: they stay so.
+    pub fn with(space: &Space, status: impl Fn(&Pod) -> Option<Value> + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(async {
             let config = Kubeconfig::read_from(cluster_dir().join("admin.kubeconfig")).unwrap();
@@ -30,19 +61,21 @@ impl Kubelet {
         runtime.spawn(async move {
             let seen = watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects();
             // An API server that is away is tried again.
-            let ended = seen.try_for_each(|pod| end(pods.clone(), pod));
+            let status = &status;
+            let ended = seen.try_for_each(|pod| end(pods.clone(), pod, status));
             panic!("the watch of pods ended: {:?}", ended.await);
         });
         Self { _runtime: runtime }
     }
 }
 
-async fn end(pods: Api<Pod>, pod: Pod) -> Result<(), watcher::Error> {
-    let Some(name) = pod.metadata.name.filter(|_| pod.metadata.deletion_timestamp.is_none()) else { return Ok(()) };
-    let of_job = pod.metadata.labels.is_some_and(|labels| labels.contains_key("job-name"));
-    if of_job && !name.contains("-hang") && pod.status.and_then(|s| s.phase).as_deref() == Some("Pending") {
-        let phase = if name.contains("-bad") { "Failed" } else { "Succeeded" };
-        let patch = Patch::Merge(serde_json::json!({"status": {"phase": phase}}));
+async fn end(pods: Api<Pod>, pod: Pod, status: impl Fn(&Pod) -> Option<Value>) -> Result<(), watcher::Error> {
+    let Some(name) = pod.metadata.name.clone().filter(|_| pod.metadata.deletion_timestamp.is_none()) else {
+        return Ok(());
+    };
+    let pending = pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Pending");
+    if let Some(status) = pending.then(|| status(&pod)).flatten() {
+        let patch = Patch::Merge(json!({"status": status}));
         // No other event would come of it.
         while let Err(error) = pods.patch_status(&name, &PatchParams::default(), &patch).await {
             if matches!(&error, kube::Error::Api(status) if status.is_not_found()) {

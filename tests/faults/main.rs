@@ -6,6 +6,7 @@ mod alone;
 mod cluster;
 mod killed;
 mod kubelet;
+mod members;
 mod proxy;
 mod refused;
 mod release;

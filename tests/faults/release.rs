@@ -10,7 +10,8 @@ use tillerman::release::record::{Phase, Record};
 use crate::harness::{Space, kubectl};
 
 /// The kinds of which a release of the test charts may have objects.
-const KINDS: &str = "webs.test.tillerman.dev,configmaps,services,deployments,secrets,jobs,pods";
+const KINDS: &str =
+    "webs.test.tillerman.dev,configmaps,services,deployments,secrets,jobs,pods,statefulsets,persistentvolumeclaims";
 
 /// All of a namespace at one time: one request for as many releases as there are.
 pub struct Sight(Vec<Value>);
@@ -103,6 +104,13 @@ impl Sight {
 
     fn greeting(&self, release: &str) -> Result<Value, String> {
         Ok(self.find("ConfigMap", release)?["data"]["greeting"].clone())
+    }
+
+    /// The names of the objects of a kind that begin so.
+    pub fn names(&self, kind: &str, start: &str) -> Vec<&str> {
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let of_kind = self.0.iter().filter(|o| o["kind"] == kind && name(o).starts_with(start));
+        of_kind.filter_map(|o| o["metadata"]["name"].as_str()).collect()
     }
 
     /// A field of an object.

@@ -107,6 +107,36 @@ fn every_flag_of_helm_operator_is_accepted() {
     assert!(!line.starts_with('{') && line.as_bytes()[23] == b'Z', "{line}");
 }
 
+/// Whether a line is written must not depend on what else was looked at on the same thread, for traces or without them.
+#[test]
+fn at_the_usual_level_no_line_of_the_log_is_lost() {
+    no_line_is_lost(&Space::new("lines"));
+    let mut space = Space::new("lines-traced");
+    // Nobody listens there.
+    space.env.push(("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9".into()));
+    no_line_is_lost(&space);
+}
+
+fn no_line_is_lost(space: &Space) {
+    let watches = space.watches(&[("Web", "web")]);
+    let names: Vec<String> = (0..40).map(|i| format!("app-{i}-x")).collect();
+    let operator = space.operator_with(&watches, &space.kubeconfig(None), &["--zap-log-level=info"]);
+    for name in &names {
+        space.apply("Web", name, &json!({}));
+    }
+    for name in &names {
+        space.wait_web(name);
+    }
+    operator.settle();
+    let log = operator.log();
+    let lost: Vec<&String> =
+        names.iter().filter(|name| !log.lines().any(|l| l.contains("\"pass done\"") && l.contains(*name))).collect();
+    assert!(lost.is_empty(), "{lost:?} in\n{log}");
+    for words in ["connected to the API server", "watching custom resources", "release records are known"] {
+        assert!(log.contains(words), "{words} in\n{log}");
+    }
+}
+
 #[test]
 fn a_flag_that_makes_no_sense_is_refused_in_helm_operators_words() {
     let space = Space::new("wrong");

@@ -13,9 +13,13 @@ mod health;
 mod history;
 mod hooks;
 mod immutable;
+#[allow(dead_code, reason = "shared with the tests of faults")]
+#[path = "../faults/kubelet.rs"]
+mod kubelet;
 mod lease;
 mod lifecycle;
 mod lookup;
+mod members;
 mod metrics;
 mod outage;
 mod prune;

@@ -1,6 +1,7 @@
 //! At rest, nothing is asked of the API server; after a restart, nothing is written.
 
 use crate::harness::{Space, eventually};
+use crate::kubelet::Kubelet;
 use serde_json::json;
 use std::time::Duration;
 
@@ -84,4 +85,22 @@ fn a_kill_in_the_middle_of_an_install_leaves_nothing_stuck() {
         assert_eq!(history.lines().count(), 2, "{history}");
         assert!(history.contains("deployed"), "{history}");
     }
+}
+
+/// A release with members costs nothing either, once they are as they should be: its pods, claims and Jobs are watched.
+#[test]
+fn a_settled_release_with_members_costs_no_request() {
+    let space = Space::new("idlemembers");
+    let _kubelet = Kubelet::of_members(&space, |_| (0, String::new()));
+    let operator = space.operator(&space.watches(&[("Web", "members")]), &["--reconcile-period=1s"]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(2));
+    space.wait_field("web/a", "/status/plan/state", &json!("Complete"));
+    space.wait("web/a", "Ready", "True");
+    let before = operator.settle();
+    let audited = space.requests().len();
+    // The point is that nothing happens, through ten periods.
+    std::thread::sleep(Duration::from_secs(10));
+    assert_eq!(operator.sent(), before);
+    assert_eq!(space.requests().len(), audited, "{:?}", &space.requests()[audited..]);
 }

@@ -6,7 +6,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
+use tracing_subscriber::{EnvFilter, Layer};
 
 use super::trace::Traces;
 use crate::cluster::cache::ReleaseKey;
@@ -129,19 +129,28 @@ pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>, traces: Opti
     };
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
+    // A second log in one process changes nothing. A filter of one layer leaves marks where nothing but it is asked, and lines
+    // get lost: without another layer it is that of all.
+    let _ = match traces {
+        None => tracing_subscriber::registry().with(layer(args, masks)).with(filter).try_init(),
+        Some(traces) => {
+            let log = layer(args, masks).with_filter(filter);
+            tracing_subscriber::registry().with(log).with(traces.layer()).try_init()
+        }
+    };
+}
+
+fn layer<S>(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
     let text = match args.zap_encoder.as_str() {
         "" => args.zap_devel || std::io::IsTerminal::is_terminal(&std::io::stderr()),
         encoder => encoder == "console",
     };
     let log =
         tracing_subscriber::fmt::layer().with_timer(args.zap_time_encoding).with_writer(MaskedLog(Arc::clone(masks)));
-    let log = if text {
-        log.with_ansi(false).with_target(false).with_filter(filter).boxed()
-    } else {
-        log.json().flatten_event(true).with_filter(filter).boxed()
-    };
-    // A second log in one process changes nothing.
-    let _ = tracing_subscriber::registry().with(log).with(traces.map(Traces::layer)).try_init();
+    if text { log.with_ansi(false).with_target(false).boxed() } else { log.json().flatten_event(true).boxed() }
 }
 
 #[cfg(test)]

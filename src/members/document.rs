@@ -1,0 +1,438 @@
+//! What a chart says of its stateful sets with members: `Members` documents and the Jobs of scale hooks.
+//!
+//! Both carry `helm.sh/hook` with a name that Helm does not know, so it passes over them, and `helm install` works as without
+//! them. They are never sent to the API server as they are.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::kind::duration;
+use crate::release::digest::Hasher;
+use crate::release::object::{Gvk, Object, ObjectId};
+use crate::render::Hook;
+
+/// `apiVersion` of a `Members` document.
+pub const API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// Its kind.
+pub const KIND: &str = "Members";
+/// Its hook name.
+const MEMBERS: &str = "members";
+/// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
+const OF: &str = "tillerman.dev/members";
+/// Annotation of a scale hook: the container whose exit code counts; the first one otherwise.
+const CONTAINER: &str = "tillerman.dev/exit-code-container";
+/// Members of one stateful set.
+const MAX_SIZE: u32 = 100;
+/// Bytes that the annotation may take, beside the inventory in the same 256 KiB.
+const MAX_ENCODED: usize = 40 << 10;
+/// Bytes that are read of it.
+const MAX_DECODED: u64 = 4 << 20;
+/// Seconds without progress after which the condition says so.
+const PROGRESS_DEADLINE: u64 = 600;
+
+/// All that a rendering says of members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Members {
+    /// The stateful sets, in the order of their documents.
+    pub sets: Vec<Set>,
+    /// The scale hooks.
+    pub hooks: Vec<ScaleHook>,
+}
+
+/// One `Members` document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Set {
+    /// Name of the document.
+    pub name: String,
+    /// Name of the StatefulSet.
+    pub target: String,
+    /// How many members there shall be.
+    pub size: u32,
+    /// Who knows how they come and go.
+    pub driver: Driver,
+    /// What becomes of the claims of a member that left.
+    pub on_remove: OnRemove,
+    /// What becomes of claims that are there without a member.
+    pub on_orphan: OnOrphan,
+    /// Seconds.
+    pub progress_deadline: u64,
+    /// `serviceName` of the StatefulSet.
+    pub service: String,
+    /// `etcd` of the document, for its driver.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub etcd: Map<String, Value>,
+}
+
+/// Who knows how members come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Driver {
+    /// The driver of etcd.
+    Etcd,
+    /// Jobs of the chart.
+    Jobs,
+}
+
+impl Driver {
+    /// As the document writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Jobs => "jobs",
+        }
+    }
+}
+
+/// What becomes of the claims of a member that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum OnRemove {
+    Delete,
+    Retain,
+}
+
+/// What becomes of claims that are there without a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum OnOrphan {
+    Refuse,
+    Adopt,
+}
+
+/// When scale hooks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Event {
+    Bootstrap,
+    BeforeScaleUp,
+    AfterReady,
+    BeforeScaleDown,
+    AfterGone,
+    BeforeRestart,
+    AfterRestart,
+    BeforeDelete,
+}
+
+impl Event {
+    const ALL: [Self; 8] = [
+        Self::Bootstrap,
+        Self::BeforeScaleUp,
+        Self::AfterReady,
+        Self::BeforeScaleDown,
+        Self::AfterGone,
+        Self::BeforeRestart,
+        Self::AfterRestart,
+        Self::BeforeDelete,
+    ];
+
+    /// As charts write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bootstrap => "bootstrap",
+            Self::BeforeScaleUp => "before-scale-up",
+            Self::AfterReady => "after-ready",
+            Self::BeforeScaleDown => "before-scale-down",
+            Self::AfterGone => "after-gone",
+            Self::BeforeRestart => "before-restart",
+            Self::AfterRestart => "after-restart",
+            Self::BeforeDelete => "before-delete",
+        }
+    }
+
+    /// From what a chart writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.as_str() == text)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A Job that a chart wants to be run when members come and go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScaleHook {
+    /// Name of its [`Set`].
+    pub set: String,
+    /// Name of the Job in the chart.
+    pub name: String,
+    /// When it runs.
+    pub events: Vec<Event>,
+    /// The order within an event.
+    pub weight: i64,
+    /// The container whose exit code counts; the first one otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Digest of the Job: another Job is another run.
+    pub digest: String,
+    /// The Job as the chart wrote it.
+    pub job: Map<String, Value>,
+}
+
+impl Members {
+    /// Of a rendering: from the documents that Helm passes over, checked against the objects. `None` when the chart has no stateful
+    /// set with members. The error is a sentence, without any value but names.
+    pub fn read(unknown: &[Hook], objects: &[Object], namespace: &str) -> Result<Option<Self>, String> {
+        if let Some(object) = objects.iter().find(|o| is_members(&o.gvk.api_version(), &o.gvk.kind)) {
+            return Err(format!("Members {} lacks the annotation helm.sh/hook: members", object.name));
+        }
+        let mut members = Self::default();
+        for hook in unknown.iter().filter(|h| is_document(h)) {
+            let name = &hook.manifest.name;
+            let set = read_set(hook, objects, namespace).map_err(|e| format!("Members {name}: {e}"))?;
+            if let Some(other) = members.sets.iter().find(|s| s.target == set.target) {
+                return Err(format!(
+                    "Members {} and {name} are both for StatefulSet {}: it can have one",
+                    other.name, set.target
+                ));
+            }
+            if members.sets.iter().any(|s| s.name == set.name) {
+                return Err(format!("there are two Members {name}"));
+            }
+            members.sets.push(set);
+        }
+        if members.sets.is_empty() {
+            return Ok(None);
+        }
+        for hook in unknown.iter().filter(|h| !is_document(h)) {
+            // Some other program's hook names are none of ours.
+            if hook.events.iter().any(|e| Event::parse(e).is_some()) {
+                let name = &hook.manifest.name;
+                members.hooks.push(
+                    read_hook(hook, &members.sets)
+                        .map_err(|e| format!("scale hook {} {name}: {e}", hook.manifest.kind))?,
+                );
+            }
+        }
+        members.hooks.sort_by(|a, b| (a.weight, &a.name).cmp(&(b.weight, &b.name)));
+        Ok(Some(members))
+    }
+
+    /// The stateful set of an object.
+    pub fn of(&self, id: &ObjectId) -> Option<&Set> {
+        let is_set = &*id.gvk.kind == "StatefulSet" && &*id.gvk.group == "apps";
+        self.sets.iter().find(|set| is_set && set.target == *id.name)
+    }
+
+    /// As an annotation. The error is a sentence.
+    pub fn encode(&self) -> Result<String, String> {
+        let json = serde_json::to_vec(self).map_err(|e| e.to_string())?;
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+        let packed = gzip.write_all(&json).and_then(|()| gzip.finish()).map_err(|e| e.to_string())?;
+        let text = BASE64.encode(packed);
+        if text.len() > MAX_ENCODED {
+            return Err(format!("the scale hooks take {} bytes; the limit is {MAX_ENCODED}", text.len()));
+        }
+        Ok(text)
+    }
+
+    /// Reads what [`Self::encode`] wrote; `None` for anything else.
+    pub fn decode(text: &str) -> Option<Self> {
+        let packed = BASE64.decode(text).ok()?;
+        let mut json = Vec::new();
+        GzDecoder::new(packed.as_slice()).take(MAX_DECODED).read_to_end(&mut json).ok()?;
+        serde_json::from_slice(&json).ok()
+    }
+}
+
+impl Set {
+    /// Its StatefulSet.
+    pub fn id(&self, namespace: &str) -> ObjectId {
+        ObjectId {
+            gvk: Gvk::new("apps", "v1", "StatefulSet"),
+            namespace: Some(namespace.into()),
+            name: self.target.as_str().into(),
+        }
+    }
+}
+
+fn is_members(api_version: &str, kind: &str) -> bool {
+    kind == KIND && api_version.split('/').next() == API_VERSION.split('/').next()
+}
+
+fn is_document(hook: &Hook) -> bool {
+    is_members(&hook.manifest.api_version, &hook.manifest.kind) || hook.events.iter().any(|e| e == MEMBERS)
+}
+
+fn body(hook: &Hook) -> Result<Map<String, Value>, String> {
+    Ok(Object::parse(&hook.manifest.text)?.ok_or("it is empty")?.body)
+}
+
+/// Fields of an object, each taken once, so that what is left is unknown.
+struct Fields<'a> {
+    at: &'static str,
+    left: Map<String, Value>,
+    known: &'a [&'static str],
+}
+
+impl<'a> Fields<'a> {
+    fn of(at: &'static str, value: Option<Value>, known: &'a [&'static str]) -> Result<Self, String> {
+        let fields = match value {
+            Some(Value::Object(fields)) => fields,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(format!("{at} is not an object")),
+        };
+        match fields.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(unknown) => Err(format!("{at}.{unknown} is unknown; there are {}", known.join(", "))),
+            None => Ok(Self { at, left: fields, known }),
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<Value> {
+        debug_assert!(self.known.contains(&key));
+        self.left.remove(key).filter(|v| !v.is_null())
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<String>, String> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(format!("{}.{key} is not a text", self.at)),
+        }
+    }
+
+    fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)], default: Option<T>) -> Result<T, String> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let at = self.at;
+        match (self.text(key)?, default) {
+            (None, Some(default)) => Ok(default),
+            (None, None) => Err(format!("{at}.{key} is missing; it is {}", names.join(" or "))),
+            (Some(text), _) => {
+                let found = choices.iter().find(|(name, _)| *name == text);
+                found
+                    .map(|(_, choice)| *choice)
+                    .ok_or_else(|| format!("{at}.{key} {text:?} is unknown; it is {}", names.join(" or ")))
+            }
+        }
+    }
+}
+
+fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, String> {
+    let manifest = &hook.manifest;
+    if manifest.api_version != API_VERSION || manifest.kind != KIND {
+        return Err(format!("a hook members is of {API_VERSION}, Kind={KIND}"));
+    }
+    if hook.events != [MEMBERS] {
+        return Err("its annotation helm.sh/hook is members and nothing else".to_owned());
+    }
+    let mut document = body(hook)?;
+    document.retain(|key, _| key != "status");
+    let mut document = Fields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
+    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd"];
+    let mut spec = Fields::of("spec", document.take("spec"), &known)?;
+    let mut target = Fields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
+    target.choice("kind", &[("StatefulSet", ())], Some(()))?;
+    target.choice("apiVersion", &[("apps/v1", ())], Some(()))?;
+    let target = target.text("name")?.ok_or("spec.target.name is missing: which StatefulSet has the members")?;
+    let size = spec.take("size").ok_or("spec.size is missing: how many members there shall be")?;
+    let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
+    let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
+    let driver = spec.choice("driver", &[("etcd", Driver::Etcd), ("jobs", Driver::Jobs)], None)?;
+    let mut volumes = Fields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
+    let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
+    let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
+    let etcd = match spec.take("etcd") {
+        Some(Value::Object(etcd)) if driver == Driver::Etcd => etcd,
+        None => Map::new(),
+        Some(_) if driver == Driver::Etcd => return Err("spec.etcd is not an object".to_owned()),
+        Some(_) => return Err("spec.etcd is for driver: etcd".to_owned()),
+    };
+    let progress_deadline = match spec.text("progressDeadline")? {
+        None => PROGRESS_DEADLINE,
+        Some(text) => duration::parse(&text).map_err(|e| format!("spec.progressDeadline: {e}"))?.as_secs(),
+    };
+    let service = check_target(&target, objects, namespace)?;
+    Ok(Set {
+        name: manifest.name.clone(),
+        target,
+        size,
+        driver,
+        on_remove: volumes.choice("onRemove", &on_remove, Some(OnRemove::Delete))?,
+        on_orphan: volumes.choice("onOrphan", &on_orphan, Some(OnOrphan::Refuse))?,
+        progress_deadline,
+        service,
+        etcd,
+    })
+}
+
+/// Whether the StatefulSet can be stepped: its service name.
+fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<String, String> {
+    let is_set = |o: &&Object| &*o.gvk.group == "apps" && &*o.gvk.kind == "StatefulSet" && o.name == target;
+    let set = objects.iter().find(is_set).ok_or_else(|| format!("the chart has no StatefulSet {target}"))?;
+    if set.namespace.as_deref().is_some_and(|n| n != namespace) {
+        return Err(format!("StatefulSet {target} is not in the namespace of the release"));
+    }
+    let spec = set.body.get("spec");
+    let at = |pointer: &str| spec.and_then(|spec| spec.pointer(pointer));
+    if at("/persistentVolumeClaimRetentionPolicy/whenScaled") == Some(&"Delete".into()) {
+        return Err(format!(
+            "StatefulSet {target} says persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims before \
+             their member has left; spec.volumes.onRemove says what becomes of them"
+        ));
+    }
+    if at("/ordinals/start").and_then(Value::as_u64).is_some_and(|start| start != 0) {
+        return Err(format!("StatefulSet {target} says ordinals.start, and members are counted from 0"));
+    }
+    let scales = |o: &&Object| {
+        let reference = o.body.get("spec").and_then(|s| s.get("scaleTargetRef"));
+        let text = |key: &str| reference.and_then(|r| r.get(key)).and_then(Value::as_str);
+        text("kind") == Some("StatefulSet") && text("name") == Some(target)
+    };
+    if let Some(scaler) = objects.iter().find(scales) {
+        return Err(format!(
+            "{} {} sets the replicas of StatefulSet {target}, which the operator steps",
+            scaler.gvk.kind, scaler.name
+        ));
+    }
+    Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
+    let manifest = &hook.manifest;
+    if manifest.kind != "Job" || manifest.api_version != "batch/v1" {
+        return Err("a scale hook is a Job of batch/v1".to_owned());
+    }
+    let read = |event: &String| Event::parse(event).ok_or_else(|| format!("{event:?} is no event of scale hooks"));
+    let events = hook.events.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let job = body(hook)?;
+    let annotation = |name: &str| {
+        let annotations = job.get("metadata").and_then(|m| m.get("annotations"));
+        annotations.and_then(|a| a.get(name)).and_then(Value::as_str).map(str::to_owned)
+    };
+    let jobs: Vec<&str> = sets.iter().filter(|s| s.driver == Driver::Jobs).map(|s| s.name.as_str()).collect();
+    let set = match (annotation(OF), jobs.as_slice()) {
+        (Some(name), jobs) if jobs.contains(&name.as_str()) => name,
+        (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),
+        (None, [only]) => (*only).to_owned(),
+        (None, []) => return Err("no Members document has driver: jobs".to_owned()),
+        (None, _) => return Err(format!("its annotation {OF} has to say which Members it is for")),
+    };
+    let container = annotation(CONTAINER);
+    let containers = job.get("spec").and_then(|s| s.pointer("/template/spec/containers")).and_then(Value::as_array);
+    let named = |name: &str| containers.is_some_and(|c| c.iter().any(|c| c.get("name") == Some(&name.into())));
+    if let Some(container) = container.as_deref().filter(|name| !named(name)) {
+        return Err(format!("it has no container {container:?}"));
+    }
+    if containers.is_none_or(Vec::is_empty) {
+        return Err("it has no containers".to_owned());
+    }
+    let mut hasher = Hasher::default();
+    hasher.map(&job);
+    let digest = hasher.finish_short(8);
+    Ok(ScaleHook { set, name: manifest.name.clone(), events, weight: hook.weight, container, digest, job })
+}
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+use super::{Driver, Event, Members, OnOrphan, OnRemove};
+use crate::release::object::{Object, parse_manifest};
+use crate::render::Hook;
+use crate::render::order;
+
+const SET: &str = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {serviceName: db-peer}\n";
+const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: join, annotations: {helm.sh/hook: 'after-ready, bootstrap'}}\n\
+                   spec: {template: {spec: {containers: [{name: a}, {name: b}]}}}\n";
+
+fn members(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: tillerman.dev/v1alpha1\nkind: Members\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: members}}}}\n\
+         spec: {spec}\n"
+    )
+}
+
+fn sorted(documents: &[&str]) -> (Vec<Hook>, Vec<Object>) {
+    let text = documents.join("\n---\n");
+    let sorted = order::sort(&[("c/templates/a.yaml".to_owned(), text)]).unwrap();
+    let objects = sorted.manifests.iter().flat_map(|m| parse_manifest(&m.text).unwrap()).collect();
+    (sorted.unknown, objects)
+}
+
+fn read(documents: &[&str]) -> Result<Option<Members>, String> {
+    let (unknown, objects) = sorted(documents);
+    Members::read(&unknown, &objects, "ns")
+}
+
+#[test]
+fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
+    let document = members("m", "{target: {kind: StatefulSet, name: db}, size: 3, driver: jobs, progressDeadline: 2m}");
+    let found = read(&[SET, &document, JOB]).unwrap().unwrap();
+    let set = &found.sets[0];
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("m", "db", 3, Driver::Jobs));
+    assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
+    assert_eq!((set.progress_deadline, set.service.as_str()), (120, "db-peer"));
+    let hook = &found.hooks[0];
+    assert_eq!((hook.set.as_str(), hook.name.as_str()), ("m", "join"));
+    assert_eq!(hook.events, [Event::AfterReady, Event::Bootstrap]);
+    assert_eq!(Members::decode(&found.encode().unwrap()), Some(found));
+    assert_eq!(Members::decode("no"), None);
+}
+
+#[test]
+fn a_chart_without_a_document_has_no_members_whatever_other_hooks_are_called() {
+    assert_eq!(read(&[SET, JOB]), Ok(None));
+    let other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: crd-install}}\n";
+    let document = members("m", "{target: {name: db}, size: 1, driver: jobs}");
+    assert_eq!(read(&[SET, &document, other]).unwrap().unwrap().hooks, []);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words() {
+    let good = "{target: {name: db}, size: 3, driver: jobs}";
+    let deletes = SET.replace("db-peer", "db-peer, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}");
+    let autoscaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n\
+                      spec: {scaleTargetRef: {kind: StatefulSet, name: db}}\n";
+    let of = |spec: &str| members("m", spec);
+    let table: Vec<(Vec<String>, &str)> = vec![
+        (vec![of("{}")], "Members m: spec.target.name is missing: which StatefulSet has the members"),
+        (vec![of("{target: {name: x}, size: 3, driver: jobs}")], "Members m: the chart has no StatefulSet x"),
+        (
+            vec![of("{target: {name: db}, driver: jobs}")],
+            "Members m: spec.size is missing: how many members there shall be",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 0, driver: jobs}")],
+            "Members m: spec.size is not a whole number from 1 to 100",
+        ),
+        (
+            vec![of("{target: {name: db}, size: x, driver: jobs}")],
+            "Members m: spec.size is not a whole number from 1 to 100",
+        ),
+        (vec![of("{target: {name: db}, size: 3}")], "Members m: spec.driver is missing; it is etcd or jobs"),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: mysql}")],
+            "Members m: spec.driver \"mysql\" is unknown; it is etcd or jobs",
+        ),
+        (
+            vec![of("{target: {kind: Deployment, name: db}, size: 3, driver: jobs}")],
+            "Members m: spec.target.kind \"Deployment\" is unknown; it is StatefulSet",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
+            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],
+            "Members m: spec.volumes.onOrphan \"Wipe\" is unknown; it is Refuse or Adopt",
+        ),
+        (vec![of("{target: {name: db}, size: 3, driver: jobs, etcd: {}}")], "Members m: spec.etcd is for driver: etcd"),
+        (vec![of(good), members("other", good)], "Members m and other are both for StatefulSet db: it can have one"),
+        (
+            vec![of(good).replace("hook: members", "hook: 'members,bootstrap'")],
+            "Members m: its annotation helm.sh/hook is members and nothing else",
+        ),
+        (
+            vec![of(good).replace(", annotations: {helm.sh/hook: members}", "")],
+            "Members m lacks the annotation helm.sh/hook: members",
+        ),
+        (
+            vec![of(good).replace("v1alpha1", "v2")],
+            "Members m: a hook members is of tillerman.dev/v1alpha1, Kind=Members",
+        ),
+        (
+            vec![of(good), autoscaler.to_owned()],
+            "Members m: HorizontalPodAutoscaler h sets the replicas of StatefulSet db, which the operator steps",
+        ),
+        (
+            vec![of(good), JOB.replace("kind: Job", "kind: Pod")],
+            "scale hook Pod join: a scale hook is a Job of batch/v1",
+        ),
+        (
+            vec![of(good), JOB.replace("bootstrap", "pre-install")],
+            "scale hook Job join: \"pre-install\" is no event of scale hooks",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: etcd}"), JOB.to_owned()],
+            "scale hook Job join: no Members document has driver: jobs",
+        ),
+        (
+            vec![of(good), JOB.replace("{helm.sh", "{tillerman.dev/exit-code-container: c, helm.sh")],
+            "scale hook Job join: it has no container \"c\"",
+        ),
+    ];
+    for (documents, expected) in table {
+        let mut all = vec![SET];
+        all.extend(documents.iter().map(String::as_str));
+        assert_eq!(read(&all).unwrap_err(), expected);
+    }
+    let refused = read(&[&deletes, &of(good)]).unwrap_err();
+    assert!(refused.contains("whenScaled: Delete"), "{refused}");
+}

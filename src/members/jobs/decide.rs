@@ -1,0 +1,370 @@
+//! What is done next: rows, of which the first that fits counts. What is in flight comes first, so that a crash anywhere is found
+//! again by the same row.
+
+use std::time::Duration;
+
+use super::job::{Ended, Run, Seen, Sizes, State};
+use crate::members::document::{Event, ScaleHook};
+use crate::members::driver::Step;
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, Workload};
+
+/// Seconds until a hook that said "not yet" is asked again.
+const LATER: i64 = 5;
+/// Seconds until one that failed is tried again: doubling from the first to the last.
+const FIRST_PAUSE: i64 = 5;
+const LAST_PAUSE: i64 = 300;
+/// An event comes when something changes; this is for events that are lost.
+const LOOK: Duration = Duration::from_secs(60);
+/// Runs of a hook before a deletion that may fail: then the custom resource goes without it.
+const FAREWELLS: u32 = 5;
+/// The controller of stateful sets looks at a change.
+const CONTROLLER: Duration = Duration::from_secs(2);
+
+/// What the Jobs say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The Jobs that are there.
+    pub jobs: Vec<Seen>,
+    /// Why they cannot be seen, if they cannot.
+    pub blind: Option<String>,
+}
+
+/// What this driver does itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Makes the Job of a run.
+    Start(Run, Sizes),
+    /// Deletes the Job of a run that a later one has replaced.
+    Forget {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// All that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The StatefulSet, its pods and claims.
+    pub workload: &'a Workload,
+    /// The Jobs.
+    pub observed: &'a Observed,
+    /// The hooks of this stateful set in their order.
+    pub hooks: &'a [ScaleHook],
+    /// Name of the [`Set`](crate::members::document::Set).
+    pub set: &'a str,
+    /// What is wanted.
+    pub target: &'a Target,
+    /// What was remembered.
+    pub latch: &'a Latch,
+    /// Now, in seconds since 1970.
+    pub now: i64,
+}
+
+/// The next step.
+pub fn decide(view: &View<'_>) -> Step<Action> {
+    let View { workload, target, latch, .. } = view;
+    if target.mode != Mode::Run {
+        return Step::Quiet;
+    }
+    if let Some(why) = &view.observed.blind {
+        return Step::Wait { why: why.clone(), after: LOOK };
+    }
+    let Some(last) = latch.replicas else { return first_look(view) };
+    if workload.replicas != last {
+        // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
+        return Step::Scale(last);
+    }
+    match &latch.moving {
+        Some(moving) => match moving.kind {
+            MoveKind::Join => join(view, moving),
+            MoveKind::Leave => leave(view, moving),
+            MoveKind::Restart => restart(view, moving),
+        },
+        None => next(view),
+    }
+}
+
+/// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, and
+/// one that refuses does. `since` tells this custom resource from another of its name.
+pub fn farewell(view: &View<'_>, since: i64) -> Step<Action> {
+    if let Some(why) = &view.observed.blind {
+        return Step::Wait { why: why.clone(), after: LOOK };
+    }
+    let moving = Move { kind: MoveKind::Leave, ordinal: 0, since };
+    let given_up = |hook: &&ScaleHook| {
+        let failed = |job: &Seen| {
+            let spent = job.run.attempt + 1 >= FAREWELLS && job.run.since == since && job.run.digest == hook.digest;
+            let of_hook = job.run.event == Event::BeforeDelete && job.run.hook == hook.name && job.run.set == view.set;
+            spent && of_hook && matches!(job.state, State::Ended(Ended::Failed(..) | Ended::Unknown { .. }, _))
+        };
+        view.observed.jobs.iter().any(failed)
+    };
+    let sizes = Sizes { from: view.workload.replicas, to: 0 };
+    let hooks = view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && !given_up(hook));
+    hooks.map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook)).find_map(|step| step).unwrap_or(Step::Quiet)
+}
+
+/// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.
+fn first_look(view: &View<'_>) -> Step<Action> {
+    let View { workload, target, latch, .. } = view;
+    let kept = workload.claims.iter().filter(|(_, claims)| !claims.is_empty()).map(|(k, _)| k + 1).max();
+    match (workload.replicas, kept) {
+        (0, None) => Step::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),
+        (0, Some(members)) if target.adopt_claims => {
+            Step::Latch(Latch { replicas: Some(members), bootstrapped: true, ..(*latch).clone() })
+        }
+        (0, Some(_)) => Step::Stop {
+            reason: "OrphanedVolumes",
+            why: "there are volume claims of members from before; delete them, or let spec.volumes.onOrphan be Adopt"
+                .into(),
+        },
+        (replicas, _) => Step::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
+    }
+}
+
+/// Nothing is in flight.
+fn next(view: &View<'_>) -> Step<Action> {
+    let View { workload, target, latch, now, .. } = view;
+    let size = workload.replicas;
+    let revision = &*workload.update_revision;
+    let outdated = |pod: &Pod| !revision.is_empty() && *pod.revision != *revision;
+    // A template that cannot work is mended by the next one: a pod of it is in the way of everything else.
+    let broken = workload.pods.iter().find(|(k, pod)| **k < size && !pod.ready && !pod.terminating && outdated(pod));
+    if let Some((k, pod)) = broken {
+        return Step::DeletePod { ordinal: *k, uid: pod.uid.clone() };
+    }
+    let begin = |kind, ordinal| {
+        let moving = Some(Move { kind, ordinal, since: *now });
+        Step::Latch(Latch { moving, ..(*latch).clone() })
+    };
+    let last_outdated = workload.pods.iter().rev().find(|(k, pod)| **k < size && outdated(pod)).map(|(k, _)| *k);
+    if target.size < size {
+        return begin(MoveKind::Leave, size - 1);
+    }
+    let grows = target.size > size;
+    if !grows && last_outdated.is_none() {
+        return if revision.is_empty() {
+            Step::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER }
+        } else {
+            Step::Quiet
+        };
+    }
+    if let Some(why) = (0..size).find_map(|k| unready(workload, k)) {
+        return Step::Wait { why, after: LOOK };
+    }
+    match last_outdated {
+        _ if grows => begin(MoveKind::Join, size),
+        Some(ordinal) => begin(MoveKind::Restart, ordinal),
+        None => Step::Quiet,
+    }
+}
+
+/// Why a pod is not ready.
+fn unready(workload: &Workload, ordinal: u32) -> Option<String> {
+    let name = format!("pod {}-{ordinal}", workload.name);
+    match workload.pods.get(&ordinal) {
+        None => Some(format!("{name}: it does not exist yet")),
+        Some(pod) if pod.terminating => Some(format!("{name}: it is being deleted")),
+        Some(pod) if pod.ready => None,
+        Some(pod) if pod.reason.is_empty() => Some(format!("{name}: it is not ready")),
+        Some(pod) => Some(format!("{name}: {}", pod.reason)),
+    }
+}
+
+fn join(view: &View<'_>, moving: &Move) -> Step<Action> {
+    let View { workload, target, latch, .. } = view;
+    let k = moving.ordinal;
+    if workload.replicas == k {
+        if target.size <= k && !begun(view, moving, Event::BeforeScaleUp) {
+            return settled(latch);
+        }
+        if workload.pods.contains_key(&k) {
+            return Step::Wait { why: format!("pod {}-{k} of an earlier member to go", workload.name), after: LOOK };
+        }
+        if let Some(step) = clear(view, k) {
+            return step;
+        }
+        if latch.bootstrapped
+            && let Some(step) = event(view, moving, Event::BeforeScaleUp, Sizes { from: k, to: k + 1 })
+        {
+            return step;
+        }
+        return Step::Scale(k + 1);
+    }
+    if workload.replicas != k + 1 {
+        return settled(latch);
+    }
+    if let Some(why) = unready(workload, k) {
+        return Step::Wait { why, after: LOOK };
+    }
+    let what = if latch.bootstrapped { Event::AfterReady } else { Event::Bootstrap };
+    if let Some(step) = event(view, moving, what, Sizes { from: k, to: k + 1 }) {
+        return step;
+    }
+    Step::Latch(Latch { bootstrapped: true, moving: None, ..(*latch).clone() })
+}
+
+/// Claims that an earlier member of an ordinal left.
+fn clear(view: &View<'_>, k: u32) -> Option<Step<Action>> {
+    let View { workload, target, latch, .. } = view;
+    let claims = workload.claims.get(&k).filter(|claims| !claims.is_empty())?;
+    if target.adopt_claims && !target.delete_claims {
+        return None;
+    }
+    if let Some(claim) = claims.iter().find(|c| !c.terminating) {
+        if !target.delete_claims || !latch.bootstrapped {
+            let why = format!(
+                "claim {} is there and has no member; delete it, or let spec.volumes.onOrphan be Adopt",
+                claim.name
+            );
+            return Some(Step::Stop { reason: "OrphanedVolumes", why });
+        }
+        return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+    }
+    Some(Step::Wait { why: format!("claim {} to go", claims[0].name), after: LOOK })
+}
+
+fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
+    let View { workload, target, latch, .. } = view;
+    let k = moving.ordinal;
+    let sizes = Sizes { from: k + 1, to: k };
+    if workload.replicas == k + 1 {
+        if target.size > k && !begun(view, moving, Event::BeforeScaleDown) {
+            return settled(latch);
+        }
+        return event(view, moving, Event::BeforeScaleDown, sizes).unwrap_or(Step::Scale(k));
+    }
+    if workload.replicas != k {
+        return settled(latch);
+    }
+    if workload.pods.contains_key(&k) {
+        return Step::Wait { why: format!("pod {}-{k} to go", workload.name), after: LOOK };
+    }
+    if let Some(step) = event(view, moving, Event::AfterGone, sizes) {
+        return step;
+    }
+    let claims = workload.claims.get(&k).filter(|_| target.delete_claims);
+    if let Some(claim) = claims.into_iter().flatten().find(|c| !c.terminating) {
+        return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
+    }
+    if let Some(claim) = claims.into_iter().flatten().next() {
+        return Step::Wait { why: format!("claim {} to go", claim.name), after: LOOK };
+    }
+    settled(latch)
+}
+
+fn restart(view: &View<'_>, moving: &Move) -> Step<Action> {
+    let View { workload, latch, .. } = view;
+    let k = moving.ordinal;
+    let sizes = Sizes { from: workload.replicas, to: workload.replicas };
+    let pod = match workload.pods.get(&k) {
+        _ if k >= workload.replicas => return settled(latch),
+        Some(pod) if !pod.terminating => pod,
+        _ => return Step::Wait { why: format!("pod {}-{k} to come back", workload.name), after: LOOK },
+    };
+    if workload.update_revision.is_empty() {
+        return Step::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER };
+    }
+    let is_new = pod.revision == workload.update_revision;
+    match unready(workload, k) {
+        Some(why) if is_new => return Step::Wait { why, after: LOOK },
+        Some(_) => return Step::DeletePod { ordinal: k, uid: pod.uid.clone() },
+        None => {}
+    }
+    if is_new {
+        return event(view, moving, Event::AfterRestart, sizes).unwrap_or_else(|| settled(latch));
+    }
+    if let Some(why) = (0..workload.replicas).find_map(|other| unready(workload, other)) {
+        return Step::Wait { why, after: LOOK };
+    }
+    let evict = Step::EvictPod { ordinal: k, uid: pod.uid.clone() };
+    event(view, moving, Event::BeforeRestart, sizes).unwrap_or(evict)
+}
+
+/// Nothing is in flight any more.
+fn settled(latch: &Latch) -> Step<Action> {
+    Step::Latch(Latch { moving: None, ..latch.clone() })
+}
+
+/// Whether a hook of an event has done something that must be brought to its end.
+fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
+    let of_move = |job: &&Seen| {
+        job.run.set == view.set
+            && job.run.event == event
+            && job.run.ordinal == moving.ordinal
+            && job.run.since == moving.since
+    };
+    let undone = |state: &State| matches!(state, State::Ended(Ended::Later(_) | Ended::Refused(_), _));
+    view.observed.jobs.iter().filter(of_move).any(|job| !undone(&job.state))
+}
+
+/// The next step for the hooks of an event; `None` when all are done.
+fn event(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes) -> Option<Step<Action>> {
+    view.hooks.iter().filter(|hook| hook.events.contains(&event)).find_map(|hook| one(view, moving, event, sizes, hook))
+}
+
+fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleHook) -> Option<Step<Action>> {
+    let same = |job: &&Seen| {
+        let run = &job.run;
+        run.set == view.set && run.hook == hook.name && run.event == event && run.ordinal == moving.ordinal
+    };
+    let jobs: Vec<&Seen> = view.observed.jobs.iter().filter(same).collect();
+    let current = |job: &&&Seen| job.run.since == moving.since && job.run.digest == hook.digest;
+    let newest = jobs.iter().filter(current).max_by_key(|job| job.run.attempt);
+    if let Some(old) = jobs.iter().find(|job| newest.is_none_or(|newest| newest.name != job.name)) {
+        if old.state == State::Running {
+            return Some(Step::Wait { why: format!("Job {}", old.name), after: LOOK });
+        }
+        return Some(Step::Act(Action::Forget { name: old.name.clone(), uid: old.uid.clone() }));
+    }
+    let run = |attempt| Run {
+        set: view.set.to_owned(),
+        hook: hook.name.clone(),
+        event,
+        ordinal: moving.ordinal,
+        since: moving.since,
+        attempt,
+        digest: hook.digest.clone(),
+    };
+    let Some(job) = newest else { return Some(Step::Act(Action::Start(run(0), sizes))) };
+    let name = &job.name;
+    let again = Step::Act(Action::Start(run(job.run.attempt + 1), sizes));
+    let failed = (FIRST_PAUSE << job.run.attempt.min(10)).min(LAST_PAUSE);
+    let told = |message: &str| if message.is_empty() { String::new() } else { format!(": {message}") };
+    let (ended, pause, why) = match &job.state {
+        State::Running => return Some(Step::Wait { why: format!("{event} hook, Job {name}"), after: LOOK }),
+        State::Ended(Ended::Done, _) => return None,
+        State::Ended(Ended::Unknown { pod_remains: true }, _) => {
+            return Some(Step::Wait {
+                why: format!("the pod of Job {name} to go: it ended without an exit code"),
+                after: LOOK,
+            });
+        }
+        State::Ended(Ended::Unknown { .. }, at) => {
+            (at, failed, format!("{event} hook, Job {name}: it ended without an exit code"))
+        }
+        State::Ended(Ended::Later(message), at) => {
+            (at, LATER, format!("{event} hook, Job {name}: not yet{}", told(message)))
+        }
+        State::Ended(Ended::Refused(message), at) => {
+            (at, LAST_PAUSE, format!("{event} hook, Job {name}: refused{}", told(message)))
+        }
+        State::Ended(Ended::Failed(code, message), at) => {
+            (at, failed, format!("{event} hook, Job {name}: exit code {code}{}", told(message)))
+        }
+    };
+    let left = ended.saturating_add(pause) - view.now;
+    if left <= 0 {
+        return Some(again);
+    }
+    if matches!(job.state, State::Ended(Ended::Refused(_), _)) {
+        return Some(Step::Stop { reason: "HookRefused", why });
+    }
+    Some(Step::Wait { why, after: Duration::from_secs(left.cast_unsigned()) })
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,255 @@
+//! A run of a scale hook: the Job that is made for it, and how it came out.
+
+use serde_json::{Map, Value, json};
+
+use crate::members::document::{Event, ScaleHook, Set};
+use crate::plan::stamp::{CHART_LABEL, Owner};
+use crate::release::digest::Hasher;
+
+/// Label of the Jobs of scale hooks and of their pods: the release.
+pub const LABEL: &str = "tillerman.dev/scale-hook";
+/// Annotation of such a Job: `MEMBERS HOOK EVENT ORDINAL SINCE ATTEMPT DIGEST`.
+pub const RUN: &str = "tillerman.dev/scale-hook-run";
+/// A name becomes a label of the Job's pods.
+const MAX_NAME: usize = 63;
+
+/// Which run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Name of the [`Set`].
+    pub set: String,
+    /// Name of the hook's Job in the chart.
+    pub hook: String,
+    /// What for.
+    pub event: Event,
+    /// For which ordinal.
+    pub ordinal: u32,
+    /// When the move of the ordinal began.
+    pub since: i64,
+    /// How often it was tried before.
+    pub attempt: u32,
+    /// [`ScaleHook::digest`].
+    pub digest: String,
+}
+
+/// How many members there are before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Before.
+    pub from: u32,
+    /// After.
+    pub to: u32,
+}
+
+/// How a run stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not over.
+    Running,
+    /// Over, at a time in seconds since 1970.
+    Ended(Ended, i64),
+}
+
+/// How a run came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Exit code 0.
+    Done,
+    /// 75: not yet.
+    Later(String),
+    /// 64: the application does not allow it.
+    Refused(String),
+    /// Any other.
+    Failed(i64, String),
+    /// There is no code: nobody knows what it did.
+    Unknown {
+        /// Its pod is still there, and may still do something.
+        pod_remains: bool,
+    },
+}
+
+/// A Job of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which run.
+    pub run: Run,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// How it stands.
+    pub state: State,
+}
+
+impl Run {
+    /// Name of its Job.
+    pub fn name(&self) -> String {
+        let mut hasher = Hasher::default();
+        hasher.text(self.words());
+        let tail = format!("-{}-{}", self.ordinal, hasher.finish_short(8));
+        let head: String = self.hook.chars().take(MAX_NAME - tail.len()).collect();
+        format!("{}{tail}", head.trim_end_matches(['-', '.']))
+    }
+
+    fn words(&self) -> String {
+        let Self { set, hook, event, ordinal, since, attempt, digest } = self;
+        format!("{set} {hook} {event} {ordinal} {since} {attempt} {digest}")
+    }
+
+    fn read(words: &str) -> Option<Self> {
+        let mut words = words.split(' ');
+        Some(Self {
+            set: words.next()?.to_owned(),
+            hook: words.next()?.to_owned(),
+            event: Event::parse(words.next()?)?,
+            ordinal: words.next()?.parse().ok()?,
+            since: words.next()?.parse().ok()?,
+            attempt: words.next()?.parse().ok()?,
+            digest: words.next()?.to_owned(),
+        })
+    }
+}
+
+/// The Job of a run: the chart's, once only, and with what it has to know in the environment of all its containers.
+pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner) -> Value {
+    let mut job = hook.job.clone();
+    let mut metadata = match job.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
+    metadata.retain(|key, _| matches!(key.as_str(), "labels" | "annotations"));
+    metadata.insert("name".into(), run.name().into());
+    metadata.insert("namespace".into(), Value::from(&*owner.release_namespace));
+    // The watches of a release's objects must not take it for one.
+    object(&mut metadata, "labels").remove(CHART_LABEL);
+    object(&mut metadata, "labels").insert(LABEL.into(), Value::from(&*owner.release_name));
+    let annotations = object(&mut metadata, "annotations");
+    annotations.retain(|key, _| !key.starts_with("helm.sh/hook"));
+    annotations.insert(RUN.into(), run.words().into());
+    let reference = json!({
+        "apiVersion": owner.gvk.api_version(), "kind": &*owner.gvk.kind, "name": &*owner.name, "uid": &*owner.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    metadata.insert("ownerReferences".into(), json!([reference]));
+    let mut spec = match job.remove("spec") {
+        Some(Value::Object(spec)) => spec,
+        _ => Map::new(),
+    };
+    for gone in [
+        "ttlSecondsAfterFinished",
+        "completions",
+        "parallelism",
+        "completionMode",
+        "suspend",
+        "podFailurePolicy",
+        "selector",
+        "manualSelector",
+        "successPolicy",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        spec.remove(gone);
+    }
+    spec.insert("backoffLimit".into(), 0.into());
+    spec.insert("podReplacementPolicy".into(), "Failed".into());
+    let template = object(&mut spec, "template");
+    object(object(template, "metadata"), "labels").insert(LABEL.into(), Value::from(&*owner.release_name));
+    let pod = object(template, "spec");
+    pod.insert("restartPolicy".into(), "Never".into());
+    let environment = environment(run, set, sizes);
+    for list in ["initContainers", "containers"] {
+        for container in pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(container) = container.as_object_mut() else { continue };
+            container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
+            let mut env: Vec<Value> = container.get("env").and_then(Value::as_array).cloned().unwrap_or_default();
+            env.retain(|e| !environment.iter().any(|(name, _)| e.get("name") == Some(&(*name).into())));
+            // First, so that the chart's own may refer to them.
+            let ours = environment.iter().map(|(name, value)| json!({"name": name, "value": value}));
+            container.insert("env".into(), ours.chain(env).collect());
+        }
+    }
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+}
+
+fn environment(run: &Run, set: &Set, sizes: Sizes) -> [(&'static str, String); 5] {
+    let pod = |ordinal: u32| format!("{}-{ordinal}", set.target);
+    let address = |ordinal: u32| match set.service.as_str() {
+        "" => pod(ordinal),
+        service => format!("{}.{service}", pod(ordinal)),
+    };
+    let others = (0..sizes.from.max(sizes.to)).filter(|ordinal| *ordinal != run.ordinal);
+    [
+        ("ORDINAL", run.ordinal.to_string()),
+        ("POD", pod(run.ordinal)),
+        ("SIZE_FROM", sizes.from.to_string()),
+        ("SIZE_TO", sizes.to.to_string()),
+        ("PEERS", others.map(address).collect::<Vec<_>>().join(",")),
+    ]
+}
+
+fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = parent.entry(key).or_insert_with(|| json!({}));
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was made an object")
+}
+
+/// Reads a Job and the pods of scale hooks; `None` when it is no run.
+pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<Seen> {
+    let metadata = job.get("metadata")?;
+    if metadata.get("deletionTimestamp").is_some() {
+        return None;
+    }
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
+    let run = Run::read(metadata.get("annotations")?.get(RUN)?.as_str()?)?;
+    let (name, uid) = (text("name")?, text("uid")?);
+    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+    let condition = |wanted: &str| {
+        let is = |c: &&Value| c.get("type") == Some(&wanted.into()) && c.get("status") == Some(&"True".into());
+        conditions.into_iter().flatten().find(is)
+    };
+    let at = |c: &Value| {
+        let time = c.get("lastTransitionTime").and_then(Value::as_str).and_then(|t| t.parse::<jiff::Timestamp>().ok());
+        time.map_or(0, jiff::Timestamp::as_second)
+    };
+    let state = match (condition("Complete"), condition("Failed")) {
+        (Some(complete), _) => State::Ended(Ended::Done, at(complete)),
+        (None, Some(failed)) => {
+            let container = hooks.iter().find(|h| h.name == run.hook && h.set == run.set);
+            let container = container.and_then(|h| h.container.as_deref());
+            let of = |pod: &&Value| {
+                pod.pointer("/metadata/ownerReferences/0/uid").and_then(Value::as_str) == Some(uid.as_str())
+            };
+            let pods: Vec<&Value> = pods.iter().filter(of).collect();
+            State::Ended(ended(&pods, container), at(failed))
+        }
+        (None, None) => State::Running,
+    };
+    Some(Seen { run, name, uid, state })
+}
+
+fn ended(pods: &[&Value], container: Option<&str>) -> Ended {
+    let terminated = pods.iter().find_map(|pod| {
+        let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
+        let named = |s: &&Value| s.get("name").and_then(Value::as_str) == container;
+        let first = pod.pointer("/spec/containers/0/name");
+        let first = |s: &&Value| first.is_some() && s.get("name") == first;
+        let status = if container.is_some() { statuses.iter().find(named) } else { statuses.iter().find(first) };
+        status?.pointer("/state/terminated")
+    });
+    let code = terminated.and_then(|t| t.get("exitCode")).and_then(Value::as_i64);
+    let message = terminated.and_then(|t| t.get("message")).and_then(Value::as_str).unwrap_or_default();
+    let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+    match code {
+        Some(0) => Ended::Done,
+        Some(75) => Ended::Later(last),
+        Some(64) => Ended::Refused(last),
+        Some(code) => Ended::Failed(code, last),
+        None => Ended::Unknown { pod_remains: !pods.is_empty() },
+    }
+}
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;

@@ -1,0 +1,7 @@
+//! `driver: jobs`: the chart's own Jobs are run before and after members come and go. What has run is told by the Jobs themselves,
+//! which stay until the next run of the same hook for the same ordinal.
+
+pub mod decide;
+pub mod job;
+
+pub use decide::{Action, Observed, View, decide, farewell};

@@ -1,0 +1,176 @@
+//! What the status says of members: how many there are, what is remembered, and the plan with its phases and steps. It is told from
+//! what is seen, and nothing is decided by it.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::document::Set;
+use super::workload::{Latch, Mode, Move, MoveKind, Workload};
+
+/// What a pass did about a stateful set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Nothing: it is as it should be.
+    Nothing,
+    /// A step, in words.
+    Done(String),
+    /// It waits for something.
+    Waiting(String),
+    /// Something is wrong.
+    Stopped {
+        /// Reason of the condition.
+        reason: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// For the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// `status.members` by document; empty: as before.
+    pub members: Map<String, Value>,
+    /// `status.plan`; none: as before.
+    pub plan: Option<Value>,
+    /// Why the release is not ready: reason and message.
+    pub unready: Option<(&'static str, String)>,
+    /// That is a condition that somebody should know of.
+    pub stopped: bool,
+}
+
+impl Told {
+    /// The members have not been looked at.
+    pub fn pending() -> Self {
+        let unready = Some(("Progressing", "its members are looked at next".to_owned()));
+        Self { unready, ..Self::default() }
+    }
+
+    /// As the status had it.
+    pub fn read(status: &Map<String, Value>) -> Self {
+        let members = status.get("members").and_then(Value::as_object).cloned().unwrap_or_default();
+        Self { members, plan: status.get("plan").cloned(), ..Self::default() }
+    }
+
+    /// It waits for something.
+    pub fn wait(&mut self, what: &str) {
+        self.unready = Some(("Progressing", format!("waiting for {what}")));
+    }
+}
+
+/// Enters what was done about a stateful set. How long until its progress deadline, while it waits.
+pub fn enter(
+    told: &mut Told,
+    set: &Set,
+    workload: &Workload,
+    latch: &Latch,
+    mode: Mode,
+    doing: &Doing,
+    now: i64,
+) -> Option<Duration> {
+    let replicas = latch.replicas.unwrap_or(workload.replicas);
+    let ready = workload.pods.values().filter(|pod| pod.ready && !pod.terminating).count();
+    told.members.insert(
+        set.name.clone(),
+        json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),
+    );
+    if mode != Mode::Run {
+        return None;
+    }
+    let old = told.plan.take().filter(|plan| plan["members"] == set.name.as_str());
+    let runs = old.as_ref().is_some_and(|plan| plan["state"] != "Complete");
+    if *doing == Doing::Nothing {
+        told.plan = old.map(|mut plan| {
+            if plan["state"] != "Complete" {
+                plan["state"] = "Complete".into();
+                plan["phases"] = json!([]);
+            }
+            plan
+        });
+        return None;
+    }
+    let earlier = |key: &str| old.as_ref().filter(|_| runs).and_then(|plan| plan[key].as_i64());
+    let began = earlier("since").unwrap_or(now);
+    let moved = if matches!(doing, Doing::Done(_)) { now } else { earlier("progressAt").unwrap_or(now) };
+    let deadline = moved.saturating_add(i64::try_from(set.progress_deadline).unwrap_or(i64::MAX));
+    let (state, text) = match doing {
+        Doing::Done(what) => ("Done", what.as_str()),
+        Doing::Waiting(why) => ("Waiting", why.as_str()),
+        Doing::Stopped { why, .. } => ("Stopped", why.as_str()),
+        Doing::Nothing => ("Done", ""),
+    };
+    let mut phases = phases(set, workload, latch);
+    if let Some(first) = phases.first_mut() {
+        first["state"] = "InProgress".into();
+        first["steps"] = json!([{"name": text, "state": state}]);
+    }
+    let whole = if state == "Stopped" { "Stopped" } else { "InProgress" };
+    told.plan = Some(json!({
+        "members": set.name, "size": set.size, "state": whole, "since": began, "progressAt": moved, "phases": phases,
+    }));
+    let name = phases.first().and_then(|phase| phase["name"].as_str()).unwrap_or_default();
+    let late = now >= deadline && !matches!(doing, Doing::Done(_));
+    told.stopped = late;
+    told.unready = Some(match doing {
+        Doing::Stopped { reason, why } => {
+            told.stopped = true;
+            (*reason, format!("{name}: {why}"))
+        }
+        Doing::Waiting(why) if late => {
+            let limit = set.progress_deadline;
+            ("ProgressDeadlineExceeded", format!("{name}: no progress for {limit} seconds: waiting for {why}"))
+        }
+        Doing::Waiting(why) => ("Progressing", format!("{name}: waiting for {why}")),
+        Doing::Done(what) => ("Progressing", format!("{name}: {what}")),
+        Doing::Nothing => ("Progressing", String::new()),
+    });
+    (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
+}
+
+/// What is still to be done, the present first.
+fn phases(set: &Set, workload: &Workload, latch: &Latch) -> Vec<Value> {
+    let name = |what: &str, ordinal: u32| format!("{what} {}-{ordinal}", set.target);
+    let mut names = Vec::new();
+    let mut size = latch.replicas.unwrap_or(workload.replicas);
+    if let Some(moving) = &latch.moving {
+        names.push(name(verb(moving), moving.ordinal));
+        match moving.kind {
+            MoveKind::Join => size = moving.ordinal + 1,
+            MoveKind::Leave => size = moving.ordinal,
+            MoveKind::Restart => {}
+        }
+    }
+    names.extend((size..set.size).map(|ordinal| name("add", ordinal)));
+    names.extend((set.size..size).rev().map(|ordinal| name("remove", ordinal)));
+    let current = &workload.update_revision;
+    let outdated = workload.pods.iter().rev().filter(|(k, pod)| **k < set.size && pod.revision != *current);
+    let moving = latch.moving.as_ref().map(|m| m.ordinal);
+    if !current.is_empty() {
+        names.extend(outdated.filter(|(k, _)| Some(**k) != moving).map(|(k, _)| name("restart", *k)));
+    }
+    if names.is_empty() {
+        names.push(format!("settle {}", set.target));
+    }
+    names.into_iter().map(|name| json!({"name": name, "state": "Pending"})).collect()
+}
+
+fn verb(moving: &Move) -> &'static str {
+    match moving.kind {
+        MoveKind::Join => "add",
+        MoveKind::Leave => "remove",
+        MoveKind::Restart => "restart",
+    }
+}
+
+/// What changed in what is remembered, in words.
+pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
+    match (&old.moving, &new.moving) {
+        (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
+        (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
+        _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

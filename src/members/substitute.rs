@@ -1,0 +1,134 @@
+//! What the operator puts into the one apply of a StatefulSet with members, and what it takes from its record.
+
+use serde_json::{Map, Value, json};
+
+use super::document::{Members, Set};
+use crate::release::object::Object;
+use crate::release::owned::STEPPED;
+use crate::render::Manifest;
+use crate::template::yaml;
+
+/// The StatefulSet as it is applied: replicas are substituted and never left out, or the API server would make it one member. Pods
+/// are replaced by the operator alone. With the resourceVersion of the one that was read, the write is refused when it is stale.
+pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, resource_version: Option<&str>) {
+    let spec = child(body, "spec");
+    spec.insert("replicas".into(), replicas.into());
+    spec.insert("updateStrategy".into(), json!({"type": "OnDelete"}));
+    let metadata = child(body, "metadata");
+    if let Some(version) = resource_version {
+        metadata.insert("resourceVersion".into(), version.into());
+    }
+    child(metadata, "annotations").insert(STEPPED.into(), set.driver.as_str().into());
+}
+
+fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = parent.entry(key).or_insert_with(|| json!({}));
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was made an object")
+}
+
+/// Takes `replicas` from the stateful sets with members: the record holds what Helm may apply without scaling past the hooks.
+pub fn strip(manifests: &mut [Manifest], members: &Members) -> Result<(), String> {
+    for manifest in manifests.iter_mut().filter(|m| m.kind == "StatefulSet") {
+        if !members.sets.iter().any(|set| set.target == manifest.name) {
+            continue;
+        }
+        let wrong = |e: String| format!("{}: {e}", manifest.source);
+        let Some(mut object) = Object::parse(&manifest.text).map_err(wrong)? else { continue };
+        let Some(Value::Object(spec)) = object.body.get_mut("spec") else { continue };
+        if spec.remove("replicas").is_none() {
+            continue;
+        }
+        manifest.text = match without_line(&manifest.text) {
+            Some(text) if Object::parse(&text).is_ok_and(|o| o.as_ref() == Some(&object)) => text,
+            _ => {
+                let text = yaml::emit(&(&Value::Object(object.body)).into())?;
+                String::from_utf8_lossy(&text).trim_end().to_owned()
+            }
+        };
+    }
+    Ok(())
+}
+
+/// The text without the line `replicas` of a `spec` in block style.
+fn without_line(text: &str) -> Option<String> {
+    let mut at = 0;
+    let mut inside = false;
+    let mut indent = None;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        let depth = line.len() - line.trim_start().len();
+        if depth == 0 && !trimmed.is_empty() && !trimmed.starts_with('#') {
+            inside = trimmed == "spec:";
+            indent = None;
+        } else if inside && !trimmed.is_empty() && !trimmed.starts_with('#') {
+            let indent = *indent.get_or_insert(depth);
+            if depth == indent && trimmed.starts_with("replicas:") {
+                return Some(format!("{}{}", &text[..at], &text[at + line.len()..]));
+            }
+        }
+        at += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{put, strip};
+    use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+    use crate::render::Manifest;
+    use serde_json::{Map, json};
+
+    fn set() -> Set {
+        Set {
+            name: "m".into(),
+            target: "db".into(),
+            size: 3,
+            driver: Driver::Jobs,
+            on_remove: OnRemove::Delete,
+            on_orphan: OnOrphan::Refuse,
+            progress_deadline: 600,
+            service: "db".into(),
+            etcd: Map::new(),
+        }
+    }
+
+    fn stripped(text: &str) -> String {
+        let mut manifests =
+            [Manifest { text: text.into(), kind: "StatefulSet".into(), name: "db".into(), ..Manifest::default() }];
+        strip(&mut manifests, &Members { sets: vec![set()], hooks: Vec::new() }).unwrap();
+        manifests[0].text.clone()
+    }
+
+    #[test]
+    fn the_record_loses_the_line_of_replicas_and_nothing_else() {
+        let head = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n";
+        let text = |replicas: &str| {
+            format!(
+                "{head}spec:\n  # how many\n{replicas}  serviceName: db\n  template:\n    spec:\n      replicas: 5\n"
+            )
+        };
+        assert_eq!(stripped(&text("  replicas: 3 # three\n")), text(""));
+        assert_eq!(stripped(&text("")), text(""));
+        let flow = format!("{head}spec: {{replicas: 3, serviceName: db}}\n");
+        assert_eq!(
+            stripped(&flow),
+            format!("{head}spec:\n  serviceName: db").replace("metadata:\n  name", "metadata:\n  name")
+        );
+    }
+
+    #[test]
+    fn replicas_are_substituted_and_never_left_out() {
+        let mut body =
+            json!({"metadata": {"name": "db"}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}});
+        let body = body.as_object_mut().unwrap();
+        put(body, &set(), 2, Some("7"));
+        let expected = json!({
+            "metadata": {"name": "db", "resourceVersion": "7", "annotations": {"tillerman.dev/members": "jobs"}},
+            "spec": {"replicas": 2, "updateStrategy": {"type": "OnDelete"}},
+        });
+        assert_eq!(*body, *expected.as_object().unwrap());
+    }
+}

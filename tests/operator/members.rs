@@ -1,0 +1,322 @@
+//! Stateful sets with members: what the operator writes when they grow, shrink and are rolled, in which order, and what it leaves
+//! alone. The controllers are real; there is no node, so what a kubelet would say of pods is said for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use crate::harness::{Space, cluster_dir, eventually};
+use crate::kubelet::Kubelet;
+
+/// What this test's operator wrote of members, in order: the name of an object without what is behind the last dash of a Job.
+fn writes(space: &Space) -> Vec<String> {
+    let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
+    let of_ours = |line: &str| -> Option<String> {
+        let entry: Value = serde_json::from_str(line).ok()?;
+        let ours = entry.pointer("/impersonatedUser/username")? == space.name.as_str();
+        let at = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (verb, resource, name) = (at("/verb"), at("/objectRef/resource"), at("/objectRef/name"));
+        let code = entry.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0);
+        let member = ["jobs", "statefulsets", "persistentvolumeclaims", "pods"].contains(&resource.as_str());
+        let write = ["create", "patch", "update", "delete"].contains(&verb.as_str());
+        if !(ours && entry["stage"] == "ResponseComplete" && member && write && code < 300) {
+            return None;
+        }
+        let name = match resource.as_str() {
+            "jobs" => name.rsplit_once('-').map_or(name.as_str(), |(head, _)| head).to_owned(),
+            _ => name,
+        };
+        let sub = at("/objectRef/subresource");
+        Some(format!("{verb} {name}{}", if sub.is_empty() { String::new() } else { format!("/{sub}") }))
+    };
+    text.lines().filter_map(of_ours).collect()
+}
+
+fn wait_size(space: &Space, name: &str, size: u32) {
+    let web = format!("web/{name}");
+    eventually(&format!("{name} has {size} members"), || {
+        let set = space.get(&format!("statefulset/{name}-db"))?;
+        let ready = space.condition(&web, "Ready")?;
+        let status = space.get(&web)?["status"].clone();
+        let there = set["spec"]["replicas"] == size && status["members"]["db"]["replicas"] == size;
+        if there && ready["status"] == "True" && status["members"]["db"]["latch"].get("moving").is_none() {
+            Ok(())
+        } else {
+            Err(format!(
+                "replicas {}, Ready {ready}, members {}, plan {}",
+                set["spec"]["replicas"], status["members"], status["plan"]
+            ))
+        }
+    });
+}
+
+fn well(_: &Pod) -> (i32, String) {
+    (0, String::new())
+}
+
+/// §0: 1 → 3 → 1, one at a time, each with its hooks in their order; §0.1: claims go after the member has left.
+#[test]
+fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
+    let space = Space::new("members");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    assert_eq!(writes(&space), ["patch a-db", "patch a-db", "create a-bootstrap-0"]);
+    let set = space.get("statefulset/a-db").unwrap();
+    assert_eq!(set["spec"]["updateStrategy"], json!({"type": "OnDelete"}));
+
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 3}));
+    wait_size(&space, "a", 3);
+    assert_eq!(
+        writes(&space)[before..],
+        [
+            "create a-before-scale-up-1",
+            "patch a-db",
+            "create a-after-ready-1",
+            "create a-before-scale-up-2",
+            "patch a-db",
+            "create a-after-ready-2",
+        ]
+    );
+    let jobs: Value = serde_json::from_str(&space.kubectl(&["get", "jobs", "-o", "json"]).unwrap()).unwrap();
+    let joined = jobs["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|j| j["metadata"]["name"].as_str().unwrap().starts_with("a-before-scale-up-2-"));
+    let spec = &joined.unwrap()["spec"];
+    assert_eq!((&spec["backoffLimit"], &spec["podReplacementPolicy"]), (&json!(0), &json!("Failed")));
+    assert_eq!(
+        (&spec["ttlSecondsAfterFinished"], &spec["template"]["spec"]["restartPolicy"]),
+        (&json!(null), &json!("Never"))
+    );
+    let env = spec["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    let env: Vec<String> =
+        env.iter().map(|e| format!("{}={}", e["name"].as_str().unwrap(), e["value"].as_str().unwrap())).collect();
+    assert_eq!(env, ["ORDINAL=2", "POD=a-db-2", "SIZE_FROM=2", "SIZE_TO=3", "PEERS=a-db-0.a-peer,a-db-1.a-peer"]);
+
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    assert_eq!(
+        writes(&space)[before..],
+        [
+            "create a-before-scale-down-2",
+            "patch a-db",
+            "create a-after-gone-2",
+            "delete data-a-db-2",
+            "create a-before-scale-down-1",
+            "patch a-db",
+            "create a-after-gone-1",
+            "delete data-a-db-1",
+        ]
+    );
+    space.get("persistentvolumeclaim/data-a-db-0").unwrap();
+    space.wait_gone("persistentvolumeclaim/data-a-db-1");
+
+    // The same hooks run again for the next member of an ordinal.
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    let again = writes(&space)[before..].to_vec();
+    assert_eq!(again.iter().filter(|w| *w == "create a-after-ready-1").count(), 1, "{again:?}");
+    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.wait_gone("web/a");
+    space.wait_gone("statefulset/a-db");
+    // Nobody leaves when all of it goes: one hook is told, before anything is deleted.
+    let last = writes(&space)[before + again.len()..].to_vec();
+    assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
+}
+
+/// §0.1: the record holds what Helm would hold, and Helm installs the same chart.
+#[test]
+fn the_record_has_no_members_no_scale_hooks_and_no_replicas() {
+    let space = Space::new("memrecord");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    let manifest = space.helm(&["get", "manifest", "a"]).unwrap();
+    assert!(manifest.contains("kind: StatefulSet"), "{manifest}");
+    for word in ["replicas", "Members", "kind: Job"] {
+        assert!(!manifest.contains(word), "{word} in {manifest}");
+    }
+    let hooks = space.helm(&["get", "hooks", "a"]).unwrap();
+    assert!(!hooks.contains("kind"), "{hooks}");
+    // A size alone is no new revision.
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    assert_eq!(space.helm(&["history", "a"]).unwrap().lines().count(), 2);
+
+    let chart = crate::harness::repository("tests/charts/members").display().to_string();
+    let rendered = space.helm(&["template", "b", &chart]).unwrap();
+    assert!(rendered.contains("replicas: 1") && !rendered.contains("Members"), "{rendered}");
+    space.helm(&["install", "b", &chart]).unwrap();
+    space.wait_field("statefulset/b-db", "/spec/replicas", &json!(1));
+}
+
+/// Exit code 64 refuses, 75 asks again, another is tried again, and each says so.
+#[test]
+fn a_hook_refuses_asks_again_and_fails_by_its_exit_code() {
+    let space = Space::new("memcodes");
+    let runs = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&runs);
+    let _kubelet = Kubelet::of_members(&space, move |pod| {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        match name {
+            _ if name.contains("-before-scale-up-") => match seen.fetch_add(1, Ordering::SeqCst) {
+                0 => (75, "still copying".to_owned()),
+                1 => (1, "connection reset".to_owned()),
+                _ => (0, String::new()),
+            },
+            _ if name.contains("-before-scale-down-") => (64, "first line\na backup runs\n".to_owned()),
+            _ => (0, String::new()),
+        }
+    });
+    let operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    space.apply("Web", "a", &json!({"size": 2}));
+    let says = |text: &str| {
+        eventually(text, || {
+            let ready = space.condition("web/a", "Ready")?;
+            if ready["message"].as_str().unwrap_or_default().contains(text) {
+                Ok(ready)
+            } else {
+                Err(ready.to_string())
+            }
+        })
+    };
+    says("not yet: still copying");
+    says("exit code 1: connection reset");
+    wait_size(&space, "a", 2);
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    // One Job of the three is left.
+    let jobs = space.kubectl(&["get", "jobs", "-o", "name"]).unwrap();
+    assert_eq!(jobs.lines().filter(|j| j.contains("before-scale-up-1")).count(), 1, "{jobs}");
+
+    space.apply("Web", "a", &json!({"size": 1}));
+    let refused = says("refused: a backup runs");
+    assert_eq!((&refused["status"], &refused["reason"]), (&json!("False"), &json!("HookRefused")));
+    assert!(space.wait_event("HookRefused").contains("a backup runs"));
+    space.wait_field("web/a", "/status/plan/state", &json!("Stopped"));
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(2));
+    // Whoever changes their mind is not held up by the refusal.
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    drop(operator);
+}
+
+/// C-13: somebody scales by hand, and it becomes again what the operator wrote, without any hook. Pause and `hooks: off` leave the
+/// substitution as it is.
+#[test]
+fn replicas_that_somebody_changed_by_hand_come_back() {
+    let space = Space::new("memhand");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    let before = writes(&space).len();
+    for wrong in ["3", "0"] {
+        space.kubectl(&["scale", "statefulset/a-db", &format!("--replicas={wrong}")]).unwrap();
+        space.wait_field("statefulset/a-db", "/spec/replicas", &json!(2));
+        wait_size(&space, "a", 2);
+    }
+    let after = writes(&space)[before..].to_vec();
+    assert!(after.iter().all(|w| w == "patch a-db"), "{after:?}");
+    // The StatefulSet itself is made again with as many.
+    space.kubectl(&["delete", "statefulset/a-db", "--cascade=orphan"]).unwrap();
+    wait_size(&space, "a", 2);
+    // Without hooks none runs, and it is stepped all the same.
+    space.apply_with("Web", "a", &json!({"tillerman.dev/hooks": "off"}), &json!({"size": 3}));
+    wait_size(&space, "a", 3);
+    let after = writes(&space)[before..].to_vec();
+    assert!(!after.iter().any(|w| w.contains("after-ready-2")), "{after:?}");
+    // A changed template does not scale, and pause stops the rest.
+    space.apply_with("Web", "a", &json!({"tillerman.dev/paused": "true"}), &json!({"size": 1, "image": "db:2"}));
+    space.wait("web/a", "Paused", "True");
+    operator.settle();
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(3));
+}
+
+/// §0.1: the update strategy is `OnDelete`, and the operator rolls by eviction, one at a time from the highest ordinal, with its hooks.
+#[test]
+fn a_new_template_is_rolled_by_eviction_with_hooks() {
+    let space = Space::new("memroll");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 2, "image": "db:2"}));
+    for pod in ["pod/a-db-0", "pod/a-db-1"] {
+        space.wait_field(pod, "/spec/containers/0/image", &json!("db:2"));
+    }
+    wait_size(&space, "a", 2);
+    assert_eq!(
+        writes(&space)[before..],
+        [
+            "patch a-db",
+            "create a-before-restart-1",
+            "create a-db-1/eviction",
+            "create a-after-restart-1",
+            "create a-before-restart-0",
+            "create a-db-0/eviction",
+            "create a-after-restart-0",
+        ]
+    );
+}
+
+/// A document that cannot be is refused in words, before anything is written.
+#[test]
+fn a_document_that_cannot_be_is_refused_in_words() {
+    let space = Space::new("membad");
+    let operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"wrong": true}));
+    let stalled = space.wait("web/a", "Stalled", "True");
+    assert_eq!(stalled["message"], "Members db: the chart has no StatefulSet a-none");
+    operator.settle();
+    assert_eq!(writes(&space), Vec::<String>::new());
+}
+
+/// Claims of members from before are not taken without being asked for.
+#[test]
+fn orphaned_volumes_are_refused_or_adopted() {
+    let space = Space::new("memkept");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.wait_gone("web/a");
+    space.wait_gone("pod/a-db-1");
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 2}));
+    eventually("it is refused", || {
+        let ready = space.condition("web/a", "Ready")?;
+        if ready["reason"] == "OrphanedVolumes" { Ok(()) } else { Err(ready.to_string()) }
+    });
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(0));
+    space.apply("Web", "a", &json!({"size": 2, "onOrphan": "Adopt"}));
+    wait_size(&space, "a", 2);
+    let after = writes(&space)[before..].to_vec();
+    assert!(!after.iter().any(|w| w.starts_with("create") || w.starts_with("delete")), "{after:?}");
+}
+
+/// A minijinja chart says the same in the same words.
+#[test]
+fn a_minijinja_chart_has_members_too() {
+    let space = Space::new("memjinja");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members-jinja")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2}));
+    space.wait_field("statefulset/a", "/spec/replicas", &json!(2));
+    space.wait_field("web/a", "/status/plan/state", &json!("Complete"));
+    let writes = writes(&space);
+    assert_eq!(writes, ["patch a", "patch a", "patch a", "create join-1"]);
+    assert!(!space.helm(&["get", "manifest", "a"]).unwrap().contains("replicas"));
+}
