@@ -121,6 +121,7 @@ for part in "$@"; do
 		members=($cargo test --features cluster-tests --test members)
 		{ tests/cluster/build-tools.sh members && "${members[@]}" --no-run; } || { count members 0 1; continue; }
 		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=3
+		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=3
 		;;
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tillerman::members::driver::{Outcome, Step};
-use tillerman::members::etcd::state::Call;
+use tillerman::members::etcd::state::{Call, Version};
 use tokio::time::timeout;
 
 use crate::cluster::{Cluster, calls};
+use crate::pods::tools;
 
 /// Nothing was refused, and nobody knows nothing.
 fn assert_smooth(cluster: &Cluster) {
@@ -289,6 +290,36 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
         .await;
     cluster.settle().await;
     assert_ne!(cluster.member(2).await, victim);
+}
+
+/// F22: pods get the next minor version one by one, the leader's last, and no write is lost; two minor versions at once are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
+    let mut cluster = Cluster::new(3);
+    for (template, program) in [("r1", "etcd-3.5"), ("r2", "etcd")] {
+        cluster.pods.programs.insert(template, tools().join(program));
+    }
+    cluster.settle().await;
+    cluster.lead(2).await;
+    cluster.done.clear();
+    let writer = cluster.writer();
+    cluster.pods.template = "r2";
+    cluster.driver.settings.version = Version::parse("3.7.0");
+    assert!(stopped(&cluster.pass().await, "VersionSkipped"));
+    cluster.driver.settings.version = Version::parse("3.6.16");
+    cluster
+        .until("all are new", |cluster, step| {
+            *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
+        })
+        .await;
+    assert_eq!(cluster.done, ["delete pod 1", "delete pod 0", "let member 0 lead", "delete pod 2"]);
+    let versions: Vec<_> = cluster.look().await.0.answers.into_values().filter_map(|answer| answer.version).collect();
+    assert_eq!(versions, [Version { major: 3, minor: 6, patch: 16 }; 3]);
+    cluster.driver.settings.version = Version::parse("3.5.35");
+    cluster.pods.template = "r1";
+    assert!(stopped(&cluster.pass().await, "VersionDowngrade"));
+    eprintln!("longest gap {:.3?}", writer.longest_gap());
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
 }
 
 /// F23: all pods are killed and come back one by one; the data is as it was.

@@ -26,6 +26,8 @@ pub struct StatefulSet {
     pub claims: BTreeMap<u32, Claim>,
     /// Ordinals whose pods no node takes: their process is not started.
     pub unschedulable: BTreeSet<u32>,
+    /// The program of pods of a template; of others, the one of the run.
+    pub programs: BTreeMap<&'static str, PathBuf>,
     etcd: PathBuf,
     folder: PathBuf,
     /// The first three bytes of all addresses.
@@ -63,6 +65,7 @@ impl StatefulSet {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
+            programs: BTreeMap::new(),
             etcd,
             folder,
             net,
@@ -184,7 +187,8 @@ impl StatefulSet {
         }
         let host = format!("http://{}.1{ordinal}", self.net);
         let log = fs::File::create(self.log(ordinal)).expect("the temporary folder can be written");
-        let process = Command::new(&self.etcd)
+        let program = self.programs.get(&*self.pods[&ordinal].pod.revision).unwrap_or(&self.etcd);
+        let process = Command::new(program)
             .args(["--name", &format!("e-{ordinal}"), "--unsafe-no-fsync", "--data-dir"])
             .arg(self.data(ordinal))
             .args([
@@ -274,7 +278,8 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&text[text.len().saturating_sub(2048)..]).into_owned()
 }
 
-fn tools() -> PathBuf {
+/// Where `tests/cluster/build-tools.sh` puts programs.
+pub fn tools() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).unwrap_or_default();
     std::env::var_os("TOOLS").map_or_else(|| cache.join("tillerman/tools"), PathBuf::from)
