@@ -42,16 +42,16 @@ node-down: ## stop it
 	tests/cluster/node-down.sh
 
 .PHONY: test
-test: ## everything that must hold: format, lints, unit, case, conformance, chart-source and API-server tests
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
+test: ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server and member tests
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members
 
 .PHONY: test-full
 test-full: ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces node
 
 .PHONY: ci
 ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node demo
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces node demo
 
 .PHONY: test-node
 test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
@@ -65,8 +65,8 @@ chaos: protoc ## ten minutes of faults at random with 300 custom resources; CHAO
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 
-.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces
-format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces
+format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

@@ -12,14 +12,14 @@ use tillerman::members::etcd::state::{Action, Call, Observed, Settings};
 use tillerman::members::etcd::url::Pattern;
 use tillerman::members::workload::{Latch, Mode, Target};
 
-use crate::pods::Pods;
+use crate::pods::StatefulSet;
 use crate::writer::Writer;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
-    pub pods: Pods,
+    pub pods: StatefulSet,
     pub driver: Etcd<Map>,
     pub target: Target,
     pub latch: Latch,
@@ -47,7 +47,7 @@ impl ConfigMaps for Map {
 impl Cluster {
     /// Nothing yet, and this many members wanted.
     pub fn new(size: u32) -> Self {
-        let pods = Pods::new();
+        let pods = StatefulSet::new();
         let pattern = |port| Pattern::new(&pods.pattern(port), "e").expect("it has an ordinal");
         let settings = Settings {
             peer_url: pattern(2380),

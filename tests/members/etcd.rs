@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tillerman::members::driver::{Outcome, Step};
-use tillerman::members::etcd::state::Call;
+use tillerman::members::etcd::state::{Call, Version};
 use tokio::time::timeout;
 
 use crate::cluster::{Cluster, calls};
+use crate::pods::tools;
 
 /// Nothing was refused, and nobody knows nothing.
 fn assert_smooth(cluster: &Cluster) {
@@ -19,7 +20,13 @@ fn unhealthy<T, E>(sent: &Result<Result<T, etcd_client::Error>, E>) -> bool {
     matches!(sent, Ok(Err(error)) if error.to_string().contains("unhealthy cluster"))
 }
 
-fn stopped<'a>(step: &'a Step<impl Sized>, reason: &str) -> bool {
+fn freeze(cluster: &Cluster, ordinals: std::ops::Range<u32>, signal: &str) {
+    for ordinal in ordinals {
+        cluster.pods.signal(ordinal, signal);
+    }
+}
+
+fn stopped(step: &Step<impl Sized>, reason: &str) -> bool {
     matches!(step, Step::Stop { reason: is, .. } if *is == reason)
 }
 
@@ -28,13 +35,16 @@ fn stopped<'a>(step: &'a Step<impl Sized>, reason: &str) -> bool {
 async fn f1_one_to_five_and_back_loses_no_write() {
     let mut cluster = Cluster::grown(1).await;
     let writer = cluster.writer();
-    for size in [3, 5, 3, 1] {
+    let mut before = 1;
+    for size in [3, 5, 3, 1_u32] {
         let began = std::time::Instant::now();
         let done = cluster.resize(size).await;
-        eprintln!("to {size} in {:.1?}, longest gap {:.3?}", began.elapsed(), writer.longest_gap());
-        let adds: Vec<_> = done.iter().filter(|done| done.ends_with("as a learner")).collect();
-        let wanted: Vec<_> = if size == 3 && adds.is_empty() { vec![] } else { (0..adds.len()).collect() };
-        assert_eq!(adds.len(), wanted.len());
+        eprintln!("from {before} to {size} in {:.1?}, longest gap {:.3?}", began.elapsed(), writer.longest_gap());
+        let count = |what: &str| done.iter().filter(|done| done.starts_with(what) && !done.contains("not yet")).count();
+        let (joined, left) = (size.saturating_sub(before) as usize, before.saturating_sub(size) as usize);
+        assert_eq!((count("add member"), count("give member")), (joined, joined), "{done:#?}");
+        assert_eq!((count("remove member"), count("delete data")), (left, left), "{done:#?}");
+        before = size;
         cluster.assert_same_data().await;
         assert_eq!(cluster.pods.claims.len(), size as usize, "claims of those that left are gone: {done:#?}");
     }
@@ -48,25 +58,24 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     let mut cluster = Cluster::grown(3).await;
     cluster.lead(0).await;
     let mut client = cluster.client(0).await;
-    let freeze = |cluster: &Cluster, signal| [1, 2].iter().for_each(|k| cluster.pods.signal(*k, signal));
 
     // An add: it is asked for while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
     // connected for five seconds.
     let url = cluster.driver.settings.peer_url.url(3);
     let lost = loop {
-        freeze(&cluster, "STOP");
+        freeze(&cluster, 1..3, "STOP");
         let learner = etcd_client::MemberAddOptions::new().with_is_learner();
         let add = timeout(Duration::from_secs(1), client.member_add(vec![url.clone()], Some(learner))).await;
         if !unhealthy(&add) {
             break add;
         }
-        freeze(&cluster, "CONT");
+        freeze(&cluster, 1..3, "CONT");
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     assert!(lost.is_err(), "it was to be lost: {lost:?}");
     cluster.target.size = 4;
     cluster.until("no quorum", |_, step| stopped(step, "QuorumLost")).await;
-    freeze(&cluster, "CONT");
+    freeze(&cluster, 1..3, "CONT");
     let done = cluster.resize(4).await;
     assert!(done.iter().filter(|done| *done == "add member 3 as a learner").count() <= 1, "{done:#?}");
 
@@ -75,9 +84,9 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     let victim = cluster.member(3).await;
     let mut client = cluster.client(0).await;
     let lost = loop {
-        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "STOP"));
+        freeze(&cluster, 1..4, "STOP");
         let remove = timeout(Duration::from_secs(1), client.member_remove(victim)).await;
-        [1, 2, 3].iter().for_each(|k| cluster.pods.signal(*k, "CONT"));
+        freeze(&cluster, 1..4, "CONT");
         if !unhealthy(&remove) {
             break remove;
         }
@@ -155,7 +164,9 @@ async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.target.size = 5;
-    [1, 2].iter().for_each(|ordinal| cluster.pods.lose_node(*ordinal));
+    for ordinal in [1, 2] {
+        cluster.pods.lose_node(ordinal);
+    }
     for _ in 0..3 {
         let step = cluster.pass().await;
         assert!(stopped(&step, "QuorumLost"), "{step:?}");
@@ -189,7 +200,9 @@ async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {
     let mut cluster = Cluster::grown(3).await;
-    (0..3).for_each(|ordinal| cluster.pods.wipe(ordinal));
+    for ordinal in 0..3 {
+        cluster.pods.wipe(ordinal);
+    }
     for ordinal in 0..3 {
         cluster.until("ends", |cluster, _| cluster.pods.pods[&ordinal].pod.restarts > 1).await;
     }
@@ -269,7 +282,7 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
     cluster
         .until("it ended", |cluster, step| {
             assert_ne!(*step, Step::Quiet);
-            let now = &cluster.pods.pods.get(&2);
+            let now = cluster.pods.pods.get(&2);
             now.is_none_or(|running| {
                 running.pod.uid != old || running.pod.exit.as_ref().is_some_and(|exit| exit.code == 0)
             })
@@ -279,13 +292,45 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
     assert_ne!(cluster.member(2).await, victim);
 }
 
+/// F22: pods get the next minor version one by one, the leader's last, and no write is lost; two minor versions at once are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
+    let mut cluster = Cluster::new(3);
+    for (template, program) in [("r1", "etcd-3.5"), ("r2", "etcd")] {
+        cluster.pods.programs.insert(template, tools().join(program));
+    }
+    cluster.settle().await;
+    cluster.lead(2).await;
+    cluster.done.clear();
+    let writer = cluster.writer();
+    cluster.pods.template = "r2";
+    cluster.driver.settings.version = Version::parse("3.7.0");
+    assert!(stopped(&cluster.pass().await, "VersionSkipped"));
+    cluster.driver.settings.version = Version::parse("3.6.16");
+    cluster
+        .until("all are new", |cluster, step| {
+            *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
+        })
+        .await;
+    assert_eq!(cluster.done, ["delete pod 1", "delete pod 0", "let member 0 lead", "delete pod 2"]);
+    let versions: Vec<_> = cluster.look().await.0.answers.into_values().filter_map(|answer| answer.version).collect();
+    assert_eq!(versions, [Version { major: 3, minor: 6, patch: 16 }; 3]);
+    cluster.driver.settings.version = Version::parse("3.5.35");
+    cluster.pods.template = "r1";
+    assert!(stopped(&cluster.pass().await, "VersionDowngrade"));
+    eprintln!("longest gap {:.3?}", writer.longest_gap());
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
 /// F23: all pods are killed and come back one by one; the data is as it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.until("some writes", |_, _| writer.count() > 20).await;
-    (0..3).for_each(|ordinal| cluster.pods.lose_node(ordinal));
+    for ordinal in 0..3 {
+        cluster.pods.lose_node(ordinal);
+    }
     for ordinal in 0..3 {
         let step = cluster.pass().await;
         assert!(ordinal > 1 || stopped(&step, "QuorumLost"), "{step:?}");

@@ -14,8 +14,11 @@ use tillerman::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 /// A kubelet waits longer from time to time; here one that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
 
-/// A StatefulSet's pods.
-pub struct Pods {
+/// How many there have been.
+static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+
+/// A StatefulSet, its pods and its claims.
+pub struct StatefulSet {
     pub replicas: u32,
     pub template: &'static str,
     pub config_map: BTreeMap<String, String>,
@@ -23,6 +26,8 @@ pub struct Pods {
     pub claims: BTreeMap<u32, Claim>,
     /// Ordinals whose pods no node takes: their process is not started.
     pub unschedulable: BTreeSet<u32>,
+    /// The program of pods of a template; of others, the one of the run.
+    pub programs: BTreeMap<&'static str, PathBuf>,
     etcd: PathBuf,
     folder: PathBuf,
     /// The first three bytes of all addresses.
@@ -37,12 +42,11 @@ pub struct Running {
     ended: Option<Instant>,
 }
 
-impl Pods {
+impl StatefulSet {
     /// No pod yet.
     pub fn new() -> Self {
         let etcd = std::env::var_os("ETCD").map_or_else(|| tools().join("etcd"), PathBuf::from);
         assert!(etcd.exists(), "{} is missing: tests/cluster/build-tools.sh control-plane", etcd.display());
-        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
         let mut seed = std::process::id() * 64 + CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let net = loop {
             let net = format!("127.{}.{}", 16 + seed / 250 % 200, 1 + seed % 250);
@@ -61,6 +65,7 @@ impl Pods {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
+            programs: BTreeMap::new(),
             etcd,
             folder,
             net,
@@ -116,7 +121,9 @@ impl Pods {
     pub fn tick(&mut self, now: i64) {
         let beyond: Vec<_> =
             self.pods.range(self.replicas..).map(|(k, running)| (*k, running.pod.uid.clone())).collect();
-        beyond.into_iter().for_each(|(ordinal, uid)| self.delete(ordinal, &uid));
+        for (ordinal, uid) in beyond {
+            self.delete(ordinal, &uid);
+        }
         for ordinal in self.pods.keys().copied().collect::<Vec<_>>() {
             self.reap(ordinal);
         }
@@ -180,7 +187,8 @@ impl Pods {
         }
         let host = format!("http://{}.1{ordinal}", self.net);
         let log = fs::File::create(self.log(ordinal)).expect("the temporary folder can be written");
-        let process = Command::new(&self.etcd)
+        let program = self.programs.get(&*self.pods[&ordinal].pod.revision).unwrap_or(&self.etcd);
+        let process = Command::new(program)
             .args(["--name", &format!("e-{ordinal}"), "--unsafe-no-fsync", "--data-dir"])
             .arg(self.data(ordinal))
             .args([
@@ -249,7 +257,7 @@ impl Running {
     }
 }
 
-impl Drop for Pods {
+impl Drop for StatefulSet {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for ordinal in self.pods.keys() {
@@ -270,7 +278,8 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&text[text.len().saturating_sub(2048)..]).into_owned()
 }
 
-fn tools() -> PathBuf {
+/// Where `tests/cluster/build-tools.sh` puts programs.
+pub fn tools() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).unwrap_or_default();
     std::env::var_os("TOOLS").map_or_else(|| cache.join("tillerman/tools"), PathBuf::from)
