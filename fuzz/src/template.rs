@@ -336,8 +336,8 @@ impl<'r> Templates<'r> {
             params.push(Param::Any);
         }
         if piped.is_some() {
-            // What is no date must not become one.
-            if DATES.contains(&function.name) {
+            // What is no date must not become one, and what is one must not be told from the present.
+            if DATES.contains(&function.name) || function.name == "durationRound" {
                 return "toString".to_owned();
             }
             params.pop();
@@ -405,6 +405,7 @@ impl<'r> Templates<'r> {
                     _ => format!("{}", r.below(2_000_000_000)),
                 };
             }
+            ("durationRound", _) => return literal(vary::word(r, words::DURATIONS)),
             ("htmlDateInZone", 1) | ("dateInZone" | "date_in_zone", 2) => words::ZONES,
             ("date" | "dateInZone" | "date_in_zone" | "toDate" | "mustToDate", 0) => words::LAYOUTS,
             ("toDate" | "mustToDate", 1) => words::DATES,

@@ -113,7 +113,7 @@ fn copy(value: &Value, depth: usize) -> FnResult {
         // Lists are immutable but for those of strings, which can be put in order; and the maps in them are not.
         Value::List(list)
             if list.elem == Elem::Str && !list.items.is_empty()
-                || list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) =>
+                || list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_) | Value::Object(_))) =>
         {
             budget::elements(list.items.len() + 1)?;
             let items = list.items.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;

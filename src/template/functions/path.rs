@@ -1,24 +1,30 @@
 //! Slash-separated paths: Go's `path`; `path/filepath` is the same on Linux, where Helm's reference runs.
 
-use super::args::string;
-use super::fixed;
-use crate::template::function::{Function, Param};
+use super::args::bytes;
+use super::{fixed, text};
+use crate::template::function::{FnResult, Function, Param};
+use crate::template::value::Value;
 
 use Param::Str as S;
 
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
-    fixed("base", &[S], |_, a| Ok(base(&string(a, 0)).into())),
-    fixed("osBase", &[S], |_, a| Ok(base(&string(a, 0)).into())),
-    fixed("dir", &[S], |_, a| Ok(dir(&string(a, 0)).into())),
-    fixed("osDir", &[S], |_, a| Ok(dir(&string(a, 0)).into())),
-    fixed("clean", &[S], |_, a| Ok(clean(&string(a, 0)).into())),
-    fixed("osClean", &[S], |_, a| Ok(clean(&string(a, 0)).into())),
-    fixed("ext", &[S], |_, a| Ok(ext(&string(a, 0)).into())),
-    fixed("osExt", &[S], |_, a| Ok(ext(&string(a, 0)).into())),
-    fixed("isAbs", &[S], |_, a| Ok(string(a, 0).starts_with('/').into())),
-    fixed("osIsAbs", &[S], |_, a| Ok(string(a, 0).starts_with('/').into())),
+    fixed("base", &[S], |_, a| changed(a, |path| base(path).into())),
+    fixed("osBase", &[S], |_, a| changed(a, |path| base(path).into())),
+    fixed("dir", &[S], |_, a| changed(a, |path| dir(path).into())),
+    fixed("osDir", &[S], |_, a| changed(a, |path| dir(path).into())),
+    fixed("clean", &[S], |_, a| changed(a, |path| clean(path).into())),
+    fixed("osClean", &[S], |_, a| changed(a, |path| clean(path).into())),
+    fixed("ext", &[S], |_, a| changed(a, |path| ext(path).into())),
+    fixed("osExt", &[S], |_, a| changed(a, |path| ext(path).into())),
+    fixed("isAbs", &[S], |_, a| Ok(bytes(a, 0).starts_with(b"/").into())),
+    fixed("osIsAbs", &[S], |_, a| Ok(bytes(a, 0).starts_with(b"/").into())),
 ];
+
+/// What becomes of the argument, which may be any bytes.
+fn changed(args: &[Value], change: fn(&str) -> String) -> FnResult {
+    Ok(Value::str(&*text::unescaped(&change(&text::escaped(bytes(args, 0))))))
+}
 
 /// The last element.
 pub fn base(path: &str) -> &str {

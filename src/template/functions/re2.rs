@@ -292,6 +292,23 @@ fn unicode_group(text: &str) -> Result<(String, &str), String> {
     Ok((group, after))
 }
 
+/// `\x{10FFFF}`: RE2 reads no further than to what cannot be right.
+fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), String> {
+    let mut code = 0;
+    for (at, c) in digits.char_indices() {
+        let tail = &digits[at + c.len_utf8()..];
+        let read = &text[..text.len() - tail.len()];
+        if let ('}', Some(c), true) = (c, char::from_u32(code), at > 0) {
+            return Ok((c, tail));
+        }
+        match c.to_digit(16) {
+            Some(digit) if code * 16 + digit <= 0x10_ffff => code = code * 16 + digit,
+            _ => return wrong("invalid escape sequence", read),
+        }
+    }
+    wrong("invalid escape sequence", text)
+}
+
 /// An escape that means one character.
 fn char_escape(text: &str) -> Result<(char, &str), String> {
     let mut rest = text[1..].chars();
@@ -310,33 +327,17 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
             let code = u32::from_str_radix(digits, 8).ok().and_then(char::from_u32);
             Ok((code.unwrap_or('\0'), &after[more..]))
         }
-        'x' => {
-            let braced = after.starts_with('{');
-            let (digits, tail) = if let Some(braced) = after.strip_prefix('{') {
-                match braced.find('}') {
-                    Some(end) => (&braced[..end], &braced[end + 1..]),
-                    None => return wrong("invalid escape sequence", text),
+        'x' => match after.strip_prefix('{') {
+            Some(digits) => braced_escape(text, digits),
+            None => {
+                let (digits, tail) = after.split_at(after.char_indices().nth(2).map_or(after.len(), |(at, _)| at));
+                let hex = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+                match u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
+                    Some(c) => Ok((c, tail)),
+                    None => wrong("invalid escape sequence", &text[..text.len() - tail.len()]),
                 }
-            } else {
-                after.split_at(after.char_indices().nth(2).map_or(after.len(), |(at, _)| at))
-            };
-            let hex =
-                (braced && !digits.is_empty() || digits.len() == 2) && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            if let Some(c) = u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
-                return Ok((c, tail));
             }
-            // RE2 stops at the digit that makes it more than a character can be.
-            let beyond = |length: &usize| u32::from_str_radix(&digits[..*length], 16).map_or(true, |n| n > 0x10_ffff);
-            if hex && let Some(length) = (1..=digits.len()).find(beyond) {
-                return wrong("invalid escape sequence", &text[..3 + length]);
-            }
-            if !braced {
-                return wrong("invalid escape sequence", &text[..text.len() - tail.len()]);
-            }
-            let good = after.bytes().take_while(|b| *b == b'{' || b.is_ascii_hexdigit()).count();
-            let end = after[good..].chars().next().map_or(good, |c| good + c.len_utf8());
-            wrong("invalid escape sequence", &text[..2 + end])
-        }
+        },
         'a' => simple('\x07'),
         'f' => simple('\x0c'),
         'n' => simple('\n'),
