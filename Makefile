@@ -11,8 +11,13 @@ STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# The client of etcd is built with the compiler of protocol buffers.
+.PHONY: protoc
+protoc:
+	@. tests/cluster/lib.sh && need_protoc
+
 .PHONY: build
-build: ## the operator and command line, optimised: target/tillerman
+build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) build --release --target $(HOST)
 	ln -f $(OUT)/$(HOST)/release/tillerman $(BIN)
 
@@ -37,16 +42,16 @@ node-down: ## stop it
 	tests/cluster/node-down.sh
 
 .PHONY: test
-test: ## everything that must hold: format, lints, unit, case, conformance, chart-source and API-server tests
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster
+test: ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server and member tests
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members
 
 .PHONY: test-full
 test-full: ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces node
 
 .PHONY: ci
 ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces node demo
+	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces node demo
 
 .PHONY: test-node
 test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
@@ -56,12 +61,12 @@ test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (
 CHAOS_SECONDS ?= 600
 CHAOS_SEED ?=
 .PHONY: chaos
-chaos: ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=… repeats one
+chaos: protoc ## ten minutes of faults at random with 300 custom resources; CHAOS_SEED=… repeats one
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 
-.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces
-format lint library unit conformance instructions lint-charts sources alerts cluster peer faults traces: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces
+format lint library unit conformance instructions lint-charts sources alerts cluster members peer faults traces: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

@@ -11,6 +11,7 @@
 #   alerts       alert rules and dashboard against Prometheus' own tool
 #   cluster      tests on a real API server
 #   peer         beside the real helm-operator: its releases go to us and back
+#   members      members of etcd clusters, on processes of etcd
 #   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
 #   traces       traces, as a real collector of OpenTelemetry gets them
 #   node         the operator as a pod on a real node, under the rights that operator-sdk gives it
@@ -18,10 +19,12 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tests/cluster/env.sh
+. tests/cluster/lib.sh
 passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 command -v cargo >/dev/null || { echo "error: Rust is needed: install it with rustup" >&2; exit 1; }
+(need_protoc) || exit 1
 cargo="nice cargo"
 bin=${CARGO_TARGET_DIR:-target}/tillerman # what `make build` makes
 
@@ -113,6 +116,12 @@ for part in "$@"; do
 		peer=($cargo test --features cluster-tests --test peer)
 		{ tests/cluster/build-tools.sh helm-operator && "${peer[@]}" --no-run; } || { count peer 0 1; continue; }
 		cargo_tests peer tests/cluster/with.sh "${peer[@]}"
+		;;
+	members)
+		members=($cargo test --features cluster-tests --test members)
+		{ tests/cluster/build-tools.sh members && "${members[@]}" --no-run; } || { count members 0 1; continue; }
+		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=3
+		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=3
 		;;
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)

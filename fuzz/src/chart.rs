@@ -18,7 +18,9 @@ impl Case {
     /// All files, with the template put together.
     pub fn all_files(&self) -> BTreeMap<String, String> {
         let mut files = self.files.clone();
-        files.insert("templates/NOTES.txt".into(), self.statements.concat());
+        if !self.statements.is_empty() {
+            files.insert("templates/NOTES.txt".into(), self.statements.concat());
+        }
         files
     }
 
@@ -142,7 +144,7 @@ fn chart(
     names
 }
 
-fn layers(random: &mut Random, names: &[String]) -> Value {
+pub(crate) fn layers(random: &mut Random, names: &[String]) -> Value {
     let mut map = Map::new();
     for _ in 0..random.below(6) {
         map.insert((*random.pick(KEYS)).to_owned(), any(random, 3));
@@ -161,17 +163,17 @@ fn layers(random: &mut Random, names: &[String]) -> Value {
     Value::Object(map)
 }
 
-fn table(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn table(random: &mut Random, depth: usize) -> Value {
     let count = random.below(4);
     Value::Object((0..count).map(|_| ((*random.pick(KEYS)).to_owned(), any(random, depth - 1))).collect())
 }
 
-fn list(random: &mut Random) -> Value {
+pub(crate) fn list(random: &mut Random) -> Value {
     let count = random.below(4);
     Value::Array((0..count).map(|_| any(random, 1)).collect())
 }
 
-fn any(random: &mut Random, depth: usize) -> Value {
+pub(crate) fn any(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth > 0 { 11 } else { 7 }) {
         0 => Value::Null,
         1 | 2 => random.one_in(2).into(),

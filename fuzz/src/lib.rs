@@ -5,4 +5,6 @@ pub mod chart;
 pub mod entry;
 pub mod random;
 pub mod template;
+pub mod vary;
+pub mod whole;
 mod words;

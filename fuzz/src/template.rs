@@ -1,7 +1,7 @@
 //! Random templates: Go's control structures around calls of all functions, with arguments that mostly fit.
 
 use crate::random::Random;
-use crate::words;
+use crate::{vary, words};
 use tillerman::template::function::{Function, Param};
 use tillerman::template::functions;
 
@@ -39,12 +39,46 @@ const ENGINE: &[&str] = &[
     "lt", "le", "gt", "ge", "required", "call", "include", "tpl", "lookup", "fail",
 ];
 
+/// Methods of what functions give.
+const METHODS: &[&str] = &[
+    "((toDate \"2006-01-02\" \"2021-07-31\").AddDate 0 1 -3)",
+    "(toDate \"2006-01-02\" \"2021-07-01\").Weekday",
+    "(toDate \"2006-01-02 MST\" \"2021-07-01 CEST\").Month",
+    "((toDate \"2006-01-02\" \"2021-07-01\").Format \"Jan 2006\")",
+    "(toDate \"2006-01-02\" \"2021-07-01\").Unix",
+    "(toDate \"2006-01-02\" \"2021-07-01\").UTC",
+    "((toDate \"2006\" \"2021\").Sub (toDate \"2006\" \"2020\"))",
+    "(mustToDuration \"90m\").Hours",
+    "((mustToDuration \"90m31s\").Round (mustToDuration \"1m\"))",
+    "(semver \"1.2.3-rc.1+b\").Major",
+    "(semver \"1.2.3-rc.1+b\").Prerelease",
+    "(semver \"v1.2\").Original",
+    "((semver \"1.2.3\").Compare (semver \"1.3.0\"))",
+    "(semver \"1.2.3\").IncMinor",
+    "($.Values.Table \"m.b\")",
+    "($.Values.PathValue \"m.b.c\")",
+    "$.Values.YAML",
+    "($.Capabilities.APIVersions.Has \"v1\")",
+    "($.Files.Glob \"**.b*\")",
+    "($.Files.Glob \"{a,d/*}.[tb]?[tn]\")",
+    "$.Capabilities.KubeVersion.String",
+    "$.Chart.Foo",
+    "$.Release.Foo.Bar",
+    "$.Values.s.x",
+    "$.Values.i.x",
+    "$.Values.n.x",
+    "$.Values.l.x",
+    "$nope",
+    "$.Template.Name",
+    "$.Release.IsInstall",
+];
+
 /// Makes templates.
 pub struct Templates<'r> {
     pub random: &'r mut Random,
     functions: Vec<&'static Function>,
-    /// The variables in scope.
-    variables: Vec<String>,
+    /// The variables in scope, and what they mostly are.
+    variables: Vec<(String, Param)>,
     count: usize,
     in_range: bool,
 }
@@ -68,15 +102,29 @@ impl<'r> Templates<'r> {
         for _ in 0..1 + self.random.below(4) {
             all.push(self.statement(0));
         }
+        if self.random.one_in(10) {
+            let at = self.random.below(all.len());
+            all[at] = vary::template(self.random, &all[at]);
+        }
         all
     }
 
     fn open(&mut self) -> &'static str {
-        if self.random.one_in(8) { "{{- " } else { "{{ " }
+        match self.random.below(16) {
+            0 | 1 => "{{- ",
+            2 => "{{\n",
+            3 => "{{",
+            _ => "{{ ",
+        }
     }
 
     fn close(&mut self) -> &'static str {
-        if self.random.one_in(8) { " -}}" } else { " }}" }
+        match self.random.below(16) {
+            0 | 1 => " -}}",
+            2 => "\n}}",
+            3 => "}}",
+            _ => " }}",
+        }
     }
 
     fn action(&mut self, inside: &str) -> String {
@@ -92,7 +140,7 @@ impl<'r> Templates<'r> {
     }
 
     fn statement(&mut self, depth: usize) -> String {
-        match self.random.below(if depth < 3 { 14 } else { 7 }) {
+        match self.random.below(if depth < 3 { 17 } else { 7 }) {
             0 => (*self.random.pick(&["text", "\n", "  x: ", " ", "- a\n", "{", "é"])).to_owned(),
             1..=3 => {
                 let pipeline = self.pipeline(0);
@@ -100,23 +148,52 @@ impl<'r> Templates<'r> {
             }
             4 | 5 => {
                 self.count += 1;
-                let (name, pipeline) = (format!("$v{}", self.count), self.pipeline(0));
-                self.variables.push(name.clone());
+                let name = format!("$v{}", self.count);
+                let param = *self.random.pick(&[
+                    Param::Any,
+                    Param::Any,
+                    Param::Map,
+                    Param::List,
+                    Param::Strings,
+                    Param::Str,
+                    Param::Int,
+                ]);
+                let pipeline = if matches!(param, Param::Any) { self.pipeline(0) } else { self.operand(param, 0) };
+                self.variables.push((name.clone(), param));
                 format!(
                     "{{{{ {name} := {pipeline} }}}}{{{{ typeOf {name} }}}}|{{{{ {name} }}}}|{{{{ toJson {name} }}}}\n"
                 )
             }
             6 => match self.variables.last().cloned() {
-                Some(name) => {
-                    let pipeline = self.pipeline(0);
+                Some((name, param)) => {
+                    let pipeline = if self.random.one_in(2) { self.operand(param, 0) } else { self.pipeline(0) };
                     self.action(&format!("{name} = {pipeline}"))
                 }
-                None => "{{/* c */}}".to_owned(),
+                None => {
+                    (*self.random.pick(&["{{/* c */}}", "{{- /* a\nb */ -}}", " {{- /* c */}}\n", "{{- \"x\" -}} "]))
+                        .to_owned()
+                }
             },
             7 | 8 => self.branch("if", depth),
             9 => self.branch("with", depth),
             10 | 11 => self.range(depth),
-            12 => {
+            12 => self.alias(),
+            13 if self.random.one_in(3) => {
+                let again = "{{ if gt (int .n) 0 }}{{ .n }}{{ include \"rec\" (dict \"n\" (sub (int .n) 1) \"x\" .x) }}{{ end }}";
+                let (data, pipeline) = (
+                    self.operand(Param::Any, 1),
+                    self.random.pick(&["{{ .x }}", "{{ .x.y }}", "{{ $.x | toJson }}", ""]),
+                );
+                format!(
+                    "{{{{ define \"rec\" }}}}{again}{pipeline}{{{{ end }}}}{{{{ include \"rec\" (dict \"n\" 3 \"x\" {data}) }}}}"
+                )
+            }
+            14 => {
+                let inner = self.statement(depth + 1);
+                let data = *self.random.pick(&["$", ".", "(dict \"Template\" $.Template)"]);
+                self.action(&format!("tpl {} {data}", literal(inner)))
+            }
+            15 => {
                 let (name, data) = (self.random.below(3), self.operand(Param::Any, 1));
                 self.action(&format!("template \"t{name}\" {data}"))
             }
@@ -131,6 +208,52 @@ impl<'r> Templates<'r> {
         }
     }
 
+    /// A map or list under two names, changed under one of them.
+    fn alias(&mut self) -> String {
+        self.count += 2;
+        let (one, two) = (format!("$v{}", self.count - 1), format!("$v{}", self.count));
+        if self.random.one_in(3) {
+            let list = self.operand(Param::Strings, 0);
+            let part = match self.random.below(3) {
+                0 => one.clone(),
+                1 => format!("slice {one} {} {}", self.random.below(2), self.random.below(5)),
+                _ => format!(
+                    "{} {one}",
+                    self.random.pick(&["deepCopy", "toStrings", "rest", "initial", "reverse", "uniq", "concat"])
+                ),
+            };
+            let sorted = *self.random.pick(&["sortAlpha", "sortAlpha", "toStrings", "mustReverse"]);
+            let by = self.random.pick(&[&one, &two]).to_string();
+            return format!(
+                "{{{{ {one} := {list} }}}}{{{{ {two} := {part} }}}}{{{{ {sorted} {by} }}}}{{{{ {one} }}}}{{{{ {two} }}}}\n"
+            );
+        }
+        let (map, other) = (self.operand(Param::Map, 0), self.operand(Param::Map, 1));
+        let alias = match self.random.below(4) {
+            0 => format!("{one}.b"),
+            1 => format!("get {one} \"b\""),
+            2 => format!(
+                "{} {one}",
+                self.random.pick(&["deepCopy", "merge (dict)", "mergeOverwrite (dict)", "pick", "omit", "dict \"b\""])
+            ),
+            _ => one.clone(),
+        };
+        let value = *self.random.pick(&["1", "nil", "\"x\"", "(list 1)", "(dict \"y\" 2)"]);
+        let key = *self.random.pick(&["a", "b", "z"]);
+        let by = self.random.pick(&[&one, &two]).to_string();
+        let change = match self.random.below(4) {
+            0 => format!("unset {by} \"{key}\""),
+            1 => format!(
+                "{} {by} {other}",
+                self.random.pick(&["merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"])
+            ),
+            _ => format!("set {by} \"{key}\" {value}"),
+        };
+        format!(
+            "{{{{ {one} := {map} }}}}{{{{ {two} := {alias} }}}}{{{{ $_ := {change} }}}}{{{{ toJson {one} }}}}{{{{ toJson {two} }}}}{{{{ toJson $.Values.m }}}}\n"
+        )
+    }
+
     fn branch(&mut self, word: &str, depth: usize) -> String {
         let mark = self.variables.len();
         let pipeline = self.pipeline(1);
@@ -138,7 +261,7 @@ impl<'r> Templates<'r> {
         if self.random.one_in(4) {
             self.count += 1;
             head = format!("{word} $v{} := {pipeline}", self.count);
-            self.variables.push(format!("$v{}", self.count));
+            self.variables.push((format!("$v{}", self.count), Param::Any));
         }
         let mut text = self.action(&head) + &self.block(depth);
         if self.random.one_in(3) {
@@ -164,11 +287,11 @@ impl<'r> Templates<'r> {
         let head = match self.random.below(3) {
             0 => format!("range {over}"),
             1 => {
-                self.variables.push(format!("$v{one}"));
+                self.variables.push((format!("$v{one}"), Param::Any));
                 format!("range $v{one} := {over}")
             }
             _ => {
-                self.variables.extend([format!("$v{one}"), format!("$v{two}")]);
+                self.variables.extend([format!("$v{one}"), format!("$v{two}")].map(|name| (name, Param::Any)));
                 format!("range $v{one}, $v{two} := {over}")
             }
         };
@@ -187,7 +310,7 @@ impl<'r> Templates<'r> {
     }
 
     /// Commands, each given the result of the one before.
-    fn pipeline(&mut self, depth: usize) -> String {
+    pub fn pipeline(&mut self, depth: usize) -> String {
         let mut text = match self.random.below(3) {
             0 => self.operand(Param::Any, depth),
             _ => self.call(depth, None),
@@ -241,7 +364,12 @@ impl<'r> Templates<'r> {
             }
             "slice" => vec![*self.random.pick(&[Param::Str, Param::List]), Param::Int, Param::Int],
             "printf" => {
-                let mut text = format!("printf {}", literal(self.random.pick(words::FORMATS)));
+                let format = if self.random.one_in(2) {
+                    vary::format(self.random)
+                } else {
+                    vary::word(self.random, words::FORMATS)
+                };
+                let mut text = format!("printf {}", literal(format));
                 for _ in 0..self.random.below(3) {
                     text = text + " " + &self.operand(any, depth + 1);
                 }
@@ -253,12 +381,12 @@ impl<'r> Templates<'r> {
             "tpl" => {
                 return format!(
                     "tpl {} {}",
-                    literal(self.random.pick(words::TEMPLATES)),
+                    literal(vary::word(self.random, words::TEMPLATES)),
                     self.random.pick(&["$", "."])
                 );
             }
             "lookup" => return "lookup \"v1\" \"Pod\" \"\" \"\"".to_owned(),
-            "fail" if self.random.one_in(4) => return "fail \"no\"".to_owned(),
+            "fail" if self.random.one_in(4) => return format!("fail {}", self.operand(Param::Str, 3)),
             "fail" | "call" => return "print 1".to_owned(),
             _ => vec![any; 1 + self.random.below(3)],
         };
@@ -309,7 +437,7 @@ impl<'r> Templates<'r> {
             _ => &[],
         };
         if !texts.is_empty() && !r.one_in(6) {
-            return literal(r.pick(texts));
+            return if r.one_in(40) { vary::bytes(r).to_owned() } else { literal(vary::word(r, texts)) };
         }
         self.operand(param, depth)
     }
@@ -320,7 +448,12 @@ impl<'r> Templates<'r> {
             return "nil".to_owned();
         }
         if !self.variables.is_empty() && self.random.one_in(if matches!(param, Param::Any) { 5 } else { 30 }) {
-            return self.random.pick(&self.variables).clone();
+            return self.random.pick(&self.variables).0.clone();
+        }
+        let fitting: Vec<String> =
+            self.variables.iter().filter(|(_, kind)| *kind == param).map(|(name, _)| name.clone()).collect();
+        if !matches!(param, Param::Any) && !fitting.is_empty() && self.random.one_in(3) {
+            return self.random.pick(&fitting).clone();
         }
         if depth < 3 && self.random.one_in(6) {
             return format!("({})", self.call(depth, None));
@@ -329,12 +462,14 @@ impl<'r> Templates<'r> {
         let r = &mut *self.random;
         match param {
             Param::Str => match r.below(8) {
-                0..=4 => literal(r.pick(words::TEXTS)),
-                5 => "$.Values.s".to_owned(),
+                0..=3 => literal(vary::word(r, words::TEXTS)),
+                4 if r.one_in(3) => vary::bytes(r).to_owned(),
+                4 | 5 => "$.Values.s".to_owned(),
                 6 if deep => format!("(toString {})", self.operand(Param::Any, depth + 1)),
                 _ => "$.Values.t".to_owned(),
             },
-            Param::Int => match r.below(8) {
+            Param::Int => match r.below(9) {
+                8 => vary::number(r),
                 0..=4 => (r.below(12) as i64 - 2).to_string(),
                 5 => (*r.pick(&[
                     "100",
@@ -351,7 +486,8 @@ impl<'r> Templates<'r> {
                 .to_owned(),
                 _ => "($.Values.i | int)".to_owned(),
             },
-            Param::Int64 => "(int64 7)".to_owned(),
+            Param::Int64 => format!("(int64 {})", vary::number(r)),
+            Param::Float if r.one_in(3) => vary::number(r),
             Param::Float => (*r.pick(&[
                 "1.5",
                 "0.1",
@@ -366,7 +502,17 @@ impl<'r> Templates<'r> {
             ]))
             .to_owned(),
             Param::Bool => (*r.pick(&["true", "false", "$.Values.b"])).to_owned(),
-            Param::Map => match r.below(6) {
+            Param::Map => match r.below(8) {
+                6 => format!("(fromJson {})", literal(crate::chart::table(r, 3).to_string())),
+                7 => (*r.pick(&[
+                    "$.Values",
+                    "$.Values.m.b",
+                    "(dict \"a\" $.Values.m)",
+                    "(deepCopy $.Values.m)",
+                    "(merge (dict) $.Values.m)",
+                    "$.Values.AsMap",
+                ]))
+                .to_owned(),
                 0 => "$.Values.m".to_owned(),
                 1 => "$.Values.e".to_owned(),
                 2 => "(dict)".to_owned(),
@@ -378,7 +524,19 @@ impl<'r> Templates<'r> {
                 ),
                 _ => "(dict \"a\" 1 \"b\" (dict \"c\" \"x\" \"n\" nil))".to_owned(),
             },
-            Param::List => match r.below(6) {
+            Param::List => match r.below(8) {
+                6 => format!("(fromJsonArray {})", literal(crate::chart::list(r).to_string())),
+                7 => (*r.pick(&[
+                    "(until 5)",
+                    "(append $.Values.l 1)",
+                    "(concat $.Values.l $.Values.k)",
+                    "(slice (list 3 1 2) 1)",
+                    "(chunk 2 (list 1 2 3))",
+                    "$.Capabilities.APIVersions",
+                    "(values $.Values.m.b)",
+                    "(without (list 1 2 3) 2)",
+                ]))
+                .to_owned(),
                 0 => "$.Values.l".to_owned(),
                 1 => "(list)".to_owned(),
                 2 => "(list 1 \"a\" nil 2.5 true)".to_owned(),
@@ -391,13 +549,33 @@ impl<'r> Templates<'r> {
             Param::Strings => (*r.pick(&[
                 "(splitList \",\" \"b,a,,c\")",
                 "(keys $.Values.m | sortAlpha)",
-                "(regexFindAll \"[a-z]\" \"abc\" -1)",
+                "(regexFindAll \"[a-z]\" \"cab\" -1)",
+                "(splitList \"\" \"hello\")",
+                "(regexSplit \"[,;]\" \"d;c,b\" -1)",
+                "(toStrings (list 3 \"b\" 1.5))",
+                "($.Files.Lines \"a.txt\")",
+                "(list \"x\" \"a\" | sortAlpha)",
             ]))
             .to_owned(),
             Param::StringMap => (*r.pick(&["(split \",\" \"b,a\")", "$.Chart.Annotations"])).to_owned(),
             Param::Named("time.Time") => "(toDate \"2006-01-02 15:04\" \"2021-07-01 10:20\")".to_owned(),
             Param::Named(_) => "3".to_owned(),
-            Param::Any | Param::Reflect => match r.below(16) {
+            Param::Any | Param::Reflect => match r.below(19) {
+                16 => vary::number(r),
+                17 if deep => {
+                    let field = *r.pick(&["a", "b", "b.c", "x.y.z", "Values", "Name", "Error"]);
+                    let of = if r.one_in(2) {
+                        self.operand(Param::Map, depth + 1)
+                    } else {
+                        self.operand(Param::Any, depth + 1)
+                    };
+                    if of.starts_with('$') || of.starts_with('(') {
+                        format!("{of}.{field}")
+                    } else {
+                        format!("({of}).{field}")
+                    }
+                }
+                18 => (*r.pick(METHODS)).to_owned(),
                 0 => "$.Values.n".to_owned(),
                 1 => "$.Values.x".to_owned(),
                 2 => "$.Values.nope".to_owned(),

@@ -280,9 +280,17 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
     }
     let mut chart = Chart::default();
     let mut found = false;
+    // What Helm finds only when it has read all files.
+    let mut late = None;
     for file in files.iter().filter(|f| f.name == "Chart.yaml") {
         found = true;
-        update(&mut chart.metadata, "Chart.yaml", &file.data)?;
+        match update(&mut chart.metadata, "Chart.yaml", &file.data) {
+            Err(e) if e.0.starts_with("validation: ") => {
+                late = Some(e);
+                continue;
+            }
+            result => result?,
+        }
         if chart.metadata.api_version.is_empty() {
             chart.metadata.api_version = "v1".into();
         }
@@ -331,6 +339,7 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
     if !found {
         return Err(LoadError("Chart.yaml file is missing".into()));
     }
+    late.map_or(Ok(()), Err)?;
     chart.metadata.validate()?;
     for (name, files) in subcharts {
         if name.starts_with(['_', '.']) {

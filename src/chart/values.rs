@@ -70,6 +70,8 @@ pub fn json_type(value: &Value) -> &'static str {
 fn documents(data: &[u8]) -> Result<Vec<Vec<u8>>, ValuesError> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
+    // Helm ends the last line before it reads, so that a text which reaches to the end has a line break there.
+    let last: &[u8] = if data.last().is_some_and(|b| *b != b'\n') { b"\n" } else { b"" };
     for line in data.split_inclusive(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = String::from_utf8_lossy(rest);
@@ -85,6 +87,7 @@ fn documents(data: &[u8]) -> Result<Vec<Vec<u8>>, ValuesError> {
         current.extend_from_slice(line);
     }
     if !current.is_empty() {
+        current.extend_from_slice(last);
         documents.push(current);
     }
     Ok(documents)
@@ -112,7 +115,7 @@ mod tests {
             documents(s.as_bytes()).map(|d| d.into_iter().map(|d| String::from_utf8(d).unwrap()).collect::<Vec<_>>())
         };
         assert_eq!(split("a: 1\n---\nb: 2\n").unwrap(), ["a: 1\n", "b: 2\n"]);
-        assert_eq!(split("---\na: 1\n--- # two\nb: 2").unwrap(), ["---\na: 1\n", "b: 2"]);
+        assert_eq!(split("---\na: 1\n--- # two\nb: 2").unwrap(), ["---\na: 1\n", "b: 2\n"]);
         assert!(split("a: 1\n--- b\n").is_err());
     }
 }

@@ -21,7 +21,7 @@ fn error<T>(message: impl Into<String>) -> Result<T, VersionError> {
 }
 
 /// A semantic version. Comparing looks at the numbers and the prerelease, never at the metadata.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Version {
     /// First number.
     pub major: u64,

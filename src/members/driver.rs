@@ -17,16 +17,17 @@ pub enum Step<A> {
         /// When to look again, when no event comes before.
         after: Duration,
     },
-    /// Nothing, until a person has done something.
+    /// Nothing but a condition. Passes go on looking, and the first that sees it gone goes on: a quorum may come back by itself.
     Stop {
         /// Reason of the condition, such as `QuorumLost`.
         reason: &'static str,
         /// What is wrong and what to do.
         why: String,
     },
-    /// The status remembers this from now on.
+    /// The status remembers this from now on, and nothing else.
     Latch(Latch),
-    /// The StatefulSet has so many replicas from now on.
+    /// The StatefulSet has so many replicas from now on. [`Latch::replicas`] says so first, so that whoever finds fewer knows that it
+    /// was not the operator who lowered them.
     Scale(u32),
     /// A claim goes, and no other than the one of this uid.
     DeleteClaim {

@@ -6,12 +6,14 @@
 //! - [`workload`]: what the API server knows of a StatefulSet, and what little only the status of the custom resource remembers.
 //! - [`driver`]: what a driver answers: one step at most in each pass.
 //! - [`document`]: what a chart says of them.
+//! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
 //! - [`progress`]: what the status says of them.
 //! - [`substitute`]: what the operator puts into the one apply of the StatefulSet.
 
 pub mod document;
 pub mod driver;
+pub mod etcd;
 pub mod jobs;
 pub mod progress;
 pub mod substitute;

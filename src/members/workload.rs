@@ -130,6 +130,10 @@ pub struct Latch {
     /// Since when an ordinal is unhealthy or has not joined, in seconds since 1970.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub since: BTreeMap<u32, i64>,
+    /// Uids of the claims and the pod that an ordinal had when its member was found to have left: they must be gone before another
+    /// member of that ordinal joins, and what has another uid is fresh.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stale: BTreeMap<u32, Vec<String>>,
     /// Name of the snapshot that is being restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restoring: Option<String>,

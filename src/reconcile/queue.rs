@@ -17,7 +17,11 @@ pub struct Queue {
     state: Mutex<State>,
     wake: Notify,
     metrics: Arc<Metrics>,
+    /// Seconds are counted from here.
+    started: Instant,
 }
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct State {
@@ -40,7 +44,7 @@ struct State {
 impl Queue {
     /// An empty queue.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { state: Mutex::default(), wake: Notify::new(), metrics }
+        Self { state: Mutex::default(), wake: Notify::new(), metrics, started: Instant::now() }
     }
 
     /// A key deserves a pass now.
@@ -98,12 +102,15 @@ impl Queue {
         self.finish(state, key, after);
     }
 
-    /// The pass over a key found nothing to do; the next look is due when its period is over.
+    /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a second later: what is
+    /// due in the same second is looked at in one go, or a thousand releases at rest would wake the process all the time.
     pub fn rest(&self, key: &ReleaseKey, period: Duration) {
         let mut state = self.lock();
         state.failures.remove(key);
         state.resting.insert(key.clone(), period);
-        self.finish(state, key, Some(period));
+        let over = (self.started.elapsed() + period).as_secs_f64();
+        let late = if period < SECOND { 0.0 } else { over.ceil() - over };
+        self.finish(state, key, Some(period + Duration::from_secs_f64(late)));
     }
 
     /// The period of a key to which nothing has happened since its last pass found nothing to do.

@@ -149,6 +149,7 @@ pub fn deep_copy(value: &Value) -> Value {
         Value::Map(map) => Value::Map(deep_copy_map(map)),
         Value::List(list) => {
             let items = list.items.iter().map(|item| deeper(|| deep_copy(item))).collect();
+            let items = list.items.copied(list.elem, items);
             Value::List(crate::template::value::List { elem: list.elem, items })
         }
         other => other.clone(),

@@ -265,8 +265,7 @@ pub fn violations(text: &str, root: &str) -> Vec<Vec<String>> {
 pub fn rendered(problem: &str, files: &[(String, String)], origins: &FileOrigins) -> Option<RenderedExcerpt> {
     let (file, said) = problem.strip_prefix("YAML parse error on ")?.split_once(": ")?;
     let (_, text) = files.iter().find(|(name, _)| name == file)?;
-    let document =
-        super::order::split(text).into_iter().find(|d| crate::template::yaml::head(d.as_bytes()).is_err())?;
+    let document = super::order::split(text).into_iter().find(|d| super::order::head(d).is_err())?;
     let first = text[..document.as_ptr() as usize - text.as_ptr() as usize].matches('\n').count();
     let within = line_of(said)?.clamp(1, document.lines().count().max(1));
     let line = first + within;

@@ -521,7 +521,8 @@ fn execute(
         } else {
             renderer.render(name, root)?
         };
-        let text = String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+        // No manifest may have bytes that are no UTF-8, but `order` must see them to say so.
+        let text = String::from_utf8(text).unwrap_or_else(|e| order::escaped(name, e.as_bytes()));
         files.insert(name.clone(), text);
     }
     Ok(())

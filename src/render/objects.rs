@@ -153,6 +153,12 @@ impl Object for Struct {
         let found = self.methods.iter().find(|(n, _)| *n == name);
         found.map(|(_, v)| v.clone()).ok_or_else(|| "no such method".into())
     }
+    fn equals(&self, other: &dyn Object) -> bool {
+        let text = |value: &Value| if let Value::Str(s) = value { Some(s.clone()) } else { None };
+        let texts =
+            |object: &dyn Object| object.shown().iter().map(|(_, value)| text(value)).collect::<Option<Vec<_>>>();
+        self.kind == Kind::Struct && texts(self).is_some_and(|own| texts(other) == Some(own))
+    }
     fn addressed(&self) -> Option<String> {
         self.addressed.clone()
     }
@@ -206,6 +212,9 @@ impl Object for VersionSet {
     }
     fn items(&self) -> Option<Items> {
         Some(self.names.clone())
+    }
+    fn with_items(&self, names: Items) -> Option<Value> {
+        Some(Value::Object(Rc::new(Self { names })))
     }
     fn method(&self, name: &str) -> Option<&'static [Param]> {
         (name == "Has").then_some(&[Param::Str])

@@ -1,6 +1,7 @@
 //! From rendered files to manifests and hooks in Helm's order.
 
 use super::{Hook, Manifest};
+use crate::template::functions::text;
 use crate::template::yaml::{self, Head};
 
 /// The order in which Helm installs kinds; others come last, by name.
@@ -58,6 +59,19 @@ const EVENTS: [&str; 9] = [
     "test",
 ];
 
+/// The text of a file that is not UTF-8: of notes with U+FFFD for what is none.
+pub(super) fn escaped(name: &str, bytes: &[u8]) -> String {
+    if name.ends_with("NOTES.txt") {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    text::escaped(bytes).into_owned()
+}
+
+/// What Helm looks at of a document; it refuses one that is not UTF-8.
+pub(super) fn head(document: &str) -> Result<Head, yaml::YamlError> {
+    yaml::head(&text::unescaped(document))
+}
+
 /// What [`sort`] tells apart.
 #[derive(Debug, Default)]
 pub struct Sorted {
@@ -80,7 +94,7 @@ pub fn sort(files: &[(String, String)]) -> Result<Sorted, String> {
             continue;
         }
         for document in split(text) {
-            let head = yaml::head(document.as_bytes()).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
+            let head = head(document).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
             place(path, document, head, &mut sorted);
         }
     }

@@ -4,6 +4,7 @@ pub(crate) mod budget;
 pub mod function;
 pub mod functions;
 pub mod go;
+pub(crate) mod items;
 pub mod jinja;
 pub(crate) mod stack;
 pub mod trace;

@@ -1,13 +1,14 @@
 //! The values that Go templates see, with the identity and the types that Go gives them.
 //!
 //! A Helm template can change a map (`set`, `merge`) and every holder of the map sees the change, so maps are
-//! shared. Lists are never changed in place by any function Helm offers, so they are shared and immutable.
+//! shared. Lists are shared and immutable too; only `sortAlpha` puts those of strings in order where they are.
 //! Numbers keep their Go type, because `eq`, `typeOf` and `printf` tell `int`, `int64` and `float64` apart.
 
 use super::budget;
+pub use super::items::{Items, Room};
 use super::stack::deeper;
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,89 +185,9 @@ pub struct List {
     pub items: Items,
 }
 
-/// The elements of a slice, shared and immutable. A `[]uint8` holds its bytes, and makes elements of them only for
-/// those who ask for elements.
-#[derive(Clone, Default)]
-pub struct Items(Rc<Elements>);
-
-#[derive(Default)]
-struct Elements {
-    bytes: Option<Str>,
-    values: OnceCell<Vec<Value>>,
-}
-
-impl Items {
-    /// The elements of a `[]uint8`.
-    pub fn of_bytes(bytes: impl Into<Str>) -> Self {
-        Self(Rc::new(Elements { bytes: Some(bytes.into()), values: OnceCell::new() }))
-    }
-    /// The bytes, if it was made of them.
-    pub fn bytes(&self) -> Option<&Str> {
-        self.0.bytes.as_ref()
-    }
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.0.bytes.as_ref().map_or_else(|| self.values().len(), Str::len)
-    }
-    /// Whether there is no element.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Whether two are the same in memory.
-    pub fn is_same(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
-    }
-    /// Whether nobody else holds it.
-    pub(super) fn is_unshared(&self) -> bool {
-        Rc::strong_count(&self.0) == 1
-    }
-    /// Adds an element, on a copy if others share the slice; for whoever is still building it.
-    pub fn push(&mut self, value: Value) {
-        let mut values = match Rc::get_mut(&mut self.0) {
-            Some(own) if own.bytes.is_none() => own.values.take().unwrap_or_default(),
-            _ => self.to_vec(),
-        };
-        values.push(value);
-        *self = values.into();
-    }
-    fn values(&self) -> &Vec<Value> {
-        self.0.values.get_or_init(|| {
-            let bytes = self.0.bytes.as_ref().map_or(&[][..], |s| s.bytes());
-            bytes.iter().map(|b| Value::Int(IntType::Uint8, i64::from(*b))).collect()
-        })
-    }
-}
-
-impl std::ops::Deref for Items {
-    type Target = [Value];
-    fn deref(&self) -> &[Value] {
-        self.values()
-    }
-}
-
-impl From<Vec<Value>> for Items {
-    fn from(values: Vec<Value>) -> Self {
-        Self(Rc::new(Elements { bytes: None, values: OnceCell::from(values) }))
-    }
-}
-
-impl FromIterator<Value> for Items {
-    fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> Self {
-        Vec::from_iter(values).into()
-    }
-}
-
-impl Drop for Elements {
-    fn drop(&mut self) {
-        if let Some(values) = self.values.take() {
-            drop_later(Waste::List(values));
-        }
-    }
-}
-
 /// What a list or map leaves behind when nothing refers to it any more.
 #[expect(dead_code, reason = "it is kept only to be dropped")]
-enum Waste {
+pub(super) enum Waste {
     List(Vec<Value>),
     Map(BTreeMap<Str, Value>),
 }
@@ -302,7 +223,7 @@ pub(crate) fn without_cycles<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
-fn drop_later(waste: Waste) {
+pub(super) fn drop_later(waste: Waste) {
     // While the thread ends there is nothing to count with; what is dropped then is dropped directly.
     let mut waste = Some(waste);
     let _ = DROPS.try_with(|(depth, waiting)| {
@@ -491,6 +412,10 @@ pub trait Object {
     fn items(&self) -> Option<Items> {
         None
     }
+    /// The same slice type with other elements.
+    fn with_items(&self, _items: Items) -> Option<Value> {
+        None
+    }
     /// An exported method's parameters and variadic flag, or `None` when there is no such method.
     fn method(&self, _name: &str) -> Option<&'static [super::function::Param]> {
         None
@@ -502,6 +427,18 @@ pub trait Object {
     /// The text of a type with a `String()` or `Error()` method, which Go's `fmt` prefers for `%v` and `%s`.
     fn display(&self) -> Option<String> {
         None
+    }
+    /// The text of a type with a `GoString` method, which Go's `fmt` prefers for `%#v`.
+    fn go_string(&self) -> Option<String> {
+        None
+    }
+    /// Whether it is a pointer to nothing.
+    fn is_nil(&self) -> bool {
+        false
+    }
+    /// Whether Go's `==` finds the other one, of the same type and in another place, equal.
+    fn equals(&self, _other: &dyn Object) -> bool {
+        false
     }
     /// As [`Object::display`], of a type whose pointer has the method: only an action that names the value itself, and
     /// no function it is given to, shows it so.
@@ -561,6 +498,10 @@ impl Value {
     pub fn int(i: i64) -> Self {
         Self::Int(IntType::Int, i)
     }
+    /// A `[]interface {}` that Go made by adding one element after the other, as it reads lists of JSON and YAML.
+    pub fn grown(items: Vec<Value>) -> Self {
+        Self::List(List { elem: Elem::Any, items: Items::with_room(items, Room::Grown(0)) })
+    }
     /// A Go `string`.
     pub fn str(s: impl Into<Str>) -> Self {
         Self::Str(s.into())
@@ -571,7 +512,11 @@ impl Value {
     }
     /// A `[]string`.
     pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
-        let items = items.into_iter().map(|s| Self::Str(s.into())).collect();
+        Self::strings_in(items, Room::Exact)
+    }
+    /// A `[]string` with room for more.
+    pub fn strings_in<S: Into<Str>>(items: impl IntoIterator<Item = S>, room: Room) -> Self {
+        let items = Items::with_room(items.into_iter().map(|s| Self::Str(s.into())).collect(), room);
         Self::List(List { elem: Elem::Str, items })
     }
     /// A new `map[string]interface {}`.
@@ -653,7 +598,7 @@ impl From<&serde_json::Value> for Value {
             // Whoever is refused is told so at the next step.
             serde_json::Value::Array(items) if budget::elements(items.len()).is_err() => Self::Nil,
             serde_json::Value::Object(entries) if budget::entries(entries.len()).is_err() => Self::Nil,
-            serde_json::Value::Array(items) => deeper(|| Self::list(items.iter().map(Self::from).collect())),
+            serde_json::Value::Array(items) => deeper(|| Self::grown(items.iter().map(Self::from).collect())),
             serde_json::Value::Object(entries) => {
                 deeper(|| Self::map(entries.iter().map(|(k, v)| (Str::from(k.as_str()), Self::from(v)))))
             }

@@ -3,6 +3,7 @@
 #   build-tools.sh control-plane   etcd kube-apiserver kube-controller-manager kubectl helm
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
+#   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
@@ -53,6 +54,9 @@ node)
 sources)
 	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM"
 	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
+members)
+	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
+	build etcd35 etcd-3.5 go.etcd.io/etcd/server/v3 "-s -w" ;;
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
@@ -61,5 +65,5 @@ helm-operator)
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources, metrics, helm-operator or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, members, metrics, helm-operator or traces" >&2; exit 2 ;;
 esac; done

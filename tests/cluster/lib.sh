@@ -21,6 +21,17 @@ need() {
 	fi
 }
 
+# need_protoc: the compiler of protocol buffers and its own files, with which the client of etcd is built
+need_protoc() {
+	! protoc_works || return 0
+	need protoc protobuf-compiler 'google/protobuf/descriptor.proto' libprotobuf-dev
+	protoc_works || die "protoc does not compile; the packages are protobuf-compiler and libprotobuf-dev"
+}
+protoc_works() {
+	echo 'syntax = "proto3"; import "google/protobuf/descriptor.proto";' |
+		"${PROTOC:-protoc}" -I /dev --descriptor_set_out=/dev/null /dev/stdin 2>/dev/null
+}
+
 # until_ok SECONDS CMD...: runs CMD every 0.1 s until it succeeds
 until_ok() {
 	local end=$((SECONDS + $1))

@@ -13,9 +13,7 @@ use Param::{Any, Str as S};
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
     fixed("toYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).unwrap_or_default()))),
-    fixed("mustToYaml", &[Any], |_, a| {
-        Ok(trimmed(yaml::emit(any(a, 0)).map_err(|e| format!("error marshaling into JSON: {e}"))?))
-    }),
+    fixed("mustToYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).map_err(marshaling)?))),
     fixed("toYamlPretty", &[Any], |_, a| match yaml::emit_pretty(any(a, 0)) {
         Err(e) if e == yaml::NOT_MARSHALLED => Err(e.into()),
         text => Ok(trimmed(text.unwrap_or_default())),
@@ -56,6 +54,11 @@ fn is_map(value: &Value) -> bool {
 
 fn is_list(value: &Value) -> bool {
     matches!(value, Value::List(_))
+}
+
+/// Helm's words for what could not be written: as JSON, of which YAML is made, or as YAML.
+fn marshaling(error: String) -> String {
+    if error.starts_with("yaml: ") { error } else { format!("error marshaling into JSON: {error}") }
 }
 
 /// An error is the result, except for the one that is a panic in Go.

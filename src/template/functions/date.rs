@@ -1,8 +1,8 @@
 //! Dates. The local zone is UTC: what Helm prints must not depend on where it runs.
 
-use super::args::{any, string};
+use super::args::{any, bytes, string};
 use super::time::{Time, time_of};
-use super::{duration, fixed, layout};
+use super::{duration, fixed, layout, text};
 use crate::template::function::{Context, FnResult, Function, Param};
 use crate::template::go::fmt;
 use crate::template::value::{IntType, Value};
@@ -14,9 +14,9 @@ const TIME: Param = Named("time.Time");
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
     fixed("now", &[], |c, _| Ok(Time::from_nanos(c.host.now()).value())),
-    fixed("date", &[S, Any], |c, a| Ok(formatted(c, &string(a, 0), any(a, 1), "Local"))),
-    fixed("dateInZone", &[S, Any, S], |c, a| Ok(formatted(c, &string(a, 0), any(a, 1), &string(a, 2)))),
-    fixed("date_in_zone", &[S, Any, S], |c, a| Ok(formatted(c, &string(a, 0), any(a, 1), &string(a, 2)))),
+    fixed("date", &[S, Any], |c, a| Ok(formatted(c, bytes(a, 0), any(a, 1), "Local"))),
+    fixed("dateInZone", &[S, Any, S], |c, a| Ok(formatted(c, bytes(a, 0), any(a, 1), &string(a, 2)))),
+    fixed("date_in_zone", &[S, Any, S], |c, a| Ok(formatted(c, bytes(a, 0), any(a, 1), &string(a, 2)))),
     fixed("htmlDate", &[Any], |c, a| Ok(formatted(c, HTML, any(a, 0), "Local"))),
     fixed("htmlDateInZone", &[Any, S], |c, a| Ok(formatted(c, HTML, any(a, 0), &string(a, 1)))),
     fixed("dateModify", &[S, TIME], |_, a| Ok(modified(a).unwrap_or_else(|_| any(a, 1).clone()))),
@@ -27,13 +27,13 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("duration", &[Any], |_, a| Ok(fmt::duration(seconds(any(a, 0)).wrapping_mul(1_000_000_000)).into())),
     fixed("durationRound", &[Any], |c, a| Ok(rounded(c, any(a, 0)).into())),
     fixed("toDate", &[S, S], |_, a| {
-        Ok(layout::parse(&string(a, 0), &string(a, 1)).map_or_else(|_| Time::zero(), Time).value())
+        Ok(layout::parse(bytes(a, 0), bytes(a, 1)).map_or_else(|_| Time::zero(), Time).value())
     }),
-    fixed("mustToDate", &[S, S], |_, a| Ok(Time(layout::parse(&string(a, 0), &string(a, 1))?).value())),
+    fixed("mustToDate", &[S, S], |_, a| Ok(Time(layout::parse(bytes(a, 0), bytes(a, 1))?).value())),
     fixed("unixEpoch", &[TIME], |_, a| Ok(time_of(a.first()).map_or(0, |t| t.0.unix()).to_string().into())),
 ];
 
-const HTML: &str = "2006-01-02";
+const HTML: &[u8] = b"2006-01-02";
 
 /// The time that sprig takes an argument for; what is no time is now.
 fn moment(context: &Context, value: &Value) -> Time {
@@ -43,14 +43,14 @@ fn moment(context: &Context, value: &Value) -> Time {
     }
 }
 
-fn formatted(context: &Context, layout: &str, value: &Value, zone: &str) -> Value {
+fn formatted(context: &Context, layout: &[u8], value: &Value, zone: &str) -> Value {
     let moment = moment(context, value);
     let moment = moment.in_zone(zone).unwrap_or_else(|| Time::from_unix(moment.0.unix(), moment.0.nanos));
-    layout::format(layout, &moment.0).into()
+    Value::str(layout::format_bytes(layout, &moment.0))
 }
 
 fn modified(args: &[Value]) -> Result<Value, String> {
-    let change = duration::parse(&string(args, 0))?;
+    let change = duration::parse(&text::escaped(bytes(args, 0)))?;
     Ok(time_of(args.get(1)).map_or_else(Time::zero, |t| t.plus(change)).value())
 }
 

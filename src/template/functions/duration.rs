@@ -1,6 +1,6 @@
 //! Go's `time.Duration` out of text.
 
-use super::layout::quoted;
+use super::{layout, text};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -51,6 +51,10 @@ pub fn parse(text: &str) -> Result<i64, String> {
         return 0i64.checked_sub_unsigned(total).ok_or_else(invalid);
     }
     i64::try_from(total).map_err(|_| invalid())
+}
+
+fn quoted(text: &str) -> String {
+    layout::quoted(text::unescaped(text))
 }
 
 /// `0.FRACTION × unit`, cut down; digits beyond the eighteenth cannot matter.

@@ -2,7 +2,7 @@
 #![expect(clippy::cast_precision_loss, reason = "Go's conversions between number types round in the same way")]
 
 use super::args::any;
-use super::text::{float, quoted};
+use super::text::{self, float, quoted};
 use super::{duration, fixed, number};
 use crate::template::function::{Context, FnResult, Function, Param};
 use crate::template::go::fmt::{self, type_name};
@@ -60,7 +60,7 @@ fn as_duration(value: &Value) -> Result<i64, String> {
         Value::Float(f) => from_seconds(*f),
         Value::Nil => Err("invalid duration".into()),
         Value::Str(s) => {
-            let text = s.text();
+            let text = text::escaped(s.bytes());
             let trimmed = text.trim();
             if trimmed.is_empty() {
                 return Err("empty duration".into());

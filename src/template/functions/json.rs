@@ -406,7 +406,7 @@ impl Reader<'_> {
         self.blanks();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Value::list(items));
+            return Ok(Value::grown(items));
         }
         loop {
             self.blanks();
@@ -416,7 +416,7 @@ impl Reader<'_> {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(Value::list(items));
+                    return Ok(Value::grown(items));
                 }
                 _ => return self.unexpected("after array element"),
             }

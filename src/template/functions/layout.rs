@@ -1,5 +1,6 @@
 //! Go's reference-time layouts (`2006-01-02T15:04:05Z07:00`): the behaviour of Go's `time/format.go`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub use crate::template::go::fmt::{MONTHS, WEEKDAYS};
@@ -20,7 +21,20 @@ pub struct Civil {
     /// Seconds east of UTC.
     pub offset: i32,
     /// `UTC`, `CEST`; empty if the zone has only an offset.
-    pub zone: String,
+    pub zone: Cow<'static, str>,
+    /// What Go's `time` knows of the zone.
+    pub location: Location,
+}
+
+/// Where Go's `time.Time` points to for its zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Nowhere: UTC.
+    Utc,
+    /// `time.Local`, which is UTC here, but another value.
+    Local,
+    /// A zone of its own.
+    Fixed,
 }
 
 impl Civil {
@@ -34,11 +48,11 @@ impl Civil {
         midnight.wrapping_add(i64::from(self.clock) - i64::from(self.offset))
     }
     /// The wall clock of a moment in a zone.
-    pub fn new(unix: i64, nanos: u32, offset: i32, zone: &str) -> Self {
+    pub fn new(unix: i64, nanos: u32, offset: i32, zone: Cow<'static, str>, location: Location) -> Self {
         let local = unix.saturating_add(i64::from(offset));
         let (year, month, day) = date_of(local.div_euclid(86_400));
         let clock = u32::try_from(local.rem_euclid(86_400)).unwrap_or(0);
-        Self { year, month, day, clock, nanos, offset, zone: zone.into() }
+        Self { year, month, day, clock, nanos, offset, zone, location }
     }
     /// 0 for Sunday.
     pub fn weekday(&self) -> usize {
@@ -124,12 +138,11 @@ enum Chunk {
 }
 
 /// The text before the next element, the element, and the rest of the layout.
-fn next_chunk(layout: &str) -> (&str, Option<(Chunk, &str)>) {
-    let bytes = layout.as_bytes();
-    for i in 0..bytes.len() {
-        if let Some((chunk, length)) = chunk_at(&bytes[i..]) {
+fn next_chunk(layout: &[u8]) -> (&[u8], Option<(Chunk, &[u8])>) {
+    for i in 0..layout.len() {
+        if let Some((chunk, length)) = chunk_at(&layout[i..]) {
             // `_2006` is an underscore and a year.
-            let skip = usize::from(chunk == Chunk::LongYear && bytes[i] == b'_');
+            let skip = usize::from(chunk == Chunk::LongYear && layout[i] == b'_');
             return (&layout[..i + skip], Some((chunk, &layout[i + skip + length..])));
         }
     }
@@ -193,14 +206,21 @@ fn chunk_at(rest: &[u8]) -> Option<(Chunk, usize)> {
 
 /// `time.Format`.
 pub fn format(layout: &str, t: &Civil) -> String {
-    let mut out = String::with_capacity(layout.len() + 10);
+    String::from_utf8_lossy(&format_bytes(layout.as_bytes(), t)).into_owned()
+}
+
+/// The same, of a layout that may be any bytes.
+pub fn format_bytes(layout: &[u8], t: &Civil) -> Vec<u8> {
+    let mut out = Vec::with_capacity(layout.len() + 10);
     let mut rest = layout;
     loop {
         let (prefix, chunk) = next_chunk(rest);
-        out.push_str(prefix);
+        out.extend_from_slice(prefix);
         let Some((chunk, suffix)) = chunk else { return out };
         rest = suffix;
-        write_chunk(chunk, t, &mut out);
+        let mut text = String::new();
+        write_chunk(chunk, t, &mut text);
+        out.extend_from_slice(text.as_bytes());
     }
 }
 
@@ -300,13 +320,15 @@ struct Fields {
 }
 
 /// A text between quotes as Go's `time` shows it: what is not printable ASCII as the bytes it is made of.
-pub fn quoted(text: &str) -> String {
+pub fn quoted(text: impl AsRef<[u8]>) -> String {
     let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            ' '..='\x7f' => out.push(c),
-            _ => out.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|b| format!("\\x{b:02x}"))),
+    for b in text.as_ref() {
+        match b {
+            b'"' | b'\\' => out.extend(['\\', char::from(*b)]),
+            b' '..=b'\x7f' => out.push(char::from(*b)),
+            _ => {
+                let _ = write!(out, "\\x{b:02x}");
+            }
         }
     }
     out.push('"');
@@ -314,11 +336,12 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// `time.ParseInLocation(layout, value, UTC)`; the error is Go's text.
-pub fn parse(layout: &str, value: &str) -> Result<Civil, String> {
+pub fn parse(layout: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Civil, String> {
+    let (layout, value) = (layout.as_ref(), value.as_ref());
     let mut fields = Fields::default();
     let mut rest = value;
     let mut pattern = layout;
-    let cannot = |at: &str, element: &str| {
+    let cannot = |at: &[u8], element: &[u8]| {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
             quoted(value),
@@ -375,39 +398,41 @@ fn finish(f: &Fields) -> Result<Civil, &'static str> {
         return Err("day out of range");
     }
     let clock = hour * 3600 + f.minute * 60 + f.second;
-    let (offset, zone) = match f.offset {
-        Some(0) | None if f.utc || f.zone.is_empty() => (0, "UTC"),
-        Some(offset) => (offset, f.zone.as_str()),
+    let own = || (f.zone.clone().into(), Location::Fixed);
+    let (offset, (zone, location)) = match f.offset {
+        _ if f.utc => (0, ("UTC".into(), Location::Utc)),
+        Some(0) | None if f.zone.is_empty() => (0, ("UTC".into(), Location::Local)),
+        Some(offset) => (offset, own()),
         // `GMT+3` says its offset; any other name is unknown and taken for UTC.
-        None => (f.zone.strip_prefix("GMT").and_then(|h| h.parse::<i32>().ok()).unwrap_or(0) * 3600, f.zone.as_str()),
+        None => (f.zone.strip_prefix("GMT").and_then(|h| h.parse::<i32>().ok()).unwrap_or(0) * 3600, own()),
     };
-    Ok(Civil { year: f.year, month, day, clock, nanos: f.nanos, offset, zone: zone.into() })
+    Ok(Civil { year: f.year, month, day, clock, nanos: f.nanos, offset, zone, location })
 }
 
 /// Steps over literal text; runs of blanks match each other.
-fn skip<'a>(mut value: &'a str, prefix: &str) -> Result<&'a str, &'a str> {
-    let mut prefix = prefix.as_bytes();
+fn skip<'a>(mut value: &'a [u8], mut prefix: &[u8]) -> Result<&'a [u8], &'a [u8]> {
     while let Some(&first) = prefix.first() {
         if first == b' ' {
-            if !value.is_empty() && !value.starts_with(' ') {
+            if value.first().is_some_and(|&b| b != b' ') {
                 return Err(value);
             }
-            prefix = &prefix[prefix.iter().take_while(|&&b| b == b' ').count()..];
-            value = value.trim_start_matches(' ');
+            prefix = without_blanks(prefix);
+            value = without_blanks(value);
             continue;
         }
-        // A multi-byte literal is compared byte by byte and sliced only at its end.
-        let length = std::str::from_utf8(prefix).ok().and_then(|s| s.chars().next()).map_or(1, char::len_utf8);
-        if !value.as_bytes().starts_with(&prefix[..length]) {
+        if value.first() != Some(&first) {
             return Err(value);
         }
-        prefix = &prefix[length..];
-        value = &value[length..];
+        (prefix, value) = (&prefix[1..], &value[1..]);
     }
     Ok(value)
 }
 
-fn read_chunk<'a>(chunk: Chunk, value: &'a str, suffix: &str, f: &mut Fields) -> Result<&'a str, Problem> {
+fn without_blanks(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|&&b| b == b' ').count()..]
+}
+
+fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) -> Result<&'a [u8], Problem> {
     let limit = |n: u32, below: u32, what| if n < below { Ok(n) } else { Err(Problem::Range(what)) };
     let value = match chunk {
         Chunk::Year => {
@@ -433,13 +458,13 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a str, suffix: &str, f: &mut Fields) ->
             rest
         }
         Chunk::Day | Chunk::UnderDay | Chunk::ZeroDay => {
-            let value = if chunk == Chunk::UnderDay { value.strip_prefix(' ').unwrap_or(value) } else { value };
+            let value = if chunk == Chunk::UnderDay { value.strip_prefix(b" ").unwrap_or(value) } else { value };
             let (n, rest) = number(value, chunk == Chunk::ZeroDay)?;
             f.day = Some(n);
             rest
         }
         Chunk::UnderYearDay | Chunk::ZeroYearDay => {
-            let value = if chunk == Chunk::UnderYearDay { value.trim_start_matches(' ') } else { value };
+            let value = if chunk == Chunk::UnderYearDay { without_blanks(value) } else { value };
             let (n, rest) = fixed(value, 3)?;
             f.year_day = Some(n);
             rest
@@ -470,7 +495,7 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a str, suffix: &str, f: &mut Fields) ->
             }
         }
         Chunk::Pm | Chunk::LowerPm => {
-            let (pm, am) = if chunk == Chunk::Pm { ("PM", "AM") } else { ("pm", "am") };
+            let (pm, am) = if chunk == Chunk::Pm { (b"PM", b"AM") } else { (b"pm", b"am") };
             let is_pm = value.starts_with(pm);
             if !is_pm && !value.starts_with(am) {
                 return Err(Problem::Bad);
@@ -478,26 +503,25 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a str, suffix: &str, f: &mut Fields) ->
             f.pm = Some(is_pm);
             &value[2..]
         }
-        Chunk::Offset { zulu: true, .. } if value.starts_with('Z') => {
+        Chunk::Offset { zulu: true, .. } if value.starts_with(b"Z") => {
             f.utc = true;
             &value[1..]
         }
         Chunk::Offset { colon, minutes, seconds, .. } => offset(value, colon, minutes, seconds, f)?,
-        Chunk::Abbreviation if value.starts_with("UTC") => {
+        Chunk::Abbreviation if value.starts_with(b"UTC") => {
             f.utc = true;
             &value[3..]
         }
         Chunk::Abbreviation => {
             let length = abbreviation(value).ok_or(Problem::Bad)?;
-            f.zone = value[..length].to_string();
+            f.zone = String::from_utf8_lossy(&value[..length]).into_owned();
             &value[length..]
         }
         Chunk::Fraction { trim: true, .. } => fraction(value, None, f),
         Chunk::Fraction { digits, .. } => {
-            let bytes = value.as_bytes();
-            let fits = matches!(bytes.first(), Some(b'.' | b','))
-                && bytes.len() > digits
-                && bytes[1..=digits].iter().all(u8::is_ascii_digit);
+            let fits = matches!(value.first(), Some(b'.' | b','))
+                && value.len() > digits
+                && value[1..=digits].iter().all(u8::is_ascii_digit);
             if !fits {
                 return Err(Problem::Bad);
             }
@@ -508,23 +532,23 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a str, suffix: &str, f: &mut Fields) ->
 }
 
 /// Exactly so many digits.
-fn fixed(value: &str, digits: usize) -> Result<(u32, &str), Problem> {
-    let text = value.get(..digits).filter(|t| t.bytes().all(|b| b.is_ascii_digit())).ok_or(Problem::Bad)?;
-    Ok((text.parse().map_err(|_| Problem::Bad)?, &value[digits..]))
+fn fixed(value: &[u8], digits: usize) -> Result<(u32, &[u8]), Problem> {
+    let text = value.get(..digits).filter(|t| t.iter().all(u8::is_ascii_digit)).ok_or(Problem::Bad)?;
+    Ok((text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')), &value[digits..]))
 }
 
 /// One or two digits; two if `fixed_width`.
-fn number(value: &str, fixed_width: bool) -> Result<(u32, &str), Problem> {
+fn number(value: &[u8], fixed_width: bool) -> Result<(u32, &[u8]), Problem> {
     match fixed(value, 2) {
         Err(_) if !fixed_width => fixed(value, 1),
         result => result,
     }
 }
 
-fn named<'a>(value: &'a str, names: &[&str], length: usize, mut set: impl FnMut(u32)) -> Result<&'a str, Problem> {
+fn named<'a>(value: &'a [u8], names: &[&str], length: usize, mut set: impl FnMut(u32)) -> Result<&'a [u8], Problem> {
     for (i, name) in (0u32..).zip(names) {
         let name = &name[..name.len().min(length)];
-        if value.get(..name.len()).is_some_and(|v| v.eq_ignore_ascii_case(name)) {
+        if value.get(..name.len()).is_some_and(|v| v.eq_ignore_ascii_case(name.as_bytes())) {
             set(i);
             return Ok(&value[name.len()..]);
         }
@@ -533,19 +557,18 @@ fn named<'a>(value: &'a str, names: &[&str], length: usize, mut set: impl FnMut(
 }
 
 /// Takes `.123` if it is there; more than nine digits are cut.
-fn fraction<'a>(value: &'a str, digits: Option<usize>, f: &mut Fields) -> &'a str {
-    let bytes = value.as_bytes();
-    if !matches!(bytes, [b'.' | b',', b'0'..=b'9', ..]) {
+fn fraction<'a>(value: &'a [u8], digits: Option<usize>, f: &mut Fields) -> &'a [u8] {
+    if !matches!(value, [b'.' | b',', b'0'..=b'9', ..]) {
         return value;
     }
-    let n = digits.unwrap_or_else(|| bytes[1..].iter().take_while(|b| b.is_ascii_digit()).count());
-    let nine: String = value[1..=n].chars().chain(std::iter::repeat('0')).take(9).collect();
-    f.nanos = nine.parse().unwrap_or(0);
+    let n = digits.unwrap_or_else(|| value[1..].iter().take_while(|b| b.is_ascii_digit()).count());
+    let nine = value[1..=n].iter().chain(std::iter::repeat(&b'0')).take(9);
+    f.nanos = nine.fold(0, |n, b| n * 10 + u32::from(b - b'0'));
     &value[n + 1..]
 }
 
-fn offset<'a>(value: &'a str, colon: bool, minutes: bool, seconds: bool, f: &mut Fields) -> Result<&'a str, Problem> {
-    let negative = match value.as_bytes().first() {
+fn offset<'a>(value: &'a [u8], colon: bool, minutes: bool, seconds: bool, f: &mut Fields) -> Result<&'a [u8], Problem> {
+    let negative = match value.first() {
         Some(b'-') => true,
         Some(b'+') => false,
         _ => return Err(Problem::Bad),
@@ -555,7 +578,7 @@ fn offset<'a>(value: &'a str, colon: bool, minutes: bool, seconds: bool, f: &mut
     for (part, wanted) in parts.iter_mut().zip([minutes, seconds]) {
         if wanted {
             if colon {
-                rest = rest.strip_prefix(':').ok_or(Problem::Bad)?;
+                rest = rest.strip_prefix(b":").ok_or(Problem::Bad)?;
             }
             (*part, rest) = fixed(rest, 2)?;
         }
@@ -575,33 +598,29 @@ fn offset<'a>(value: &'a str, colon: bool, minutes: bool, seconds: bool, f: &mut
 }
 
 /// The length of a zone's abbreviation, as Go's `parseTimeZone` guesses it.
-fn abbreviation(value: &str) -> Option<usize> {
+fn abbreviation(value: &[u8]) -> Option<usize> {
     if value.len() < 3 {
         return None;
     }
-    if value.starts_with("ChST") || value.starts_with("MeST") {
+    if value.starts_with(b"ChST") || value.starts_with(b"MeST") {
         return Some(4);
     }
-    let signed = |rest: &str| -> usize {
-        if !rest.starts_with(['+', '-']) {
-            return 0;
-        }
-        let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
-        match rest[1..=digits].parse::<u32>() {
-            Ok(hours) if hours <= 23 => digits + 1,
-            _ => 0,
-        }
+    let signed = |rest: &[u8]| -> usize {
+        let [b'+' | b'-', rest @ ..] = rest else { return 0 };
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let hours = rest[..digits].iter().fold(0_u32, |n, b| n.saturating_mul(10).saturating_add(u32::from(b - b'0')));
+        if digits > 0 && hours <= 23 { digits + 1 } else { 0 }
     };
-    if let Some(offset) = value.strip_prefix("GMT") {
+    if let Some(offset) = value.strip_prefix(b"GMT") {
         return Some(3 + signed(offset));
     }
-    if value.starts_with(['+', '-']) {
+    if matches!(value, [b'+' | b'-', ..]) {
         return Some(signed(value)).filter(|&n| n > 0);
     }
-    let letters = value.bytes().take(6).take_while(u8::is_ascii_uppercase).count();
+    let letters = value.iter().take(6).take_while(|b| b.is_ascii_uppercase()).count();
     match letters {
-        5 if value.as_bytes()[4] == b'T' => Some(5),
-        4 if value.as_bytes()[3] == b'T' || value.starts_with("WITA") => Some(4),
+        5 if value[4] == b'T' => Some(5),
+        4 if value[3] == b'T' || value.starts_with(b"WITA") => Some(4),
         3 => Some(3),
         _ => None,
     }

@@ -5,7 +5,7 @@ use super::reflect::deep_equal;
 use super::{defaults, fixed, number, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
-use crate::template::value::{Elem, Items, List, Value};
+use crate::template::value::{Elem, Items, List, Room, Value};
 
 use Param::{Any, Int};
 
@@ -62,7 +62,11 @@ fn push(_: &Context, args: &[Value]) -> FnResult {
     let mut new = Vec::with_capacity(old.len() + 1);
     new.extend_from_slice(&old);
     new.push(any(args, 1).clone());
-    Ok(Value::list(new))
+    Ok(with_room(new, Room::Added(old.len())))
+}
+
+fn with_room(items: Vec<Value>, room: Room) -> Value {
+    Value::List(List { elem: Elem::Any, items: Items::with_room(items, room) })
 }
 
 fn prepend(_: &Context, args: &[Value]) -> FnResult {
@@ -70,7 +74,7 @@ fn prepend(_: &Context, args: &[Value]) -> FnResult {
     let mut new = Vec::with_capacity(old.len() + 1);
     new.push(any(args, 1).clone());
     new.extend_from_slice(&old);
-    Ok(Value::list(new))
+    Ok(with_room(new, Room::Added(1)))
 }
 
 fn first(_: &Context, args: &[Value]) -> FnResult {
@@ -107,19 +111,19 @@ fn uniq(_: &Context, args: &[Value]) -> FnResult {
             kept.push(item.clone());
         }
     }
-    Ok(Value::list(kept))
+    Ok(Value::grown(kept))
 }
 
 fn compact(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 0), "compact on")?;
-    Ok(Value::list(all.iter().filter(|item| !defaults::empty(item)).cloned().collect()))
+    Ok(Value::grown(all.iter().filter(|item| !defaults::empty(item)).cloned().collect()))
 }
 
 fn without(_: &Context, args: &[Value]) -> FnResult {
     let all = list(any(args, 0), "find without on")?;
     let omit = rest(args, 1);
     budget::work_of(all.len().saturating_mul(omit.len()))?;
-    Ok(Value::list(all.iter().filter(|item| !omit.iter().any(|o| deep_equal(o, item))).cloned().collect()))
+    Ok(Value::grown(all.iter().filter(|item| !omit.iter().any(|o| deep_equal(o, item))).cloned().collect()))
 }
 
 fn has(_: &Context, args: &[Value]) -> FnResult {
@@ -131,6 +135,8 @@ fn has(_: &Context, args: &[Value]) -> FnResult {
     Ok(all.iter().any(|item| deep_equal(item, any(args, 0))).into())
 }
 
+const BEYOND: &str = "reflect.Value.Slice: slice index out of bounds";
+
 fn slice(_: &Context, args: &[Value]) -> FnResult {
     let all = items(any(args, 0), |kind| format!("list should be type of slice or array but {kind}"))?;
     if all.is_empty() {
@@ -139,14 +145,15 @@ fn slice(_: &Context, args: &[Value]) -> FnResult {
     let index = |i: usize| args.get(i).map(number::to_int64);
     let start = usize::try_from(index(1).unwrap_or(0));
     let end = index(2).map_or(Ok(all.len()), usize::try_from);
-    match (start, end, any(args, 0)) {
-        (Ok(start), Ok(end), Value::List(list)) if start <= end && end <= all.len() => {
-            Ok(Value::List(List { elem: list.elem, items: all[start..end].to_vec().into() }))
-        }
-        (Ok(start), Ok(end), Value::Object(_)) if start <= end && end <= all.len() => {
-            Ok(Value::List(List { elem: Elem::Str, items: all[start..end].to_vec().into() }))
-        }
-        _ => Err("reflect.Value.Slice: slice index out of bounds".into()),
+    let elem = if let Value::List(list) = any(args, 0) { list.elem } else { Elem::Str };
+    let (Ok(start), Ok(end)) = (start, end) else { return Err(BEYOND.into()) };
+    if end > all.len() {
+        budget::elements(all.capacity(elem))?;
+    }
+    let items = all.part(elem, start, end).ok_or(BEYOND)?;
+    match any(args, 0) {
+        Value::Object(object) => object.with_items(items).ok_or_else(|| BEYOND.into()),
+        _ => Ok(Value::List(List { elem, items })),
     }
 }
 
@@ -157,7 +164,7 @@ fn concat(_: &Context, args: &[Value]) -> FnResult {
         budget::elements(items.len())?;
         all.extend_from_slice(&items);
     }
-    Ok(if all.is_empty() { nil() } else { Value::list(all) })
+    Ok(if all.is_empty() { nil() } else { Value::grown(all) })
 }
 
 fn chunk(_: &Context, args: &[Value]) -> FnResult {

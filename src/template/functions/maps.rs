@@ -6,7 +6,7 @@ use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::fmt;
-use crate::template::value::{Map, MapType, Str, Value};
+use crate::template::value::{Map, MapType, Room, Str, Value};
 
 use Param::{Any, Map as M, Str as S};
 
@@ -22,7 +22,7 @@ pub const FUNCTIONS: &[Function] = &[
     variadic("pick", &[M, S], pick),
     variadic("omit", &[M, S], omit),
     fixed("values", &[M], |_, a| {
-        Ok(Value::list(map(a, 0).map(|m| m.borrow().values().cloned().collect()).unwrap_or_default()))
+        Ok(Value::grown(map(a, 0).map(|m| m.borrow().values().cloned().collect()).unwrap_or_default()))
     }),
     variadic("merge", &[M, M], |_, a| merge_all(a, false)),
     variadic("mustMerge", &[M, M], |_, a| merge_all(a, false)),
@@ -71,7 +71,7 @@ fn unset(_: &Context, args: &[Value]) -> FnResult {
 fn pluck(_: &Context, args: &[Value]) -> FnResult {
     let key = bytes(args, 0);
     let found = rest(args, 1).iter().filter_map(|m| if let Value::Map(m) = m { m.get(key) } else { None });
-    Ok(Value::list(found.collect()))
+    Ok(Value::grown(found.collect()))
 }
 
 /// Go gives the keys in random order; here they are sorted.
@@ -83,7 +83,7 @@ fn keys(_: &Context, args: &[Value]) -> FnResult {
             all.extend(map.borrow().keys().cloned());
         }
     }
-    Ok(Value::strings(all))
+    Ok(Value::strings_in(all, Room::Grown(0)))
 }
 
 fn pick(_: &Context, args: &[Value]) -> FnResult {

@@ -11,7 +11,7 @@ use super::number::{self, to_float64, to_int64};
 use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
-use crate::template::value::{Elem, IntType, List, Value};
+use crate::template::value::{Elem, IntType, Items, List, Room, Value};
 
 use Param::{Any, Float, Int, Str as S};
 
@@ -133,7 +133,7 @@ fn range(start: i64, end: i64, step: i64) -> Result<Vec<i64>, FnError> {
 }
 
 fn ints(numbers: Vec<i64>) -> FnResult {
-    let items = numbers.into_iter().map(Value::int).collect();
+    let items = Items::with_room(numbers.into_iter().map(Value::int).collect(), Room::Grown(0));
     Ok(Value::List(List { elem: Elem::Int, items }))
 }
 

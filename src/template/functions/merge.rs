@@ -3,8 +3,9 @@
 use super::defaults::empty;
 use crate::template::budget;
 use crate::template::function::{FnError, FnResult};
+use crate::template::go::fmt::type_name;
 use crate::template::stack::deeper;
-use crate::template::value::{Kind, List, Map, MapType, Str, Value};
+use crate::template::value::{Elem, Kind, List, Map, MapType, Object, Str, Value};
 
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
@@ -44,6 +45,11 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         {
             return Err("reflect: call of reflect.Value.Field on map Value".into());
         }
+        if let (Value::Map(new), Some(Value::Object(old))) = (&new, &old)
+            && old.kind() == Kind::Map
+        {
+            merge_into_files(old.as_ref(), new, overwrite)?;
+        }
         if let (Value::List(_), true) = (&new, overwrite) {
             // Even an empty list replaces another value.
             insert(key, new)?;
@@ -57,6 +63,29 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         };
         if set {
             insert(key, new)?;
+        }
+    }
+    Ok(())
+}
+
+/// What mergo says when a map is merged into `.Files`, whose type takes nothing but bytes; what is there stays.
+fn merge_into_files(files: &dyn Object, source: &Map, overwrite: bool) -> Result<(), FnError> {
+    let names = files.fields();
+    for (key, new) in source.entries() {
+        let is_there = names.contains(&key);
+        let set = match &new {
+            Value::Nil => overwrite,
+            _ => overwrite || !is_there,
+        };
+        let given = match &new {
+            Value::List(List { elem: Elem::Byte, .. }) => continue,
+            Value::List(_) => type_name(&new),
+            _ => "interface {}".into(),
+        };
+        if set {
+            return Err(
+                format!("reflect.Value.SetMapIndex: value of type {given} is not assignable to type []uint8").into()
+            );
         }
     }
     Ok(())
@@ -81,11 +110,14 @@ fn copy(value: &Value, depth: usize) -> FnResult {
             }
             Value::Map(new)
         }
-        // Lists are immutable, but the maps in them are not.
-        Value::List(list) if list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) => {
+        // Lists are immutable but for those of strings, which can be put in order; and the maps in them are not.
+        Value::List(list)
+            if list.elem == Elem::Str && !list.items.is_empty()
+                || list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_))) =>
+        {
             budget::elements(list.items.len() + 1)?;
             let items = list.items.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;
-            Value::List(List { elem: list.elem, items })
+            Value::List(List { elem: list.elem, items: list.items.copied(list.elem, items) })
         }
         Value::Object(object) => object.copied().unwrap_or_else(|| value.clone()),
         other => other.clone(),

@@ -6,7 +6,7 @@ use crate::template::budget;
 use crate::template::function::{Function, Param};
 use crate::template::go::fmt::type_name;
 use crate::template::stack::deeper;
-use crate::template::value::Value;
+use crate::template::value::{Str, Value};
 use std::rc::Rc;
 
 use Param::{Any, Str as S};
@@ -27,6 +27,10 @@ pub const FUNCTIONS: &[Function] = &[
 /// Go's `reflect.DeepEqual`: types count, so that an `int` is no `int64`, and nil is no empty slice.
 pub fn deep_equal(a: &Value, b: &Value) -> bool {
     equal(a, b, 0)
+}
+
+fn all_equal(a: &[(Str, Value)], b: &[(Str, Value)], depth: usize) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|((j, a), (k, b))| j == k && deeper(|| equal(a, b, depth + 1)))
 }
 
 fn equal(a: &Value, b: &Value, depth: usize) -> bool {
@@ -65,11 +69,8 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
             Rc::ptr_eq(a, b)
                 || a.type_name() == b.type_name()
                     && a.display() == b.display()
-                    && a.fields() == b.fields()
-                    && a.fields().iter().all(|name| {
-                        let (x, y) = (a.field(&name.text()), b.field(&name.text()));
-                        equal(&x.unwrap_or(Value::Nil), &y.unwrap_or(Value::Nil), depth + 1)
-                    })
+                    && a.is_nil() == b.is_nil()
+                    && all_equal(&a.shown(), &b.shown(), depth)
         }
         _ => false,
     }

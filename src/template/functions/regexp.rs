@@ -5,7 +5,7 @@ use super::{fixed, re2, text};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
-use crate::template::value::{Elem, List, Value};
+use crate::template::value::{Elem, List, Room, Value};
 use regex::bytes::{Captures, Regex};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
     let text = string(args, 0);
     let compiled = match std::str::from_utf8(bytes(args, 0)) {
         Ok(text) => re2::compile(text),
-        Err(_) => Err(format!("invalid UTF-8: `{text}`")),
+        Err(e) => Err(format!("invalid UTF-8: `{}`", text::valid(&bytes(args, 0)[e.valid_up_to()..]))),
     };
     compiled.map_err(|e| {
         if must {
@@ -41,7 +41,8 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
         }
         // Go quotes with backquotes where it can.
         let is_text = std::str::from_utf8(bytes(args, 0)).is_ok();
-        let plain = is_text && !text.contains(|c: char| c == '`' || c == '\u{feff}' || c.is_control() && c != '\t');
+        let plain =
+            is_text && !text.contains(|c: char| matches!(c, '`' | '\u{feff}' | '\u{7f}') || c < ' ' && c != '\t');
         let shown = if plain { format!("`{text}`") } else { quoted(bytes(args, 0)) };
         format!("regexp: Compile({shown}): error parsing regexp: {e}").into()
     })
@@ -67,7 +68,7 @@ fn find_all(args: &[Value], must: bool) -> FnResult {
     if all.is_empty() {
         return Ok(Value::List(List::nil(Elem::Str)));
     }
-    Ok(Value::strings(all))
+    Ok(Value::strings_in(all, Room::Grown(10)))
 }
 
 /// All matches. Empty ones stand between characters only, where the text is UTF-8.
@@ -88,10 +89,11 @@ fn split(args: &[Value], must: bool) -> FnResult {
         return Ok(Value::strings([""]));
     }
     let mut parts: Vec<&[u8]> = Vec::new();
-    let (mut begin, mut end) = (0, 0);
+    let (mut begin, mut end, mut count) = (0, 0, 0);
     for found in matches(&pattern, text).take(limit) {
         searched(&text[found.start()..])?;
         budget::make(64 + found.start() - begin)?;
+        count += 1;
         if parts.len() + 1 == limit {
             break;
         }
@@ -104,7 +106,7 @@ fn split(args: &[Value], must: bool) -> FnResult {
     if end != text.len() {
         parts.push(&text[begin..]);
     }
-    Ok(Value::strings(parts))
+    Ok(Value::strings_in(parts, Room::Grown(count)))
 }
 
 /// A search may look at all that is left to find that the match is a short one.

@@ -1,9 +1,10 @@
 //! `semver` and `semverCompare`.
 
-use super::args::string;
+use super::args::{bytes, string};
 use super::fixed;
 use crate::chart::version::{Constraints, Version};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
+use crate::template::go::quote::quoted;
 use crate::template::value::{IntType, Kind, List, Object, Str, Value};
 use std::any::Any;
 use std::cmp::Ordering;
@@ -23,7 +24,10 @@ fn semver(_: &Context, args: &[Value]) -> FnResult {
 }
 
 fn compare(_: &Context, args: &[Value]) -> FnResult {
-    let constraints = Constraints::parse(&string(args, 0)).map_err(|e| e.to_string())?;
+    let Ok(text) = std::str::from_utf8(bytes(args, 0)) else {
+        return Err(format!("improper constraint: {}", quoted(bytes(args, 0))).into());
+    };
+    let constraints = Constraints::parse(text).map_err(|e| e.to_string())?;
     Ok(constraints.check(&parse(&string(args, 1))?).into())
 }
 
@@ -88,6 +92,10 @@ impl Object for GoVersion {
     }
     fn fields(&self) -> Vec<Str> {
         Vec::new()
+    }
+    /// All its fields are unexported.
+    fn copied(&self) -> Option<Value> {
+        Some(Value::Object(Rc::new(Self { version: Version::default(), ..*self })))
     }
     fn method(&self, name: &str) -> Option<&'static [Param]> {
         match name {

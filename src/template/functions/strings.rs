@@ -36,7 +36,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("replace", &[S, S, S], |_, a| replace(a)),
     fixed("plural", &[S, S, Int], |_, a| Ok(any(a, usize::from(int(a, 2) != 1)).clone())),
     fixed("toString", &[Any], |_, a| to_string(any(a, 0))),
-    fixed("toStrings", &[Any], |_, a| Ok(Value::strings(strings(any(a, 0))?))),
+    fixed("toStrings", &[Any], to_strings),
     fixed("join", &[S, Any], join),
     fixed("sortAlpha", &[Any], sort_alpha),
     fixed("split", &[S, S], |_, a| Ok(numbered(split(bytes(a, 1), bytes(a, 0), -1)?))),
@@ -70,10 +70,13 @@ fn cut(args: &[Value], cut: Option<&[u8]>) -> Value {
 fn trim_all(_: &Context, args: &[Value]) -> FnResult {
     let set = string(args, 0);
     budget::work_of(set.len().saturating_mul(bytes(args, 1).len()) / 128)?;
-    Ok(match std::str::from_utf8(bytes(args, 1)) {
-        Ok(s) => s.trim_matches(|c| set.contains(c)).into(),
-        Err(_) => string(args, 1).trim_matches(|c| set.contains(c)).into(),
-    })
+    if let Ok(s) = std::str::from_utf8(bytes(args, 1)) {
+        return Ok(s.trim_matches(|c| set.contains(c)).into());
+    }
+    // A byte that is no UTF-8 is taken for U+FFFD.
+    let is_cut = |c: char| set.contains(if text::is_escaped(c) { char::REPLACEMENT_CHARACTER } else { c });
+    let text = text::escaped(bytes(args, 1));
+    Ok(Value::str(&*text::unescaped(text.trim_matches(is_cut))))
 }
 
 /// The position of a part in a string.
@@ -307,15 +310,27 @@ fn join(_: &Context, args: &[Value]) -> FnResult {
     Ok(Value::str(parts.join(bytes(args, 0))))
 }
 
+/// The argument itself, if it is a `[]string`.
+fn to_strings(_: &Context, args: &[Value]) -> FnResult {
+    match any(args, 0) {
+        Value::List(list) if list.elem == Elem::Str => Ok(any(args, 0).clone()),
+        other => Ok(Value::strings(strings(other)?)),
+    }
+}
+
 fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
+    // A `[]string` is put in order where it is.
+    if let Value::List(list) = any(args, 0)
+        && list.elem == Elem::Str
+    {
+        budget::elements(list.items.len())?;
+        list.items.sort();
+        return Ok(any(args, 0).clone());
+    }
     let mut list = match any(args, 0) {
         value @ (Value::List(_) | Value::Object(_)) => strings(value)?,
         other => vec![text::strval(other)?],
     };
-    if list.is_empty() && matches!(any(args, 0), Value::List(list) if list.elem == Elem::Str) {
-        // A nil slice stays one.
-        return Ok(any(args, 0).clone());
-    }
     budget::work_of(list.len())?;
     list.sort();
     Ok(Value::strings(list))

@@ -72,7 +72,45 @@ pub fn valid(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// The text with a character of its own, of a plane for private use, for each byte that is not UTF-8: for who works on
+/// text and gives back bytes.
+pub fn escaped(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(bytes.len() + 16);
+    let mut rest = bytes;
+    while let Some((c, width)) = next_char(rest) {
+        out.push(c.unwrap_or_else(|b| char::from_u32(ESCAPED + u32::from(b)).unwrap_or_default()));
+        rest = &rest[width..];
+    }
+    out.into()
+}
+
+/// Before the last characters there are, which nobody uses.
+const ESCAPED: u32 = 0x10_fe00;
+
+/// Whether it is such a character.
+pub fn is_escaped(c: char) -> bool {
+    (ESCAPED..ESCAPED + 256).contains(&u32::from(c))
+}
+
+/// The bytes of an [`escaped`] text.
+pub fn unescaped(text: &str) -> Cow<'_, [u8]> {
+    if !text.contains(is_escaped) {
+        return text.as_bytes().into();
+    }
+    let mut out = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match u32::from(c).checked_sub(ESCAPED).map(u8::try_from) {
+            Some(Ok(byte)) => out.push(byte),
+            _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    out.into()
+}
+
 /// `strconv.Quote` of a text, for messages.
 pub fn quoted(text: &str) -> String {
-    quote::quoted(text.as_bytes())
+    quote::quoted(&unescaped(text))
 }

@@ -1,12 +1,13 @@
 //! Go's `time.Time` for templates.
 
-use super::args::string;
+use super::args::bytes;
 use super::durations::nanos as duration;
-use super::layout::{self, Civil};
+use super::layout::{self, Civil, Location};
 use super::toml_scalar::LocalTime;
 use crate::template::function::{FnResult, Param};
-use crate::template::go::fmt::round_duration;
-use crate::template::value::{IntType, Kind, Object, Str, Value};
+use crate::template::go::fmt::{self, round_duration};
+use crate::template::go::values::Unexported;
+use crate::template::value::{Elem, IntType, Kind, List, Object, Str, Value};
 use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -15,6 +16,8 @@ use std::rc::Rc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Time(pub Civil);
 
+/// Seconds from the start of the year 1, from which Go counts, to the epoch.
+const SINCE_YEAR_1: i64 = 62_135_596_800;
 const SECOND: i128 = 1_000_000_000;
 const RFC3339_NANO: &str = "2006-01-02T15:04:05.999999999Z07:00";
 
@@ -37,11 +40,11 @@ impl Time {
     }
     /// A moment in UTC.
     pub fn from_unix(seconds: i64, nanos: u32) -> Self {
-        Self(Civil::new(seconds, nanos, 0, "UTC"))
+        Self(Civil::new(seconds, nanos, 0, "UTC".into(), Location::Utc))
     }
     /// Go's zero time, the first of January of the year 1.
     pub fn zero() -> Self {
-        Self::from_unix(-62_135_596_800, 0)
+        Self::from_unix(-SINCE_YEAR_1, 0)
     }
     /// Nanoseconds since the epoch.
     pub fn nanos(&self) -> i128 {
@@ -51,7 +54,10 @@ impl Time {
     #[must_use]
     pub fn plus(&self, nanos: i64) -> Self {
         let moved = Self::from_nanos(self.nanos() + i128::from(nanos));
-        Self(Civil::new(moved.0.unix(), moved.0.nanos, self.0.offset, &self.0.zone))
+        self.moved(moved.0.unix(), moved.0.nanos)
+    }
+    fn moved(&self, unix: i64, nanos: u32) -> Self {
+        Self(Civil::new(unix, nanos, self.0.offset, self.0.zone.clone(), self.0.location))
     }
     /// The same moment on the clocks of a zone of the tz database; `None` if there is no such zone.
     pub fn in_zone(&self, name: &str) -> Option<Self> {
@@ -62,13 +68,14 @@ impl Time {
         // jiff does not care for the case of a name, but Go does.
         let zone = jiff::tz::TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name))?;
         let info = zone.to_offset_info(jiff::Timestamp::from_second(unix).ok()?);
-        Some(Self(Civil::new(unix, nanos, info.offset().seconds(), info.abbreviation())))
+        let zone = info.abbreviation().to_owned().into();
+        Some(Self(Civil::new(unix, nanos, info.offset().seconds(), zone, Location::Fixed)))
     }
     /// Nanoseconds from the other time to this one, as a `time.Duration` holds them.
     pub fn since(&self, other: &Self) -> i64 {
         // Go counts seconds from the year 1, and does not see them run over.
         let nanos = |t: &Self| {
-            let seconds = t.0.unix().wrapping_add(62_135_596_800);
+            let seconds = t.0.unix().wrapping_add(SINCE_YEAR_1);
             i128::from(seconds) * SECOND + i128::from(t.0.nanos)
         };
         let difference = nanos(self) - nanos(other);
@@ -81,7 +88,7 @@ impl Time {
         let month = u32::try_from(month_index.rem_euclid(12)).unwrap_or(0) + 1;
         let day = layout::days_of(year, month, 1) + i64::from(self.0.day) - 1 + days;
         let unix = day * 86_400 + i64::from(self.0.clock) - i64::from(self.0.offset);
-        Self(Civil::new(unix, self.0.nanos, self.0.offset, &self.0.zone))
+        self.moved(unix, self.0.nanos)
     }
     /// As a template value.
     pub fn value(self) -> Value {
@@ -139,10 +146,12 @@ impl Object for Time {
             "UnixMicro" => int64(self.nanos().div_euclid(1_000)),
             "UnixNano" => int64(self.nanos()),
             "String" => self.text().into(),
+            "GoString" => self.go_text().into(),
             "IsZero" => (self.nanos() == Self::zero().nanos()).into(),
             "IsDST" => false.into(),
-            "UTC" | "Local" => Self::from_unix(t.unix(), t.nanos).value(),
-            "Format" => layout::format(&string(args, 0), t).into(),
+            "UTC" => Self::from_unix(t.unix(), t.nanos).value(),
+            "Local" => Self(Civil::new(t.unix(), t.nanos, 0, "UTC".into(), Location::Local)).value(),
+            "Format" => Value::str(layout::format_bytes(bytes(args, 0), t)),
             "Add" => self.plus(number(0)).value(),
             "Round" | "Truncate" => {
                 let step = number(0);
@@ -164,6 +173,18 @@ impl Object for Time {
     fn display(&self) -> Option<String> {
         Some(self.text())
     }
+    fn go_string(&self) -> Option<String> {
+        Some(self.go_text())
+    }
+    /// Go compares where the zones are.
+    fn equals(&self, other: &dyn Object) -> bool {
+        self.0.location != Location::Fixed && other.as_any().downcast_ref() == Some(self)
+    }
+    fn shown(&self) -> Vec<(Str, Value)> {
+        let seconds = self.0.unix().wrapping_add(SINCE_YEAR_1);
+        let wall = Value::Int(IntType::Uint64, self.0.nanos.into());
+        [("wall", wall), ("ext", Value::Int(IntType::Int64, seconds)), ("loc", location(&self.0))].map(named).into()
+    }
     fn json(&self) -> Value {
         layout::format(RFC3339_NANO, &self.0).into()
     }
@@ -172,7 +193,52 @@ impl Object for Time {
     }
 }
 
+fn named((name, value): (&'static str, Value)) -> (Str, Value) {
+    (name.into(), value)
+}
+
+/// Go's `*time.Location`, with its unexported fields.
+fn location(civil: &Civil) -> Value {
+    let int = |n: i64| Value::Int(IntType::Int64, n);
+    let list = |name, items: Vec<Value>| Value::List(List { elem: Elem::Object(name), items: items.into() });
+    let zone = || Value::str(&*civil.zone);
+    let (zones, changes, start, end) = match civil.location {
+        Location::Utc => return Unexported::pointer("*time.Location", None),
+        Location::Local => (vec![], vec![], 0, 0),
+        Location::Fixed => {
+            let zone = vec![("name", zone()), ("offset", Value::int(civil.offset.into())), ("isDST", false.into())];
+            let index = Value::Int(IntType::Uint8, 0);
+            let change =
+                vec![("when", int(i64::MIN)), ("index", index), ("isstd", false.into()), ("isutc", false.into())];
+            let of = Unexported::structure;
+            (vec![of("time.zone", zone)], vec![of("time.zoneTrans", change)], i64::MIN, i64::MAX)
+        }
+    };
+    let cached = (!zones.is_empty()).then(Vec::new);
+    let fields = vec![
+        ("name", zone()),
+        ("zone", list("time.zone", zones)),
+        ("tx", list("time.zoneTrans", changes)),
+        ("extend", "".into()),
+        ("cacheStart", int(start)),
+        ("cacheEnd", int(end)),
+        ("cacheZone", Unexported::pointer("*time.zone", cached)),
+    ];
+    Unexported::pointer("*time.Location", Some(fields))
+}
+
 impl Time {
+    fn go_text(&self) -> String {
+        let t = &self.0;
+        let zone = match t.location {
+            Location::Utc => "time.UTC".to_owned(),
+            Location::Local => "time.Local".to_owned(),
+            Location::Fixed => format!("time.Location({})", layout::quoted(&*t.zone)),
+        };
+        let month = fmt::MONTHS[(t.month as usize - 1) % 12];
+        let (hour, minute, second) = (t.clock / 3600, t.clock / 60 % 60, t.clock % 60);
+        format!("time.Date({}, time.{month}, {}, {hour}, {minute}, {second}, {}, {zone})", t.year, t.day, t.nanos)
+    }
     fn text(&self) -> String {
         layout::format("2006-01-02 15:04:05.999999999 -0700 MST", &self.0)
     }

@@ -147,7 +147,13 @@ impl Writer {
         budget::write(self.out.len())?;
         let plain = plain(value);
         if let Some(entries) = table(&plain) {
-            return self.inline(entries, depth);
+            return match &plain {
+                Value::Object(object) => {
+                    let places: Vec<_> = object.shown().into_iter().map(|(name, _)| name).collect();
+                    self.inline(entries, Some(&places), depth)
+                }
+                _ => self.inline(entries, None, depth),
+            };
         }
         match plain {
             _ if is_complex(value) => return Err("unsupported type: complex128".into()),
@@ -179,7 +185,8 @@ impl Writer {
         Ok(())
     }
 
-    fn inline(&mut self, entries: Vec<(Str, Value)>, depth: usize) -> Result<(), String> {
+    /// A table in one line; of a struct with the names of all its fields.
+    fn inline(&mut self, entries: Vec<(Str, Value)>, places: Option<&[Str]>, depth: usize) -> Result<(), String> {
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in entries {
             let is_table = match plain(&value) {
@@ -191,6 +198,12 @@ impl Writer {
         }
         self.out.push('{');
         let count = direct.len() + tables.len();
+        // BurntSushi leaves out the comma behind the field whose place in its struct, which has other fields too, is
+        // that of the last one of those that are written.
+        let is_last = |i: usize, key: &Str| match places {
+            Some(places) => places.iter().position(|place| place == key).is_some_and(|place| place + 1 == count),
+            None => i + 1 == count,
+        };
         for (i, (key, value)) in direct.iter().chain(&tables).enumerate() {
             // What is nil is left out, but not the comma that would stand before it.
             match plain(value) {
@@ -201,7 +214,7 @@ impl Writer {
             }
             let _ = write!(self.out, "{} = ", key_text(&key.text()));
             self.element(value, depth + 1)?;
-            if i + 1 < count {
+            if !is_last(i, key) {
                 self.out.push_str(", ");
             }
         }

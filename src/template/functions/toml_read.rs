@@ -3,7 +3,7 @@
 use super::text::quoted;
 use super::toml_lex::{self, END, Fault, Lexer, Token, is_blank, is_break};
 use super::toml_scalar::{date, float, integer, joined_lines, unescape, without_first_break};
-use crate::template::value::{Elem, Items, List, Map, MapType, Str, Value};
+use crate::template::value::{Elem, Items, List, Map, MapType, Room, Str, Value};
 use std::collections::HashSet;
 
 /// Values nested deeper than this are refused.
@@ -279,7 +279,7 @@ impl Reader<'_> {
 
     fn add_to_list(&self, table: &Map, key: &[String], last: &str) -> Read<()> {
         let mut entries = table.borrow_mut();
-        let empty = || Value::List(List { elem: TABLE, items: Items::default() });
+        let empty = || Value::List(List { elem: TABLE, items: Items::with_room(Vec::new(), Room::Grown(4)) });
         let found = entries.entry(Str::from(last)).or_insert_with(empty);
         let Value::List(List { elem: TABLE, items }) = found else {
             let key = key_text(key);
@@ -364,7 +364,7 @@ impl Reader<'_> {
             }
         }
         self.lexer.ignore();
-        Ok(Value::list(items))
+        Ok(Value::List(List { elem: Elem::Any, items: Items::with_room(items, Room::Grown(2)) }))
     }
 
     /// Whether what ends the list or table comes, after an item, or a comma.

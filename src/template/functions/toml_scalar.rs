@@ -155,7 +155,7 @@ pub fn date(text: &str) -> Result<Value, String> {
         if zone.is_empty() {
             return Ok(Time(civil).value());
         }
-        civil.zone = zone.into();
+        (civil.zone, civil.location) = (zone.into(), layout::Location::Fixed);
         let shown = match zone {
             "datetime-local" => FORMS[1].0,
             "date-local" => FORMS[2].0,
@@ -211,6 +211,12 @@ impl Object for LocalTime {
     }
     fn display(&self) -> Option<String> {
         self.time.display()
+    }
+    fn go_string(&self) -> Option<String> {
+        self.time.go_string()
+    }
+    fn shown(&self) -> Vec<(Str, Value)> {
+        self.time.shown()
     }
     fn json(&self) -> Value {
         self.time.json()

@@ -1,9 +1,9 @@
 //! `urlParse` and `urlJoin`: Go's `net/url`.
 
 use super::address::{self, Address};
-use super::args::{NIL_POINTER, kind_name, map, string};
+use super::args::{NIL_POINTER, bytes, kind_name, map};
 use super::fixed;
-use super::text::quoted;
+use super::text::{escaped, quoted, unescaped};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Kind, Map, MapType, Value};
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub struct Url {
 }
 
 fn url_parse(_: &Context, args: &[Value]) -> FnResult {
-    let text = string(args, 0);
+    let text = escaped(bytes(args, 0));
     let whole = Url::parse(&text).map_err(|e| {
         // A mistake before the fragment is shown without it.
         let before = text.split('#').next().unwrap_or_default();
@@ -49,14 +49,15 @@ fn url_parse(_: &Context, args: &[Value]) -> FnResult {
     });
     let url = whole?;
     let map = Map::new(MapType::Any);
-    map.insert("hostname", url.hostname());
-    map.insert("userinfo", url.user.as_ref().map(userinfo).unwrap_or_default());
-    map.insert("scheme", url.scheme);
-    map.insert("host", url.host);
-    map.insert("path", url.path);
-    map.insert("query", url.query);
-    map.insert("opaque", url.opaque);
-    map.insert("fragment", url.fragment);
+    let insert = |key: &str, text: &str| map.insert(key, Value::str(&*unescaped(text)));
+    insert("hostname", url.hostname());
+    insert("userinfo", &url.user.as_ref().map(userinfo).unwrap_or_default());
+    insert("scheme", &url.scheme);
+    insert("host", &url.host);
+    insert("path", &url.path);
+    insert("query", &url.query);
+    insert("opaque", &url.opaque);
+    insert("fragment", &url.fragment);
     Ok(map.into())
 }
 
@@ -64,7 +65,7 @@ fn url_join(_: &Context, args: &[Value]) -> FnResult {
     let part = |key: &str| -> Result<String, FnError> {
         match map(args, 0).and_then(|m| m.get(key)) {
             None => Ok(String::new()),
-            Some(Value::Str(s)) => Ok(s.text().into_owned()),
+            Some(Value::Str(s)) => Ok(escaped(s.bytes()).into_owned()),
             Some(Value::Nil) => Err(NIL_POINTER.into()),
             Some(other) => {
                 let kind: Kind = other.kind();
@@ -88,7 +89,7 @@ fn url_join(_: &Context, args: &[Value]) -> FnResult {
             .map_err(|e| format!("unable to parse userinfo in dict: parse {}: {e}", quoted(&whole)))?;
         url.user = parsed.user;
     }
-    Ok(url.text().into())
+    Ok(Value::str(&*unescaped(&url.text())))
 }
 
 impl Url {
@@ -358,25 +359,25 @@ fn should_escape(byte: u8, part: Part) -> bool {
 
 fn escape(text: &str, part: Part) -> String {
     let mut out = Vec::with_capacity(text.len());
-    for &b in text.as_bytes() {
+    for &b in &*unescaped(text) {
         if should_escape(b, part) {
             out.extend_from_slice(format!("%{b:02X}").as_bytes());
         } else {
             out.push(b);
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    escaped(&out).into_owned()
 }
 
 fn unescape(text: &str, part: Part) -> Result<String, String> {
-    let bytes = text.as_bytes();
+    let bytes = &*unescaped(text);
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
         let b = bytes[i];
         if b != b'%' {
             if matches!(part, Part::Host | Part::Zone) && b < 0x80 && should_escape(b, part) {
-                return Err(format!("invalid character {} in host name", quoted(&text[i..=i])));
+                return Err(format!("invalid character {} in host name", quoted(&escaped(&bytes[i..=i]))));
             }
             out.push(b);
             i += 1;
@@ -385,10 +386,10 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
         let digits = bytes.get(i + 1..i + 3).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
         let Some(digits) = digits else {
             let end = (i + 3).min(bytes.len());
-            return Err(format!("invalid URL escape {}", quoted(&String::from_utf8_lossy(&bytes[i..end]))));
+            return Err(format!("invalid URL escape {}", quoted(&escaped(&bytes[i..end]))));
         };
         let value = u8::from_str_radix(&String::from_utf8_lossy(digits), 16).unwrap_or(0);
-        let shown = || Err(format!("invalid URL escape {}", quoted(&text[i..i + 3])));
+        let shown = || Err(format!("invalid URL escape {}", quoted(&escaped(&bytes[i..i + 3]))));
         if part == Part::Host && value < 0x80 && digits != b"25" {
             return shown();
         }
@@ -398,5 +399,5 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
         out.push(value);
         i += 3;
     }
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(escaped(&out).into_owned())
 }

@@ -432,7 +432,7 @@ fn eq_composite(a: &Value, b: &Value) -> Result<bool, FnError> {
         .into()),
         _ if is_nil(a) || is_nil(b) => Ok(is_nil(a) && is_nil(b)),
         (Value::Object(a), Value::Object(b)) if !matches!(b.kind(), Kind::Map | Kind::Slice | Kind::Func) => {
-            Ok(Rc::ptr_eq(a, b))
+            Ok(Rc::ptr_eq(a, b) || a.type_name() == b.type_name() && a.equals(b.as_ref()))
         }
         _ => Err(format!("non-comparable type {}: {}", shown(b"%s", b)?, type_name(b)).into()),
     }

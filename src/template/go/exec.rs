@@ -303,9 +303,10 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             }
             Value::List(list) => {
                 let interface = has_interfaces(list);
-                for (index, item) in (0_i64..).zip(list.items.iter()) {
+                // What is done with an element may put the others in another order.
+                for (index, i) in (0_i64..).zip(0..list.items.len()) {
                     *ran = true;
-                    let item = Rv { value: item.clone(), interface };
+                    let item = Rv { value: list.items.get(i).cloned().unwrap_or(Value::Nil), interface };
                     self.iteration(branch, Rv::concrete(Value::int(index)), &item)?;
                 }
             }

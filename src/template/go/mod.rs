@@ -48,7 +48,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 pub mod usage;
-mod values;
+pub(crate) mod values;
 
 pub use super::budget::Limits;
 pub use builtins::{Functions, truth};

@@ -60,8 +60,10 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(f: f64) -> (Option<i64>, Option<u64>) {
     let is_whole = f.fract() == 0.0;
-    let int = (is_whole && f.abs() < 9.2e18).then_some(f as i64);
-    (int, (is_whole && (0.0..1.8e19).contains(&f)).then_some(f as u64))
+    // 2^63 and 2^64: what is below fits.
+    let int =
+        (is_whole && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f)).then_some(f as i64);
+    (int, (is_whole && (0.0..18_446_744_073_709_551_616.0).contains(&f)).then_some(f as u64))
 }
 
 /// A complex constant, given without its `i`.
@@ -140,6 +142,12 @@ fn parse_int(text: &str) -> Option<i64> {
 
 /// `strconv.ParseFloat(s, 64)` of what a lexer accepts as a number.
 fn parse_float(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let prefix = digits.get(..2).filter(|p| matches!(*p, "0b" | "0B" | "0o" | "0O" | "0x" | "0X"));
+    let number = digits.split(['p', 'P']).next().unwrap_or_default();
+    if !underscores_are_good(&number[prefix.map_or(0, str::len)..], prefix.is_some()) {
+        return None;
+    }
     let clean = text.replace('_', "");
     let (sign, magnitude) = match clean.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
@@ -154,7 +162,14 @@ fn parse_float(text: &str) -> Option<f64> {
             value = value * 16.0 + f64::from(digit.to_digit(16)?);
         }
         let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
-        return Some(sign * value * 2_f64.powi(shift)).filter(|f| f.is_finite());
+        // In steps, so that what is below the normal numbers does not vanish on the way.
+        let mut left = shift.clamp(-5000, 5000);
+        while left != 0 {
+            let step = left.clamp(-1000, 1000);
+            value *= 2_f64.powi(step);
+            left -= step;
+        }
+        return Some(sign * value).filter(|f| f.is_finite());
     }
     if !magnitude.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;

@@ -365,7 +365,12 @@ impl Parser<'_> {
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
         self.enter_control()?;
         let outer = mem::take(&mut self.tree);
-        let body = self.sub_template(CONTEXT)?;
+        let (body, end) = self.item_list()?;
+        if !matches!(end, Item::End) {
+            // Go's outer parser complains, which has read no further than the clause.
+            self.tree = outer;
+            return self.error(format!("unexpected {} in {CONTEXT}", end.show()));
+        }
         self.add(Template { name: name.clone(), source: Arc::clone(&self.source), body })?;
         self.tree = outer;
         self.control_depth -= 1;

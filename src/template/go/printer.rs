@@ -194,6 +194,11 @@ impl<'o> Printer<'o> {
         if let (true, Some(text)) = (stringable, stringer(value)) {
             return self.string(value, text.as_bytes(), verb);
         }
+        if let (true, false, Value::Object(object)) = (self.flags.sharp_v, self.erroring, value)
+            && let Some(text) = object.go_string()
+        {
+            return self.pad(text.as_bytes());
+        }
         if !self.erroring && verb == 'w' {
             self.bad_verb(value, verb);
             return;
@@ -334,6 +339,8 @@ impl<'o> Printer<'o> {
                 Value::List(list) => self.list(&list, verb, nested),
                 other => self.element(&other, verb, false),
             },
+            Kind::Ptr if object.is_nil() && verb == 'v' => self.pad(b"<nil>"),
+            Kind::Ptr if object.is_nil() => self.integer(&Value::Nil, IntType::Uint64, 0, verb),
             Kind::Ptr if nested => self.text("0xc000000000"),
             kind => {
                 if kind == Kind::Ptr {

@@ -6,6 +6,7 @@ use super::number::format_float;
 use super::quote::quoted;
 use crate::template::function::{FnError, FnResult, Param};
 use crate::template::value::{IntType, Kind, Map, MapType, Object, Str, Value};
+use std::rc::Rc;
 
 /// The parameters of a method of `common.Values`.
 pub fn method(name: &str) -> Option<&'static [Param]> {
@@ -89,6 +90,52 @@ pub fn call_int(int: IntType, n: i64, name: &str, args: &[Value]) -> Value {
         "Truncate" if multiple > 0 => duration(n - n % multiple),
         "Truncate" => duration(n),
         _ => Value::str(stringer(&Value::Int(int, n)).unwrap_or_default()),
+    }
+}
+
+/// A struct of which templates see no more than what `printf` shows, or a pointer to one.
+pub struct Unexported {
+    type_name: &'static str,
+    kind: Kind,
+    /// `None` behind a nil pointer.
+    fields: Option<Vec<(&'static str, Value)>>,
+}
+
+impl Unexported {
+    /// A pointer, nil without fields.
+    pub fn pointer(type_name: &'static str, fields: Option<Vec<(&'static str, Value)>>) -> Value {
+        Value::Object(Rc::new(Self { type_name, kind: Kind::Ptr, fields }))
+    }
+    /// A struct.
+    pub fn structure(type_name: &'static str, fields: Vec<(&'static str, Value)>) -> Value {
+        Value::Object(Rc::new(Self { type_name, kind: Kind::Struct, fields: Some(fields) }))
+    }
+}
+
+impl Object for Unexported {
+    fn type_name(&self) -> &'static str {
+        self.type_name
+    }
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn field(&self, _name: &str) -> Option<Value> {
+        None
+    }
+    fn fields(&self) -> Vec<Str> {
+        Vec::new()
+    }
+    fn is_nil(&self) -> bool {
+        self.fields.is_none()
+    }
+    fn shown(&self) -> Vec<(Str, Value)> {
+        self.fields.iter().flatten().map(|(name, value)| (Str::from(*name), value.clone())).collect()
+    }
+    fn json(&self) -> Value {
+        Value::Nil
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }
 

@@ -120,7 +120,7 @@ impl Build for ToValue {
         }
     }
     fn list(items: Vec<Value>) -> Value {
-        Value::list(items)
+        Value::grown(items)
     }
     fn new_map(_: usize) -> Map {
         Map::new(MapType::Any)

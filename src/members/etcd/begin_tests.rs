@@ -1,0 +1,275 @@
+//! The rows that begin something, and what is seen after each call that was interrupted or timed out (the B5 of the design).
+
+use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits, with_learner, written};
+use super::state::{Action, Call, Version};
+use super::world_tests::{Fate, World, pod};
+use crate::members::driver::Step;
+
+#[test]
+fn row_14_what_a_member_left_goes_before_another_joins() {
+    let mut world = World::grown(3);
+    let (claim, old) = (world.claims[&1].uid.clone(), world.pods[&1].uid.clone());
+    world.remove_member(1);
+    assert!(matches!(remembered(&mut world), Step::DeleteClaim { uid, .. } if uid == claim));
+    world.pass(Fate::Done);
+    assert!(matches!(world.decide(), Step::DeletePod { ordinal: 1, uid } if uid == old));
+    world.pass(Fate::Done);
+    assert!(waits(&world.decide()), "the claim goes with the pod");
+    world.tick();
+    assert!(adds(world.decide(), 1), "the next one is fresh");
+    world.settle();
+    assert_ne!(world.claims[&1].uid, claim);
+}
+
+#[test]
+fn row_15_claims_go_after_their_pods_unless_they_are_kept() {
+    let mut world = World::grown(3);
+    world.target.size = 2;
+    while world.replicas > 2 {
+        world.pass(Fate::Done);
+    }
+    remembered(&mut world);
+    assert!(!matches!(world.decide(), Step::DeleteClaim { .. }), "the pod is still there");
+    world.tick();
+    world.tick();
+    assert!(matches!(world.decide(), Step::DeleteClaim { .. }));
+    world.target.delete_claims = false;
+    assert_eq!(world.decide(), Step::Quiet);
+}
+
+#[test]
+fn row_16_a_dead_voter_is_replaced_after_its_deadline() {
+    for (code, text) in
+        [(1, "could not retrieve cluster information"), (0, "permanently removed from the cluster"), (2, "SIGSEGV")]
+    {
+        let mut world = World::grown(3);
+        ended(&mut world, 0, code, text);
+        assert!(waits(&remembered(&mut world)));
+        world.now += world.settings.dead_after;
+        assert!(waits(&world.decide()));
+        world.now += 1;
+        assert!(removes(world.decide(), 0), "{text}");
+    }
+}
+
+#[test]
+fn row_16_one_that_waits_for_a_node_is_not_dead() {
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    world.pods.insert(2, pod("new".into(), "r1", world.now));
+    world.now += 100 * world.settings.dead_after;
+    assert!(waits(&remembered(&mut world)));
+    world.claims.get_mut(&2).expect("it is there").lost = true;
+    remembered(&mut world);
+    world.now += world.settings.dead_after + 1;
+    assert!(removes(world.decide(), 2), "but one whose volume is lost is");
+}
+
+#[test]
+fn row_16_nobody_leaves_two_of_which_one_is_dead() {
+    let mut world = World::grown(2);
+    ended(&mut world, 1, 1, "could not retrieve cluster information");
+    world.now += 10 * world.settings.dead_after;
+    assert_eq!(stopped(&world.decide()), "QuorumLost");
+}
+
+#[test]
+fn row_17_the_lowest_free_ordinal_joins_as_a_learner() {
+    let mut world = World::grown(3);
+    world.target.size = 5;
+    let step = world.decide();
+    let Call::AddLearner { ordinal: 3, peer_url } = call(step) else { panic!("not added") };
+    assert_eq!(peer_url, "http://e-3.peer.ns.svc:2380");
+    world.down.insert(0);
+    assert!(waits(&world.decide()), "not while one of the others is unwell");
+}
+
+#[test]
+fn row_17_kept_claims_are_wiped_before() {
+    let mut world = World::grown(3);
+    (world.target.size, world.target.delete_claims) = (2, false);
+    world.settle();
+    assert!(world.claims.contains_key(&2), "it is kept");
+    world.target.size = 3;
+    assert!(matches!(world.decide(), Step::DeleteClaim { .. }));
+    world.settle();
+}
+
+#[test]
+fn row_18_the_highest_leaves_and_hands_over_before() {
+    let mut world = World::grown(3);
+    world.target.size = 1;
+    let [low, high] = [0, 2].map(|k| world.member(k).expect("it is there").id);
+    world.leader = low;
+    assert!(removes(world.decide(), 2));
+    world.leader = high;
+    assert_eq!(call(world.decide()), Call::MoveLeader { to: 0, member: low });
+    let Step::Act(Action::Call { via: 2, .. }) = world.decide() else { panic!("the leader itself is asked") };
+}
+
+#[test]
+fn row_18_an_unhealthy_one_leaves_first_if_a_quorum_stays() {
+    let mut world = World::grown(5);
+    world.target.size = 3;
+    world.down.insert(3);
+    assert!(removes(world.decide(), 3));
+    world.down = [0, 1].into();
+    assert!(waits(&world.decide()), "2 of the remaining 4 would be none");
+    world.down = [0].into();
+    assert!(removes(world.decide(), 4));
+}
+
+#[test]
+fn row_18_two_of_which_one_is_unwell_stay() {
+    let mut world = World::grown(3);
+    world.remove_member(2);
+    (world.target.size, world.replicas, world.latch.replicas) = (1, 2, Some(2));
+    world.tick();
+    world.tick();
+    world.down.insert(0);
+    assert_eq!(stopped(&world.decide()), "QuorumLost");
+}
+
+#[test]
+fn row_18_one_beyond_that_is_unwell_does_not_keep_a_lower_one_from_joining() {
+    let mut world = World::grown(4);
+    world.target.size = 3;
+    world.remove_member(1);
+    world.tick();
+    world.down.insert(3);
+    world.target.size = 3;
+    while !matches!(remembered(&mut world), Step::Act(_)) {
+        world.pass(Fate::Done);
+        world.tick();
+    }
+    assert!(removes(world.decide(), 3));
+}
+
+#[test]
+fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
+    let mut world = World::grown(3);
+    world.leader = world.member(2).expect("it is there").id;
+    world.template = "r2";
+    let mut order = Vec::new();
+    for _ in 0..40 {
+        match world.decide() {
+            Step::EvictPod { ordinal, .. } => order.push(ordinal.to_string()),
+            Step::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            _ => {}
+        }
+        world.pass(Fate::Done);
+        world.tick();
+    }
+    assert_eq!(order, ["1", "0", "lead 0", "2"]);
+    assert!(world.pods.values().all(|pod| &*pod.revision == "r2"));
+}
+
+#[test]
+fn row_19_a_pod_that_its_template_broke_is_replaced_first() {
+    let mut world = World::grown(3);
+    ended(&mut world, 0, 1, "unknown flag: --data-dri");
+    world.template = "r2";
+    assert!(matches!(remembered(&mut world), Step::DeletePod { ordinal: 0, .. }));
+    world.down.insert(1);
+    world.claims.clear();
+    assert_eq!(stopped(&world.decide()), "QuorumLost", "without a claim its data may be in it");
+}
+
+#[test]
+fn row_19_a_version_is_neither_skipped_nor_taken_back() {
+    let mut world = World::grown(3);
+    world.template = "r2";
+    let mut step = |from, to| {
+        world.settings.version = Version::parse(to);
+        let mut observed = world.observed();
+        observed.answers.values_mut().for_each(|answer| answer.version = Version::parse(from));
+        match super::decide::decide(
+            &world.settings,
+            &world.workload(),
+            &observed,
+            &world.target,
+            &world.latch,
+            world.now,
+        ) {
+            Step::Stop { reason, .. } => reason,
+            Step::EvictPod { .. } => "rolls",
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(step("3.6.16", "3.5.35"), "VersionDowngrade");
+    assert_eq!(step("3.4.23", "3.6.16"), "VersionSkipped");
+    assert_eq!(step("3.5.21", "3.6.16"), "VersionTooOld");
+    assert_eq!(step("3.5.35", "3.6.16"), "rolls");
+    assert_eq!(step("3.6.16", "3.6.11"), "rolls");
+    assert_eq!(step("3.4.23", "3.5.35"), "rolls");
+}
+
+#[test]
+fn b5_an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
+    let mut world = World::grown(1);
+    world.target.size = 2;
+    world.pass(Fate::Late);
+    assert!(adds(world.decide(), 1), "not seen yet: asked again, and refused as a duplicate");
+    world.tick();
+    remembered(&mut world);
+    assert_eq!(written(world.decide()).members.split(',').count(), 2, "seen: its list and its pod");
+    world.settle();
+    assert_eq!(world.members.len(), 2);
+}
+
+#[test]
+fn b5_a_promotion_whose_answer_was_lost_is_in_the_list() {
+    let mut world = World::grown(1);
+    world.target.size = 2;
+    while !matches!(world.decide(), Step::Act(Action::Call { call: Call::Promote { .. }, .. })) {
+        world.pass(Fate::Done);
+        world.tick();
+    }
+    world.pass(Fate::Late);
+    world.tick();
+    assert_eq!(remembered(&mut world), Step::Quiet);
+}
+
+#[test]
+fn b5_a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
+    let mut world = World::grown(2);
+    world.target.size = 1;
+    while !matches!(world.decide(), Step::Act(Action::Call { call: Call::Remove { .. }, .. })) {
+        world.pass(Fate::Done);
+    }
+    world.pass(Fate::Late);
+    world.tick();
+    assert_eq!(remembered(&mut world), Step::Scale(1));
+}
+
+#[test]
+fn b5_replicas_that_were_remembered_and_not_written_are_written() {
+    let mut world = with_learner(1);
+    world.pass(Fate::Done);
+    world.pass(Fate::Crash);
+    assert_eq!((world.replicas, world.latch.replicas), (1, Some(2)));
+    assert_eq!(world.decide(), Step::Scale(2));
+}
+
+#[test]
+fn b5_a_reversal_after_the_removal_joins_the_ordinal_again() {
+    let mut world = World::grown(3);
+    world.target.size = 2;
+    while world.members.len() > 2 {
+        world.pass(Fate::Done);
+    }
+    world.target.size = 3;
+    assert!(matches!(remembered(&mut world), Step::DeleteClaim { .. }), "row 14: with a new identity");
+    world.settle();
+    assert_eq!(world.calls.iter().filter(|call| matches!(call, Call::AddLearner { .. })).count(), 1);
+}
+
+#[test]
+fn b5_a_reversal_before_the_removal_does_nothing() {
+    let mut world = World::grown(3);
+    world.target.size = 2;
+    world.leader = world.member(2).expect("it is there").id;
+    world.pass(Fate::Done);
+    world.target.size = 3;
+    assert_eq!(world.decide(), Step::Quiet);
+}

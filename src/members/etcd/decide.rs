@@ -1,0 +1,270 @@
+//! What is done next. The table's first row that fits wins, and each does one thing at most. Rows that finish what was begun come
+//! before those that begin something: so whatever was interrupted is found and finished, and nothing needs to be remembered of it.
+//!
+//! Rows that need no quorum stand here, the others in [`with_quorum`].
+
+mod health;
+mod with_quorum;
+
+use std::time::Duration;
+
+use super::state::{Action, ClusterState, InitialCluster, Observed, Settings};
+use crate::members::driver::Step;
+use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
+
+/// When to look again at what is going on.
+const SOON: Duration = Duration::from_secs(2);
+/// When to look again at what others must bring about.
+const LATER: Duration = Duration::from_secs(10);
+
+/// `ETCD_INITIAL_CLUSTER` while nobody joins: etcd ends when it has no data and is not in it.
+pub(super) const NOBODY: &str = "nobody=http://nobody.invalid:2380";
+
+/// What is done next. `now` is in seconds since 1970.
+pub fn decide(
+    settings: &Settings,
+    workload: &Workload,
+    observed: &Observed,
+    target: &Target,
+    latch: &Latch,
+    now: i64,
+) -> Step<Action> {
+    let scene = Scene { settings, workload, observed, target, latch, now };
+    rows()
+        .iter()
+        .find_map(|row| row(&scene))
+        .unwrap_or_else(|| with_quorum::decide(&scene, observed.members.as_deref().unwrap_or_default()))
+}
+
+/// A row of the table: what it does, if it fits.
+type Row<Scene> = fn(&Scene) -> Option<Step<Action>>;
+
+/// The rows that need no quorum, in their order.
+fn rows<'a>() -> [Row<Scene<'a>>; 9] {
+    [
+        Scene::row_0_deleting_or_1_paused,
+        Scene::row_4_split_brain,
+        Scene::row_2_seed,
+        Scene::row_2a_and_3_existing,
+        Scene::row_2b_first_answer,
+        Scene::row_3_bootstrapped,
+        Scene::row_4a_scaled_by_hand,
+        Scene::row_5_quorum_lost,
+        Scene::row_5_size,
+    ]
+}
+
+/// Everything that counts.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    settings: &'a Settings,
+    workload: &'a Workload,
+    observed: &'a Observed,
+    target: &'a Target,
+    latch: &'a Latch,
+    now: i64,
+}
+
+impl Scene<'_> {
+    /// Row 0: with the custom resource all of it goes, and nobody needs to leave. Row 1: paused.
+    fn row_0_deleting_or_1_paused(&self) -> Option<Step<Action>> {
+        (self.target.mode != Mode::Run).then_some(Step::Quiet)
+    }
+
+    /// Row 4: two clusters, or data that went back.
+    fn row_4_split_brain(&self) -> Option<Step<Action>> {
+        let mut answers = self.observed.answers.iter();
+        let latched = self.latched_cluster();
+        let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
+        if let Some((ordinal, answer)) = answers.find(|(_, answer)| answer.cluster != expected) {
+            let why = format!(
+                "{} belongs to cluster {:x}, and not to {expected:x}: nothing is changed until one of them is gone",
+                self.pod_name(*ordinal),
+                answer.cluster
+            );
+            return Some(Step::Stop { reason: "SplitBrain", why });
+        }
+        let position = self.latch.position.filter(|_| self.observed.members.is_some())?;
+        let revision = self.revision();
+        (revision < position).then(|| Step::Stop {
+            reason: "DataLost",
+            why: format!(
+                "the data is at revision {revision}, and was at {position}: restore a snapshot, or accept the loss"
+            ),
+        })
+    }
+
+    /// Row 2: the first member starts a cluster, or the members of claims that are there already start theirs again (B10).
+    fn row_2_seed(&self) -> Option<Step<Action>> {
+        if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
+            return None;
+        }
+        if self.target.size == 0 {
+            return Some(Step::Quiet);
+        }
+        let claims = || self.workload.claims.iter().filter(|(_, claims)| !claims.is_empty());
+        if claims().flat_map(|(_, claims)| claims).any(|claim| claim.terminating) {
+            return Some(Step::Wait { why: "claims of an earlier release are going".into(), after: SOON });
+        }
+        let Some(highest) = claims().map(|(ordinal, _)| *ordinal).max() else {
+            return Some(self.written(ClusterState::New, self.listed(0..1)).unwrap_or(Step::Scale(1)));
+        };
+        if !self.target.adopt_claims {
+            return Some(Step::Stop {
+                reason: "ClaimsExist",
+                why: format!(
+                    "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
+                    self.workload.name
+                ),
+            });
+        }
+        Some(self.closed().unwrap_or(Step::Scale(highest + 1)))
+    }
+
+    /// Rows 2a and 3: as soon as there is a cluster, nothing may start another.
+    fn row_2a_and_3_existing(&self) -> Option<Step<Action>> {
+        let initial = match &self.observed.initial {
+            Err(why) => return Some(Step::Wait { why: why.clone(), after: LATER }),
+            Ok(initial) => initial.as_ref(),
+        };
+        if initial.is_some_and(|initial| initial.state == ClusterState::Existing) {
+            return None;
+        }
+        let known = self.latch.bootstrapped || self.observed.members.is_some();
+        self.closed().filter(|_| known)
+    }
+
+    /// Row 2b: the first member has not answered yet.
+    fn row_2b_first_answer(&self) -> Option<Step<Action>> {
+        if self.latch.bootstrapped || self.observed.members.is_some() {
+            return None;
+        }
+        Some(self.replaced_broken_pod().unwrap_or_else(|| Step::Wait {
+            why: format!("{} has not answered yet{}", self.pod_name(0), self.reason(0)),
+            after: SOON,
+        }))
+    }
+
+    /// Row 3: it has answered. From now on its identity is known.
+    fn row_3_bootstrapped(&self) -> Option<Step<Action>> {
+        if self.latch.bootstrapped {
+            return None;
+        }
+        let cluster = self.observed.answers.values().find(|answer| answer.linearizable)?.cluster;
+        Some(Step::Latch(Latch {
+            bootstrapped: true,
+            replicas: Some(self.workload.replicas),
+            cluster: Some(format!("{cluster:x}")),
+            position: Some(self.revision()),
+            restoring: None,
+            ..self.latch.clone()
+        }))
+    }
+
+    /// Row 4a: somebody else lowered the replicas, which may have cost the quorum.
+    fn row_4a_scaled_by_hand(&self) -> Option<Step<Action>> {
+        self.latch.replicas.filter(|last| self.workload.replicas < *last).map(Step::Scale)
+    }
+
+    /// Row 5: no quorum. Nothing is called, deleted or lowered; only a pod that a template broke gets another.
+    fn row_5_quorum_lost(&self) -> Option<Step<Action>> {
+        if self.observed.members.is_some() {
+            return None;
+        }
+        Some(self.replaced_broken_pod().unwrap_or_else(|| {
+            let silent = (0..self.workload.replicas).filter(|ordinal| !self.observed.answers.contains_key(ordinal));
+            let silent: Vec<_> =
+                silent.map(|ordinal| format!("{}{}", self.pod_name(ordinal), self.reason(ordinal))).collect();
+            let silent = if silent.is_empty() { "none".into() } else { silent.join(", ") };
+            let why = format!("no member can read what a quorum agrees on; silent: {silent}");
+            Step::Stop { reason: "QuorumLost", why }
+        }))
+    }
+
+    /// A cluster has one member at least.
+    fn row_5_size(&self) -> Option<Step<Action>> {
+        (self.target.size == 0).then(|| Step::Stop {
+            reason: "InvalidSize",
+            why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),
+        })
+    }
+
+    /// Deletes a pod of an older template that cannot be hoped for: its container was not started, or starts again and again.
+    /// Its data is on a claim, so all that this does is to start it from the present template.
+    fn replaced_broken_pod(&self) -> Option<Step<Action>> {
+        let broken = |ordinal: &u32, pod: &Pod| {
+            !pod.terminating
+                && !pod.ready
+                && pod.revision != self.workload.update_revision
+                && !self.observed.answers.contains_key(ordinal)
+                && self.workload.claims.get(ordinal).is_some_and(|claims| !claims.is_empty())
+                && (pod.restarts > 0 || matches!(pod.phase, PodPhase::Unscheduled | PodPhase::Pending))
+        };
+        let (ordinal, pod) = self.workload.pods.iter().find(|(ordinal, pod)| broken(ordinal, pod))?;
+        Some(Step::DeletePod { ordinal: *ordinal, uid: pod.uid.clone() })
+    }
+
+    /// Writes the `ConfigMap` unless it says so already.
+    fn written(&self, state: ClusterState, members: String) -> Option<Step<Action>> {
+        let wanted = InitialCluster { state, members };
+        match &self.observed.initial {
+            Err(why) => Some(Step::Wait { why: why.clone(), after: LATER }),
+            Ok(Some(initial)) if *initial == wanted => None,
+            Ok(_) => Some(Step::Act(Action::WriteInitialCluster(wanted))),
+        }
+    }
+
+    /// Lets nobody join. Else a member that lost its data, and was given the list that it is in, would start under its old ID
+    /// without what it had acknowledged and voted.
+    fn closed(&self) -> Option<Step<Action>> {
+        self.written(ClusterState::Existing, NOBODY.into())
+    }
+
+    /// `ETCD_INITIAL_CLUSTER` of these ordinals.
+    fn listed(&self, ordinals: impl Iterator<Item = u32>) -> String {
+        let entry = |ordinal| format!("{}={}", self.pod_name(ordinal), self.settings.peer_url.url(ordinal));
+        ordinals.map(entry).collect::<Vec<_>>().join(",")
+    }
+
+    /// `ETCD_INITIAL_CLUSTER` of exactly these members, for the one that has not started. etcd compares the URLs, and wants only to
+    /// find its own name: so the others stand there by their IDs, and none of them can start from it if it loses its data.
+    fn initial_cluster(&self, members: &[super::state::Member]) -> String {
+        let mut entries: Vec<(u32, String)> = Vec::new();
+        for member in members {
+            let ordinal = member.peer_urls.iter().find_map(|url| self.settings.peer_url.ordinal(url));
+            let joins = ordinal.filter(|_| !member.started());
+            let name = joins.map_or_else(|| format!("{:x}", member.id), |ordinal| self.pod_name(ordinal));
+            entries.extend(member.peer_urls.iter().map(|url| (ordinal.unwrap_or(u32::MAX), format!("{name}={url}"))));
+        }
+        entries.sort();
+        entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>().join(",")
+    }
+
+    fn latched_cluster(&self) -> Option<u64> {
+        u64::from_str_radix(self.latch.cluster.as_deref()?, 16).ok()
+    }
+
+    /// How far the data is, by those that are with a quorum.
+    fn revision(&self) -> u64 {
+        self.observed
+            .answers
+            .values()
+            .filter(|answer| answer.linearizable)
+            .map(|answer| answer.revision)
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn pod_name(&self, ordinal: u32) -> String {
+        format!("{}-{ordinal}", self.workload.name)
+    }
+
+    /// Why a pod is not ready, in brackets.
+    fn reason(&self, ordinal: u32) -> String {
+        match self.workload.pods.get(&ordinal) {
+            None => " (there is no such pod)".into(),
+            Some(pod) if pod.reason.is_empty() => String::new(),
+            Some(pod) => format!(" ({})", pod.reason),
+        }
+    }
+}

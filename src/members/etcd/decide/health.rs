@@ -1,0 +1,213 @@
+//! Who is alive, who is dead, and what a quorum allows.
+
+use super::Scene;
+use crate::members::etcd::state::{Member, Version};
+use crate::members::workload::{Claim, Pod};
+
+/// How often a container must have failed before that counts.
+const CRASHES: u32 = 3;
+
+/// What etcd prints, before it ends, when its data is of no use to it any more: its ID was removed, or the log lost entries that
+/// it had acknowledged or cannot be read.
+const BAD_DATA: [&str; 8] = [
+    "permanently removed from the cluster",
+    "is out of range [lastIndex",
+    "crc mismatch",
+    "data dir may be corrupted",
+    "failed to read WAL",
+    "failed to recover v3 backend from snapshot",
+    "database file not found",
+    "file is truncated",
+];
+
+/// What etcd prints when it has no data and the list it was given is not the cluster's.
+const NOT_IN_LIST: [&str; 4] = [
+    "couldn't find local name",
+    "error validating peerURLs",
+    "member count is unequal",
+    "could not retrieve cluster information",
+];
+
+/// A cluster with a quorum.
+#[derive(Clone, Copy)]
+pub(super) struct Cluster<'a> {
+    pub scene: &'a Scene<'a>,
+    pub members: &'a [Member],
+}
+
+impl<'a> Cluster<'a> {
+    pub fn desired(&self) -> u32 {
+        self.scene.target.size
+    }
+
+    pub fn replicas(&self) -> u32 {
+        self.scene.workload.replicas
+    }
+
+    pub fn pod(&self, ordinal: u32) -> Option<&'a Pod> {
+        self.scene.workload.pods.get(&ordinal)
+    }
+
+    pub fn claims(&self, ordinal: u32) -> &'a [Claim] {
+        self.scene.workload.claims.get(&ordinal).map_or(&[], Vec::as_slice)
+    }
+
+    /// The ordinal of a member; None for a foreign one.
+    pub fn ordinal(&self, member: &Member) -> Option<u32> {
+        let mut ordinals = member.peer_urls.iter().map(|url| self.scene.settings.peer_url.ordinal(url));
+        let first = ordinals.next().flatten()?;
+        ordinals.all(|ordinal| ordinal == Some(first)).then_some(first)
+    }
+
+    pub fn member(&self, ordinal: u32) -> Option<&'a Member> {
+        self.members.iter().find(|member| self.ordinal(member) == Some(ordinal))
+    }
+
+    /// Members with an ordinal, and whether they vote, by ordinal.
+    fn with_ordinals(&self, learners: bool) -> Vec<(u32, &'a Member)> {
+        let mut found: Vec<_> = self
+            .members
+            .iter()
+            .filter(|member| member.learner == learners)
+            .filter_map(|member| Some((self.ordinal(member)?, member)))
+            .collect();
+        found.sort_by_key(|(ordinal, _)| *ordinal);
+        found
+    }
+
+    pub fn voters(&self) -> Vec<(u32, &'a Member)> {
+        self.with_ordinals(false)
+    }
+
+    /// The learner. etcd has one at most, unless told otherwise.
+    pub fn learner(&self) -> Option<(u32, &'a Member)> {
+        self.with_ordinals(true).last().copied()
+    }
+
+    /// A voter that read, on its own endpoint, what a quorum agrees on.
+    pub fn healthy(&self, ordinal: u32) -> bool {
+        let Some(member) = self.member(ordinal).filter(|member| !member.learner) else { return false };
+        let answer = self.scene.observed.answers.get(&ordinal);
+        answer.is_some_and(|answer| answer.linearizable && answer.member == member.id && !answer.corrupt)
+    }
+
+    /// How many voters are healthy, without those of one ordinal.
+    fn healthy_without(&self, ordinal: Option<u32>) -> usize {
+        self.voters().iter().filter(|(voter, _)| Some(*voter) != ordinal && self.healthy(*voter)).count()
+    }
+
+    /// Every member is a healthy voter.
+    pub fn all_healthy(&self) -> bool {
+        self.healthy_without(None) == self.members.len()
+    }
+
+    fn voting(&self) -> usize {
+        self.members.iter().filter(|member| !member.learner).count()
+    }
+
+    /// The others keep a quorum when a voter is removed, there is one now to agree to it, and it is not the last.
+    pub fn may_remove(&self, ordinal: u32) -> bool {
+        let voters = self.voting();
+        voters > 1
+            && self.healthy_without(None) >= quorum(voters)
+            && self.healthy_without(Some(ordinal)) >= quorum(voters - 1)
+    }
+
+    /// The others keep a quorum while a voter is away.
+    pub fn may_stop(&self, ordinal: u32) -> bool {
+        self.healthy_without(Some(ordinal)) >= quorum(self.voting())
+    }
+
+    /// The ordinal of the leader, by whoever is in the newest term.
+    pub fn leader(&self) -> Option<u32> {
+        let answers = self.scene.observed.answers.iter().filter(|(ordinal, _)| self.healthy(**ordinal));
+        let newest = answers.max_by_key(|(_, answer)| answer.term)?.1.leader;
+        self.members.iter().find(|member| member.id == newest).and_then(|member| self.ordinal(member))
+    }
+
+    /// The lowest healthy voter but one.
+    pub fn lowest_healthy_but(&self, ordinal: u32) -> Option<u32> {
+        self.voters().into_iter().map(|(voter, _)| voter).find(|voter| *voter != ordinal && self.healthy(*voter))
+    }
+
+    /// Whom to call: the leader, or another healthy voter when the call is about the leader itself.
+    pub fn via(&self, about: Option<u32>) -> Option<u32> {
+        let leader = self.leader().filter(|leader| Some(*leader) != about && self.healthy(*leader));
+        leader.or_else(|| self.lowest_healthy_but(about.unwrap_or(u32::MAX)))
+    }
+
+    /// How far the furthest log is.
+    pub fn furthest(&self) -> u64 {
+        self.scene.observed.answers.values().map(|answer| answer.index).max().unwrap_or_default()
+    }
+
+    /// The versions of those that answered, lowest first.
+    pub fn versions(&self) -> Vec<Version> {
+        let mut versions: Vec<_> = self.scene.observed.answers.values().filter_map(|answer| answer.version).collect();
+        versions.sort();
+        versions
+    }
+
+    /// etcd said that the data of this pod is of no use any more.
+    pub fn says_bad_data(&self, ordinal: u32) -> bool {
+        self.said(ordinal, &BAD_DATA)
+    }
+
+    /// etcd said that it was given a list that is not the cluster's; only one without data looks at the list.
+    pub fn says_not_in_list(&self, ordinal: u32) -> bool {
+        self.said(ordinal, &NOT_IN_LIST)
+    }
+
+    /// The pod is silent, and said one of these when it ended last.
+    fn said(&self, ordinal: u32, texts: &[&str]) -> bool {
+        !self.scene.observed.answers.contains_key(&ordinal)
+            && self
+                .pod(ordinal)
+                .and_then(|pod| pod.exit.as_ref())
+                .is_some_and(|exit| texts.iter().any(|text| exit.message.contains(text)))
+    }
+
+    /// A pod that starts again and again, in the present template.
+    pub fn crashes(&self, ordinal: u32) -> bool {
+        !self.scene.observed.answers.contains_key(&ordinal)
+            && self.pod(ordinal).is_some_and(|pod| {
+                !pod.terminating
+                    && !pod.ready
+                    && pod.restarts >= CRASHES
+                    && pod.exit.is_some()
+                    && pod.revision == self.scene.workload.update_revision
+            })
+    }
+
+    /// A voter that cannot come back by itself: its volume or its data is gone, it was removed, is corrupt, or fails to start for
+    /// ever. One whose pod only waits for a node is not dead: its data waits for it.
+    pub fn dead(&self, ordinal: u32) -> bool {
+        self.claims(ordinal).iter().any(|claim| claim.lost)
+            || self.scene.observed.answers.get(&ordinal).is_some_and(|answer| answer.corrupt)
+            || self.says_bad_data(ordinal)
+            || self.says_not_in_list(ordinal)
+            || self.crashes(ordinal)
+    }
+
+    /// Uids of an ordinal's claims and pod.
+    pub fn place(&self, ordinal: u32) -> Vec<String> {
+        let claims = self.claims(ordinal).iter().map(|claim| &claim.uid);
+        claims.chain(self.pod(ordinal).map(|pod| &pod.uid)).map(ToString::to_string).collect()
+    }
+
+    /// How long an ordinal has been waited for, in seconds.
+    pub fn waited(&self, ordinal: u32) -> i64 {
+        self.scene.latch.since.get(&ordinal).map_or(0, |since| self.scene.now - since)
+    }
+
+    /// Its learner did not join in time: the next attempt waits as long again.
+    pub fn backs_off(&self, ordinal: u32) -> bool {
+        let deadline = self.scene.settings.join_deadline;
+        self.member(ordinal).is_none() && (deadline..2 * deadline).contains(&self.waited(ordinal))
+    }
+}
+
+/// How many of so many voters agree on something.
+fn quorum(voters: usize) -> usize {
+    voters / 2 + 1
+}

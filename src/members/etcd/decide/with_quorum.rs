@@ -1,0 +1,332 @@
+//! The rows of a cluster that has a quorum.
+
+use super::health::Cluster;
+use super::{LATER, SOON, Scene};
+use crate::members::driver::Step;
+use crate::members::etcd::state::{Action, Call, ClusterState, Member, Version};
+use crate::members::workload::Latch;
+
+/// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
+const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
+
+/// A row of the table: what it does, if it fits.
+type Row = fn(&Cluster) -> Option<Step<Action>>;
+
+/// The rows that need a quorum, in their order.
+const ROWS: [Row; 17] = [
+    memory,
+    row_6_learner_beyond_size,
+    row_7_learner_without_pod,
+    row_7_nobody_joins,
+    row_8_learner_caught_up,
+    row_9_learner_that_does_not_join,
+    row_10_voter_that_never_started,
+    row_11_foreign_member,
+    row_12_voter_without_pod,
+    row_13_shrink,
+    row_14_wipe,
+    row_15_claims_left_over,
+    row_16_dead_voter,
+    row_17_join,
+    row_18_leave,
+    row_19_roll,
+    what_is_waited_for,
+];
+
+pub(super) fn decide(scene: &Scene, members: &[Member]) -> Step<Action> {
+    let cluster = Cluster { scene, members };
+    ROWS.iter().find_map(|row| row(&cluster)).unwrap_or(Step::Quiet)
+}
+
+/// What must be remembered before anything else is done: since when a member is waited for, and what members that left leave behind.
+fn memory(c: &Cluster) -> Option<Step<Action>> {
+    let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
+    let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
+    let ordinals: std::collections::BTreeSet<u32> =
+        known.chain(latch.since.keys().copied()).chain(latch.stale.keys().copied()).collect();
+    for k in ordinals {
+        let waits = c.member(k).is_some_and(|member| member.learner || !member.started() || c.dead(k))
+            || (k < c.desired() && c.backs_off(k));
+        if waits {
+            latch.since.entry(k).or_insert(c.scene.now);
+        } else {
+            latch.since.remove(&k);
+        }
+        if c.member(k).is_some() || k >= c.replicas() {
+            latch.stale.remove(&k);
+        } else if k < c.desired() && !latch.stale.contains_key(&k) {
+            latch.stale.insert(k, c.place(k));
+        }
+    }
+    // Whoever scaled up by hand: pods of members are not given up for that, and before a vote depends on them.
+    let needed = c.members.iter().filter_map(|member| c.ordinal(member)).max().map_or(0, |highest| highest + 1);
+    match latch.replicas {
+        None => latch.replicas = Some(c.replicas()),
+        Some(last) if last < needed && needed <= c.replicas() => latch.replicas = Some(needed),
+        Some(_) => {}
+    }
+    let changed = |latch: &Latch| latch.since != c.scene.latch.since || latch.stale != c.scene.latch.stale;
+    (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(Step::Latch(latch))
+}
+
+/// Row 6: a learner that is not wanted any more leaves; that is always allowed.
+fn row_6_learner_beyond_size(c: &Cluster) -> Option<Step<Action>> {
+    let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
+    remove(c, k, learner)
+}
+
+/// Row 7: the learner's pod is started, with the list of this moment.
+fn row_7_learner_without_pod(c: &Cluster) -> Option<Step<Action>> {
+    let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
+    c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(Step::Scale(k + 1)))
+}
+
+/// Row 7, afterwards: the list is for the one who joins. As soon as it has started nobody may start from it again.
+fn row_7_nobody_joins(c: &Cluster) -> Option<Step<Action>> {
+    if c.members.iter().all(Member::started) { c.scene.closed() } else { None }
+}
+
+/// Row 8: a learner that has started and caught up gets a vote. The leader has the last word on how far it is.
+fn row_8_learner_caught_up(c: &Cluster) -> Option<Step<Action>> {
+    let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
+    let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
+    if !answer.learner || answer.corrupt || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
+        return None;
+    }
+    call(c, None, Call::Promote { ordinal: k, member: learner.id })
+}
+
+/// Row 9: a learner that does not join. Its list is corrected; with bad data or past the deadline it leaves, and row 14 wipes it.
+fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
+    let (k, learner) = c.learner()?;
+    if !learner.started()
+        && let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members))
+    {
+        return Some(write);
+    }
+    // One that answers is catching up, which may take longer than any deadline.
+    let answer = c.scene.observed.answers.get(&k);
+    let late = c.waited(k) > c.scene.settings.join_deadline && answer.is_none();
+    let lost = c.says_bad_data(k) || learner.started() && c.says_not_in_list(k);
+    if late || lost || answer.is_some_and(|answer| answer.corrupt) {
+        return remove(c, k, learner);
+    }
+    // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
+    if let Some(pod) = c.pod(k).filter(|_| c.crashes(k) && c.says_not_in_list(k)) {
+        return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
+    }
+    let name = c.scene.pod_name(k);
+    Some(Step::Wait { why: format!("{name} joins as a learner{}", c.scene.reason(k)), after: SOON })
+}
+
+/// Row 10: a voter that never started, added by somebody else. It counts as one that failed.
+fn row_10_voter_that_never_started(c: &Cluster) -> Option<Step<Action>> {
+    let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
+    let late = c.waited(k) > c.scene.settings.dead_after;
+    if (k >= c.desired() || late) && c.may_remove(k) {
+        return remove(c, k, voter);
+    }
+    if let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)) {
+        return Some(write);
+    }
+    if k >= c.replicas() {
+        return Some(Step::Scale(k + 1));
+    }
+    Some(Step::Wait { why: format!("{} has never started{}", c.scene.pod_name(k), c.scene.reason(k)), after: SOON })
+}
+
+/// Row 11: a member that no pod of this StatefulSet is, or two of one ordinal.
+fn row_11_foreign_member(c: &Cluster) -> Option<Step<Action>> {
+    let twice = |member: &&Member| {
+        let ordinal = c.ordinal(member);
+        ordinal.is_none() || c.members.iter().filter(|other| c.ordinal(other) == ordinal).count() > 1
+    };
+    let member = c.members.iter().find(twice)?;
+    Some(Step::Stop {
+        reason: "ForeignMember",
+        why: format!(
+            "member {:x} ({}) is not the one member of a pod of {}",
+            member.id,
+            member.peer_urls.join(", "),
+            c.scene.workload.name
+        ),
+    })
+}
+
+/// Row 12: voters whose pods somebody else scaled away.
+fn row_12_voter_without_pod(c: &Cluster) -> Option<Step<Action>> {
+    let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
+    let (highest, voter) = *without.last()?;
+    if let Some((wanted, _)) = without.iter().rfind(|(k, _)| *k < c.desired()) {
+        return Some(Step::Scale(wanted + 1));
+    }
+    if c.may_remove(highest) { remove(c, highest, voter) } else { Some(Step::Scale(highest + 1)) }
+}
+
+/// Row 13: the last pod has no member any more, or never had one.
+fn row_13_shrink(c: &Cluster) -> Option<Step<Action>> {
+    let last = c.replicas().checked_sub(1)?;
+    (c.replicas() > c.desired() && c.member(last).is_none()).then_some(Step::Scale(last))
+}
+
+/// Row 14: a pod without a member has data of one that left, or none: its claims and itself go before another joins.
+fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
+    let ordinals = 0..c.replicas().min(c.desired());
+    for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
+        let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
+        let is_stale = |uid: &str| stale.iter().any(|stale| stale == uid);
+        if let Some(claim) = c.claims(k).iter().find(|claim| is_stale(&claim.uid) && !claim.terminating) {
+            return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+        }
+        // A newer pod also goes while it uses a claim that is going: else the two would wait for each other.
+        let claims_left = c.claims(k).iter().any(|claim| is_stale(&claim.uid));
+        let pod = c.pod(k).filter(|pod| claims_left || is_stale(&pod.uid));
+        if let Some(pod) = pod.filter(|pod| !pod.terminating) {
+            return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
+        }
+        if claims_left || pod.is_some() {
+            return Some(Step::Wait {
+                why: format!("what the last {} left is going", c.scene.pod_name(k)),
+                after: SOON,
+            });
+        }
+    }
+    None
+}
+
+/// Row 15: claims of members that left, after their pods are gone.
+fn row_15_claims_left_over(c: &Cluster) -> Option<Step<Action>> {
+    if !c.scene.target.delete_claims {
+        return None;
+    }
+    let left = |k: u32| k >= c.replicas() && c.pod(k).is_none() && c.member(k).is_none();
+    let claims = c.scene.workload.claims.iter().filter(|(k, _)| left(**k)).flat_map(|(_, claims)| claims);
+    let claim = claims.into_iter().find(|claim| !claim.terminating)?;
+    Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
+}
+
+/// Row 16: a voter that cannot come back leaves, and row 14 makes room for the next.
+fn row_16_dead_voter(c: &Cluster) -> Option<Step<Action>> {
+    let late = |k: u32| k < c.desired() && c.dead(k) && c.waited(k) > c.scene.settings.dead_after;
+    let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
+    remove(c, k, voter)
+}
+
+/// Row 17: the lowest free ordinal joins as a learner, while all others are well.
+fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
+    let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
+    if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
+        return None;
+    }
+    if k >= c.replicas() {
+        // What is there is of a member that left: no pod needs it, and nothing makes it anew.
+        let claims = || c.claims(k).iter();
+        if c.pod(k).is_none()
+            && let Some(claim) = claims().find(|claim| !claim.terminating)
+        {
+            return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+        }
+        if c.pod(k).is_some() || claims().next().is_some() {
+            return Some(Step::Wait {
+                why: format!("what the last {} left is going", c.scene.pod_name(k)),
+                after: SOON,
+            });
+        }
+    }
+    call(c, None, Call::AddLearner { ordinal: k, peer_url: c.scene.settings.peer_url.url(k) })
+}
+
+/// Row 18: one too many leaves: an unhealthy one, or the highest; never as the leader. While a lower ordinal is free nobody is too
+/// many, but one that is unhealthy and to leave anyway must not keep the other from joining.
+fn row_18_leave(c: &Cluster) -> Option<Step<Action>> {
+    let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
+    let too_many = c.members.len() > c.desired() as usize;
+    let unhealthy = beyond().rfind(|(k, _)| !c.healthy(*k));
+    let (k, voter) = unhealthy.or_else(|| beyond().next_back().filter(|_| too_many))?;
+    if !c.may_remove(k) {
+        return None;
+    }
+    if c.leader() == Some(k) && c.healthy(k) { move_leader(c, k) } else { remove(c, k, voter) }
+}
+
+/// Row 19: pods get the present template one by one, the leader's last.
+fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
+    let complete =
+        c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
+    let stale =
+        |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && pod.revision != c.scene.workload.update_revision);
+    let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
+    if !complete || old.is_empty() {
+        return None;
+    }
+    if let Some(stop) = version_step(c) {
+        return Some(stop);
+    }
+    let uid = |k: u32| c.pod(k).map(|pod| pod.uid.clone()).unwrap_or_default();
+    // A pod that its template broke is replaced without asking budgets: so a bad template can be mended.
+    if let Some(k) =
+        old.iter().copied().find(|k| !c.healthy(*k) && c.pod(*k).is_some_and(|pod| !pod.ready) && c.may_stop(*k))
+    {
+        return Some(Step::DeletePod { ordinal: k, uid: uid(k) });
+    }
+    if !c.all_healthy() || !(0..c.desired()).all(|k| c.pod(k).is_some_and(|pod| pod.ready && !pod.terminating)) {
+        return None;
+    }
+    let leader = c.leader()?;
+    match old.iter().copied().rfind(|k| *k != leader) {
+        Some(follower) => Some(Step::EvictPod { ordinal: follower, uid: uid(follower) }),
+        None if c.desired() > 1 => move_leader(c, leader),
+        None => Some(Step::EvictPod { ordinal: leader, uid: uid(leader) }),
+    }
+}
+
+/// What forbids to go to the template's version: etcd goes one minor version up at a time, and never back.
+fn version_step(c: &Cluster) -> Option<Step<Action>> {
+    let (to, versions) = (c.scene.settings.version?, c.versions());
+    let (lowest, highest) = (*versions.first()?, *versions.last()?);
+    let minor = |version: Version| (version.major, version.minor);
+    let (reason, why) = if minor(to) < minor(highest) {
+        ("VersionDowngrade", format!("etcd {highest} cannot go back to {to}"))
+    } else if to.major != lowest.major || to.minor > lowest.minor + 1 {
+        (
+            "VersionSkipped",
+            format!("etcd {lowest} cannot go to {to} at once: go to {}.{} first", lowest.major, lowest.minor + 1),
+        )
+    } else if minor(to) == (3, 6) && minor(lowest) == (3, 5) && lowest < READY_FOR_3_6 {
+        (
+            "VersionTooOld",
+            format!("etcd {lowest} must be {READY_FOR_3_6} or later on every member before it goes to {to}"),
+        )
+    } else {
+        return None;
+    };
+    Some(Step::Stop { reason, why })
+}
+
+/// Nothing can be done, and it is not as it should be.
+fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
+    let missing = |k: &u32| !c.healthy(*k);
+    let wanted =
+        (0..c.desired()).filter(missing).chain(c.voters().into_iter().map(|(k, _)| k).filter(|k| *k >= c.desired()));
+    let names: Vec<_> = wanted.map(|k| format!("{}{}", c.scene.pod_name(k), c.scene.reason(k))).collect();
+    let why = if names.is_empty() { return None } else { format!("not as they should be: {}", names.join(", ")) };
+    Some(Step::Wait { why, after: LATER })
+}
+
+fn remove(c: &Cluster, k: u32, member: &Member) -> Option<Step<Action>> {
+    call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
+}
+
+/// The lowest healthy voter but this one leads. The leader itself must be asked.
+fn move_leader(c: &Cluster, from: u32) -> Option<Step<Action>> {
+    let to = c.lowest_healthy_but(from)?;
+    let member = c.member(to)?.id;
+    let cluster = c.scene.latched_cluster()?;
+    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, cluster }))
+}
+
+/// A call by way of a healthy voter, if possible not the one that it is about.
+fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<Step<Action>> {
+    let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
+    Some(Step::Act(Action::Call { call, via, cluster }))
+}

@@ -1,0 +1,186 @@
+//! The driver: it asks members and carries out what was decided.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use etcd_client::MemberAddOptions;
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use super::client::{Access, read};
+use super::decide::decide;
+use super::state::{Action, Call, ClusterState, InitialCluster, Member, Observed, Settings};
+use super::verdict::of_error;
+use crate::members::driver::{MemberDriver, Outcome, Step};
+use crate::members::workload::{Latch, PodPhase, Target, Workload};
+
+/// Keys of the `ConfigMap`, which are variables of etcd.
+const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
+const STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
+
+/// Reads and writes the `ConfigMap` that members without data read when they start.
+pub trait ConfigMaps: Send + Sync {
+    /// Its data; None when there is none. An error says what is wrong.
+    fn read(&self) -> impl Future<Output = Result<Option<BTreeMap<String, String>>, String>> + Send;
+
+    /// Makes it have this data.
+    fn write(&self, data: BTreeMap<String, String>) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// The driver of one cluster of etcd.
+pub struct Etcd<C> {
+    /// What the Members document says.
+    pub settings: Settings,
+    /// How members are reached.
+    pub access: Access,
+    /// The `ConfigMap`.
+    pub config_maps: C,
+}
+
+impl<C: ConfigMaps> MemberDriver for Etcd<C> {
+    type Observed = Observed;
+    type Action = Action;
+
+    async fn observe(&self, workload: &Workload, _: &Latch) -> Observed {
+        let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
+        let asked = may_answer.map(|(ordinal, _)| async {
+            let said = self.access.ask(&self.settings.client_url.url(*ordinal)).await;
+            said.map(|said| (*ordinal, said))
+        });
+        let (initial, said) = tokio::join!(self.config_maps.read(), join_all(asked));
+        let said: Vec<_> = said.into_iter().flatten().collect();
+        // Every list is one that a quorum agreed on; the newest is by whoever is furthest.
+        let furthest = said.iter().filter(|(_, (_, list))| list.is_some()).max_by_key(|(_, (answer, _))| answer.index);
+        let members = furthest.and_then(|(_, (_, list))| list.clone());
+        let answers = said.into_iter().map(|(ordinal, (answer, _))| (ordinal, answer)).collect();
+        Observed { initial: initial.map(|data| data.as_ref().and_then(of_data)), members, answers }
+    }
+
+    fn decide(
+        &self,
+        workload: &Workload,
+        observed: &Observed,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> Step<Action> {
+        decide(&self.settings, workload, observed, target, latch, now)
+    }
+
+    async fn act(&self, action: Action) -> Outcome {
+        match action {
+            Action::WriteInitialCluster(initial) => match self.config_maps.write(to_data(initial)).await {
+                Ok(()) => Outcome::Done,
+                Err(why) => Outcome::Indeterminate(why),
+            },
+            Action::Call { call, via, cluster } => {
+                let url = self.settings.client_url.url(via);
+                // Each of the two has its time: what fails before the call is sent is certain not to have happened.
+                match timeout(self.access.timeout, self.prepared(&url, &call, cluster)).await {
+                    Err(_) => Outcome::Wait { why: format!("{url} does not answer"), after: self.access.timeout },
+                    Ok(Err(outcome)) => outcome,
+                    Ok(Ok(client)) => {
+                        let sent = timeout(self.access.timeout, send(&client, &call)).await;
+                        sent.unwrap_or_else(|_| Outcome::Indeterminate(format!("{url} did not answer in time")))
+                    }
+                }
+            }
+        }
+    }
+
+    fn describe(&self, action: &Action) -> String {
+        match action {
+            Action::WriteInitialCluster(InitialCluster { state: ClusterState::New, .. }) => {
+                "let the first member start a cluster".into()
+            }
+            Action::WriteInitialCluster(_) => "write the list of members".into(),
+            Action::Call { call, .. } => match call {
+                Call::AddLearner { ordinal, .. } => format!("add member {ordinal} as a learner"),
+                Call::Promote { ordinal, .. } => format!("give member {ordinal} a vote"),
+                Call::Remove { ordinal, .. } => format!("remove member {ordinal}"),
+                Call::MoveLeader { to, .. } => format!("let member {to} lead"),
+            },
+        }
+    }
+}
+
+impl<C> Etcd<C> {
+    /// A client that is known to be of the right cluster, right before the call: another operator may have been at work since the
+    /// members were asked. Fails with the outcome when there is nothing to call for.
+    async fn prepared(&self, url: &str, call: &Call, cluster: u64) -> Result<etcd_client::Client, Outcome> {
+        let again = |why: String| Outcome::Wait { why, after: std::time::Duration::from_secs(1) };
+        let client = self.access.client(url).await.map_err(|error| again(error.to_string()))?;
+        let now = read(&client).await.map_err(|error| again(error.to_string()))?;
+        if now.cluster != cluster {
+            return Err(Outcome::Refused(format!(
+                "{url} belongs to cluster {:x}, and not to {cluster:x}",
+                now.cluster
+            )));
+        }
+        match self.still_wanted(call, &now.members) {
+            Ok(()) => Ok(client),
+            Err(None) => Err(Outcome::Done),
+            Err(Some(why)) => Err(again(why.into())),
+        }
+    }
+
+    /// Whether the members are still such that a call is right; None when it has happened.
+    fn still_wanted(&self, call: &Call, members: &[Member]) -> Result<(), Option<&'static str>> {
+        let of = |id: u64| members.iter().find(|member| member.id == id);
+        match call {
+            Call::AddLearner { ordinal, .. } => {
+                let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(*ordinal);
+                if members.iter().flat_map(|member| &member.peer_urls).any(is_it) {
+                    return Err(None);
+                }
+                let busy = members.iter().any(|member| member.learner || !member.started());
+                if busy { Err(Some("another member is joining")) } else { Ok(()) }
+            }
+            Call::Promote { member, .. } => match of(*member) {
+                Some(member) if member.learner => Ok(()),
+                Some(_) => Err(None),
+                None => Err(Some("the learner has left")),
+            },
+            Call::Remove { member, .. } => of(*member).map(|_| ()).ok_or(None),
+            Call::MoveLeader { member, .. } => match of(*member) {
+                Some(member) if !member.learner => Ok(()),
+                _ => Err(Some("the next leader has left")),
+            },
+        }
+    }
+}
+
+async fn send(client: &etcd_client::Client, call: &Call) -> Outcome {
+    let mut members = client.cluster_client();
+    let sent = match call {
+        Call::AddLearner { peer_url, .. } => {
+            let learner = MemberAddOptions::new().with_is_learner();
+            members.member_add(vec![peer_url.clone()], Some(learner)).await.map(drop)
+        }
+        Call::Promote { member, .. } => members.member_promote(*member).await.map(drop),
+        Call::Remove { member, .. } => members.member_remove(*member).await.map(drop),
+        Call::MoveLeader { member, .. } => client.maintenance_client().move_leader(*member).await.map(drop),
+    };
+    match sent {
+        Ok(()) => Outcome::Done,
+        Err(error) => of_error(call, &error),
+    }
+}
+
+fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
+    let state = match initial.state {
+        ClusterState::New => "new",
+        ClusterState::Existing => "existing",
+    };
+    [(MEMBERS.into(), initial.members), (STATE.into(), state.into())].into()
+}
+
+/// What was written. Anything else is as if there were none, and is written anew.
+fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
+    let state = match data.get(STATE)?.as_str() {
+        "new" => ClusterState::New,
+        "existing" => ClusterState::Existing,
+        _ => return None,
+    };
+    Some(InitialCluster { state, members: data.get(MEMBERS)?.clone() })
+}

@@ -1,0 +1,471 @@
+//! A small world of etcd and a StatefulSet, in which decisions are carried out and interrupted, and the invariants are checked at
+//! every step. Its numbers (I1, I5, …) are those of the design.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decide::decide;
+use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, Observed, Settings, Version};
+use super::url::Pattern;
+use crate::members::driver::Step;
+use crate::members::workload::{Claim, Exit, Latch, Mode, Pod, PodPhase, Target, Workload};
+
+pub(super) const CLUSTER: u64 = 0xc1;
+
+/// Everything there is.
+#[derive(Clone)]
+pub(super) struct World {
+    pub settings: Settings,
+    pub target: Target,
+    pub latch: Latch,
+    pub now: i64,
+    pub replicas: u32,
+    pub template: &'static str,
+    pub initial: Option<InitialCluster>,
+    pub pods: BTreeMap<u32, Pod>,
+    pub claims: BTreeMap<u32, Claim>,
+    /// The member whose data a claim has, by the claim's uid.
+    pub disks: BTreeMap<Box<str>, u64>,
+    pub members: Vec<Member>,
+    removed: BTreeSet<u64>,
+    /// Ordinals whose process runs.
+    running: BTreeSet<u32>,
+    /// Ordinals whose process is stopped, or cannot be reached.
+    pub down: BTreeSet<u32>,
+    /// Ordinals whose pods no node takes.
+    pub unschedulable: BTreeSet<u32>,
+    pub leader: u64,
+    pub revision: u64,
+    /// Calls that were sent and not heard of again, and will happen later.
+    pub late: Vec<Call>,
+    /// Somebody but the operator did harm: sizes may differ by more than one meanwhile.
+    pub harmed: bool,
+    next: u64,
+    pub calls: Vec<Call>,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fate {
+    Done,
+    Lost,
+    Late,
+    /// The operator dies: in the middle of a step, where that has a middle.
+    Crash,
+}
+
+impl World {
+    pub fn new(size: u32) -> Self {
+        let pattern = |port| Pattern::new(&format!("http://$(POD).peer.ns.svc:{port}"), "e").expect("it has a pod");
+        Self {
+            settings: Settings {
+                peer_url: pattern(2380),
+                client_url: pattern(2379),
+                join_deadline: 300,
+                dead_after: 600,
+                version: None,
+            },
+            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },
+            latch: Latch::default(),
+            now: 1_000_000,
+            replicas: 0,
+            template: "r1",
+            initial: None,
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            members: Vec::new(),
+            removed: BTreeSet::new(),
+            running: BTreeSet::new(),
+            down: BTreeSet::new(),
+            unschedulable: BTreeSet::new(),
+            leader: 0,
+            revision: 1,
+            late: Vec::new(),
+            harmed: false,
+            next: 100,
+            calls: Vec::new(),
+        }
+    }
+
+    /// A world that has been at rest with so many members.
+    pub fn grown(size: u32) -> Self {
+        let mut world = Self::new(size);
+        world.settle();
+        world.calls.clear();
+        world
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub fn ordinal(&self, member: &Member) -> Option<u32> {
+        self.settings.peer_url.ordinal(&member.peer_urls[0])
+    }
+
+    pub fn member(&self, ordinal: u32) -> Option<&Member> {
+        self.members.iter().find(|member| self.ordinal(member) == Some(ordinal))
+    }
+
+    pub fn add_member(&mut self, ordinal: u32, learner: bool) -> u64 {
+        let id = self.fresh();
+        let peer_urls = vec![self.settings.peer_url.url(ordinal)];
+        self.members.push(Member { id, name: String::new(), peer_urls, learner });
+        id
+    }
+
+    pub fn remove_member(&mut self, ordinal: u32) {
+        let id = self.member(ordinal).map(|member| member.id);
+        self.members.retain(|member| Some(member.id) != id);
+        self.removed.extend(id);
+    }
+
+    /// Its process runs and is reached, and it is a member.
+    fn alive(&self, ordinal: u32) -> bool {
+        self.running.contains(&ordinal)
+            && !self.down.contains(&ordinal)
+            && self.member(ordinal).is_some_and(Member::started)
+    }
+
+    fn voters(&self) -> Vec<u32> {
+        self.members.iter().filter(|member| !member.learner).filter_map(|member| self.ordinal(member)).collect()
+    }
+
+    fn healthy(&self) -> usize {
+        self.voters().into_iter().filter(|voter| self.alive(*voter)).count()
+    }
+
+    fn has_quorum(&self) -> bool {
+        let voting = self.members.iter().filter(|member| !member.learner).count();
+        voting > 0 && self.healthy() > voting / 2
+    }
+
+    /// What etcd compares of a list: the URLs, and whether it finds its own name.
+    fn fits(&self, initial: &InitialCluster, k: u32) -> (bool, bool) {
+        let mut urls: Vec<_> = self.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str).collect();
+        let mut entries: Vec<_> = initial.members.split(',').filter_map(|entry| entry.split_once('=')).collect();
+        let named = entries.iter().any(|(name, _)| *name == format!("e-{k}"));
+        urls.sort_unstable();
+        entries.sort_unstable_by_key(|(_, url)| *url);
+        (named, entries.into_iter().map(|(_, url)| url).eq(urls))
+    }
+
+    pub fn workload(&self) -> Workload {
+        Workload {
+            namespace: "ns".into(),
+            name: "e".into(),
+            resource_version: "1".into(),
+            replicas: self.replicas,
+            update_revision: self.template.into(),
+            pods: self.pods.clone(),
+            claims: self.claims.iter().map(|(k, claim)| (*k, vec![claim.clone()])).collect(),
+        }
+    }
+
+    pub fn observed(&self) -> Observed {
+        let quorum = self.has_quorum();
+        let answer = |k: &u32| {
+            let member = self.member(*k)?;
+            Some((
+                *k,
+                Answer {
+                    cluster: CLUSTER,
+                    member: member.id,
+                    linearizable: quorum && !member.learner,
+                    leader: if quorum { self.leader } else { 0 },
+                    term: 1,
+                    index: self.revision,
+                    revision: self.revision,
+                    learner: member.learner,
+                    version: Version::parse("3.6.16"),
+                    corrupt: false,
+                },
+            ))
+        };
+        Observed {
+            initial: Ok(self.initial.clone()),
+            members: quorum.then(|| self.members.clone()),
+            answers: self.running.iter().filter(|k| self.alive(**k)).filter_map(answer).collect(),
+        }
+    }
+
+    pub fn decide(&self) -> Step<Action> {
+        decide(&self.settings, &self.workload(), &self.observed(), &self.target, &self.latch, self.now)
+    }
+
+    /// One pass. Returns whether it changed something.
+    pub fn pass(&mut self, fate: Fate) -> bool {
+        let step = self.decide();
+        self.check(&step);
+        match step {
+            Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => return false,
+            Step::Latch(latch) => self.latch = latch,
+            Step::Scale(replicas) => {
+                self.latch.replicas = Some(replicas);
+                if fate != Fate::Crash {
+                    self.replicas = replicas;
+                }
+            }
+            Step::DeleteClaim { uid, .. } => {
+                self.claims.values_mut().filter(|claim| claim.uid == uid).for_each(|claim| claim.terminating = true);
+            }
+            Step::DeletePod { ordinal, uid } | Step::EvictPod { ordinal, uid } => {
+                let pod = self.pods.get_mut(&ordinal).filter(|pod| pod.uid == uid).expect("the pod it says is there");
+                pod.terminating = true;
+                self.running.remove(&ordinal);
+            }
+            Step::Act(Action::WriteInitialCluster(initial)) => self.initial = Some(initial),
+            Step::Act(Action::Call { call, .. }) => {
+                self.calls.push(call.clone());
+                match fate {
+                    Fate::Lost => {}
+                    Fate::Late => {
+                        self.late.push(call);
+                        self.harmed = true;
+                    }
+                    Fate::Done | Fate::Crash => self.call(&call),
+                }
+            }
+        }
+        true
+    }
+
+    /// What etcd does with a call.
+    fn call(&mut self, call: &Call) {
+        match call {
+            Call::AddLearner { ordinal, .. } => {
+                // `Peer URLs already exists`, `too many learner members in cluster`
+                if self.member(*ordinal).is_none() && self.members.iter().all(|member| !member.learner) {
+                    self.add_member(*ordinal, true);
+                }
+            }
+            Call::Promote { member, .. } => {
+                self.members.iter_mut().filter(|m| m.id == *member).for_each(|member| member.learner = false);
+            }
+            Call::Remove { member, .. } => {
+                self.members.retain(|m| m.id != *member);
+                self.removed.insert(*member);
+            }
+            Call::MoveLeader { member, .. } => self.leader = *member,
+        }
+    }
+
+    /// What the operator never does.
+    fn check(&self, step: &Step<Action>) {
+        let voting = self.voters().len();
+        let highest = self.voters().into_iter().max();
+        match step {
+            Step::Act(Action::Call { call, via, cluster }) => {
+                assert!(self.has_quorum() && self.target.mode == Mode::Run, "I10: {call:?} without a quorum");
+                assert!(self.alive(*via) && *cluster == CLUSTER, "{call:?} goes to a member that does not answer");
+                match call {
+                    Call::AddLearner { ordinal, .. } => {
+                        assert!(self.members.iter().all(|m| !m.learner && m.started()), "I1, I2: {call:?}");
+                        let data = self.claims.get(ordinal).and_then(|claim| self.disks.get(&claim.uid));
+                        assert!(data.is_none(), "I5: {call:?} while {data:x?} lies there");
+                        assert!(*ordinal < self.target.size, "{call:?} is not wanted");
+                    }
+                    Call::Remove { ordinal, member } => {
+                        let member = self.members.iter().find(|m| m.id == *member).expect("it is in the list");
+                        if !member.learner {
+                            let others = self.voters().into_iter().filter(|v| v != ordinal && self.alive(*v)).count();
+                            assert!(voting > 1 && others > (voting - 1) / 2, "I7: {call:?} leaves no quorum");
+                            let beyond = *ordinal >= self.target.size;
+                            assert!(!beyond || Some(*ordinal) == highest || !self.alive(*ordinal), "I8: {call:?}");
+                            assert!(
+                                !self.alive(*ordinal) || self.leader != member.id,
+                                "I6: the leader is removed: {call:?}"
+                            );
+                        }
+                    }
+                    Call::Promote { .. } | Call::MoveLeader { .. } => {}
+                }
+            }
+            Step::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
+                assert!(!self.latch.bootstrapped && self.members.is_empty(), "I3: another cluster could start");
+            }
+            Step::Scale(replicas) if *replicas < self.replicas => {
+                assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");
+                assert!(self.has_quorum(), "row 5: lowered without a quorum");
+            }
+            Step::DeleteClaim { uid, .. } => {
+                let (k, _) =
+                    self.claims.iter().find(|(_, claim)| claim.uid == *uid).expect("the claim it says is there");
+                assert!(self.member(*k).is_none(), "I17: the claim of a member");
+                assert!(*k < self.replicas || !self.pods.contains_key(k), "I6: the claim goes before its pod");
+            }
+            Step::DeletePod { ordinal, .. } => assert!(!self.alive(*ordinal), "{step:?}: it is alive"),
+            _ => {}
+        }
+        assert!(self.members.iter().filter(|member| member.learner).count() <= 1, "I2");
+        if !self.harmed {
+            assert!(self.replicas.abs_diff(u32::try_from(self.members.len()).expect("few")) <= 1, "I9");
+        }
+    }
+
+    /// The StatefulSet controller and the kubelet do their part, and what was late happens.
+    pub fn tick(&mut self) {
+        self.now += 5;
+        if self.has_quorum() {
+            self.revision += 1;
+            for call in std::mem::take(&mut self.late) {
+                self.call(&call);
+            }
+        }
+        let gone: Vec<_> = self.pods.iter().filter(|(_, pod)| pod.terminating).map(|(k, _)| *k).collect();
+        for k in gone {
+            self.pods.remove(&k);
+            self.running.remove(&k);
+        }
+        let without_pod: Vec<_> =
+            self.claims.iter().filter(|(k, c)| c.terminating && !self.pods.contains_key(k)).map(|(k, _)| *k).collect();
+        for k in without_pod {
+            if let Some(claim) = self.claims.remove(&k) {
+                self.disks.remove(&claim.uid);
+            }
+        }
+        self.pods.iter_mut().filter(|(k, _)| **k >= self.replicas).for_each(|(_, pod)| pod.terminating = true);
+        for k in 0..self.replicas {
+            if !self.claims.contains_key(&k) {
+                let uid = format!("claim-{k}-{}", self.fresh()).into();
+                let name = format!("data-e-{k}").into();
+                self.claims.insert(k, Claim { name, uid, created: self.now, terminating: false, lost: false });
+            }
+            if !self.pods.contains_key(&k) {
+                let uid = format!("pod-{k}-{}", self.fresh()).into();
+                let pod = pod(uid, self.template, self.now);
+                self.pods.insert(k, pod);
+            }
+        }
+        for k in self.pods.keys().copied().collect::<Vec<_>>() {
+            self.start(k);
+        }
+        self.elect();
+    }
+
+    pub fn elect(&mut self) {
+        let leads = self
+            .members
+            .iter()
+            .any(|m| m.id == self.leader && !m.learner && self.ordinal(m).is_some_and(|k| self.alive(k)));
+        if !leads && self.has_quorum() {
+            let next = self.voters().into_iter().filter(|k| self.alive(*k)).max();
+            self.leader = next.and_then(|k| self.member(k)).map_or(0, |member| member.id);
+        }
+    }
+
+    /// A container starts, as etcd does: with its data, or with the list it is given.
+    fn start(&mut self, k: u32) {
+        let ends = |code, message: &str| Some(Exit { code, message: message.into() });
+        let Some(claim) = self.claims.get(&k) else { return };
+        if self.running.contains(&k) && self.member(k).is_some_and(Member::started) {
+            return self
+                .pods
+                .get_mut(&k)
+                .into_iter()
+                .for_each(|pod| (pod.ready, pod.phase) = (true, PodPhase::Running));
+        }
+        if self.pods[&k].terminating || claim.terminating || claim.lost || self.unschedulable.contains(&k) {
+            return;
+        }
+        let uid = claim.uid.clone();
+        let exit = match (self.disks.get(&uid), self.initial.clone()) {
+            (Some(id), _) if self.removed.contains(id) => {
+                ends(0, "the member has been permanently removed from the cluster")
+            }
+            (Some(_), _) => None,
+            (None, None) => return,
+            (None, Some(initial)) if initial.state == ClusterState::New => {
+                assert!(self.members.is_empty(), "B6: a second cluster");
+                let id = self.add_member(k, false);
+                self.started(k, &uid, id);
+                None
+            }
+            (None, Some(initial)) => match (self.member(k), self.fits(&initial, k)) {
+                (_, (false, _)) => ends(1, "couldn't find local name \"e\" in the initial cluster configuration"),
+                _ if !self.has_quorum() => ends(1, "could not retrieve cluster information from the given URLs"),
+                (Some(member), (_, true)) => {
+                    assert!(!member.started(), "I4: e-{k} starts again without what it acknowledged");
+                    let id = member.id;
+                    self.started(k, &uid, id);
+                    None
+                }
+                _ => ends(1, "error validating peerURLs: member count is unequal"),
+            },
+        };
+        let pod = self.pods.get_mut(&k).expect("it is there");
+        pod.phase = PodPhase::Running;
+        pod.ready = exit.is_none();
+        if exit.is_some() {
+            pod.restarts += 1;
+            pod.exit = exit;
+            self.running.remove(&k);
+        } else {
+            self.running.insert(k);
+        }
+    }
+
+    pub fn started(&mut self, k: u32, uid: &str, id: u64) {
+        self.disks.insert(uid.into(), id);
+        self.members.iter_mut().filter(|member| member.id == id).for_each(|member| member.name = format!("e-{k}"));
+    }
+
+    /// Somebody's process loses its data and starts again.
+    pub fn wipe(&mut self, k: u32) {
+        self.harmed = true;
+        if let Some(claim) = self.claims.get(&k) {
+            self.disks.remove(&claim.uid);
+        }
+        self.running.remove(&k);
+    }
+
+    /// Whether the others still have a quorum, now and with what is late, when the data of one is gone.
+    pub fn survives(&self, lost: u32) -> bool {
+        let has_data =
+            |k: &u32| *k != lost && self.claims.get(k).is_some_and(|c| !c.lost && self.disks.contains_key(&c.uid));
+        let voting = self.voters().len();
+        voting > 2 && self.late.is_empty() && self.voters().iter().filter(|k| has_data(k)).count() > voting / 2
+    }
+
+    /// Passes and ticks until all is as wanted. I14: within bounds. I15: then nothing is done.
+    pub fn settle(&mut self) {
+        for _ in 0..600 {
+            let step = self.decide();
+            let sizes = [self.replicas as usize, self.members.len(), self.healthy(), self.pods.len()];
+            if step == Step::Quiet
+                && self.late.is_empty()
+                && sizes.iter().all(|size| *size == self.target.size as usize)
+            {
+                assert!(!self.pass(Fate::Done), "I15");
+                assert!(self.members.iter().all(|member| !member.learner), "I9: a learner is left");
+                return;
+            }
+            if !self.pass(Fate::Done) {
+                self.now += 25;
+            }
+            self.tick();
+        }
+        panic!(
+            "I14: still not quiet: {:?}\nmembers {:?}\npods {:?}\nlatch {:?}",
+            self.decide(),
+            self.members,
+            self.pods,
+            self.latch
+        );
+    }
+}
+
+pub(super) fn pod(uid: Box<str>, revision: &str, created: i64) -> Pod {
+    Pod {
+        uid,
+        revision: revision.into(),
+        created,
+        phase: PodPhase::Pending,
+        ready: false,
+        terminating: false,
+        restarts: 0,
+        exit: None,
+        reason: Box::default(),
+    }
+}

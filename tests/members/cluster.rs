@@ -1,0 +1,221 @@
+//! A cluster under the driver: the passes that the operator does, on the pods of [`crate::pods`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use etcd_client::Client;
+use tillerman::members::driver::{MemberDriver, Outcome, Step};
+use tillerman::members::etcd::client::Access;
+use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
+use tillerman::members::etcd::state::{Action, Call, Observed, Settings};
+use tillerman::members::etcd::url::Pattern;
+use tillerman::members::workload::{Latch, Mode, Target};
+
+use crate::pods::StatefulSet;
+use crate::writer::Writer;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Cluster {
+    pub pods: StatefulSet,
+    pub driver: Etcd<Map>,
+    pub target: Target,
+    pub latch: Latch,
+    /// Everything that was done, in words.
+    pub done: Vec<String>,
+    /// What calls came to that were neither done nor to be asked again.
+    pub refused: Vec<Outcome>,
+}
+
+/// The `ConfigMap`, shared with those who start pods.
+#[derive(Clone, Default)]
+pub struct Map(Arc<Mutex<Option<BTreeMap<String, String>>>>);
+
+impl ConfigMaps for Map {
+    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
+        Ok(self.0.lock().expect("nobody panicked").clone())
+    }
+
+    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+        *self.0.lock().expect("nobody panicked") = Some(data);
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// Nothing yet, and this many members wanted.
+    pub fn new(size: u32) -> Self {
+        let pods = StatefulSet::new();
+        let pattern = |port| Pattern::new(&pods.pattern(port), "e").expect("it has an ordinal");
+        let settings = Settings {
+            peer_url: pattern(2380),
+            client_url: pattern(2379),
+            join_deadline: 60,
+            dead_after: 3,
+            version: None,
+        };
+        let access = Access { tls: None, user: None, timeout: Duration::from_secs(3) };
+        Self {
+            driver: Etcd { settings, access, config_maps: Map::default() },
+            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },
+            latch: Latch::default(),
+            pods,
+            done: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// One at rest with so many members.
+    pub async fn grown(size: u32) -> Self {
+        let mut cluster = Self::new(size);
+        cluster.settle().await;
+        cluster.done.clear();
+        cluster
+    }
+
+    /// Writes to all members that there may ever be.
+    pub fn writer(&self) -> Writer {
+        Writer::start((0..6).map(|ordinal| self.pods.client_url(ordinal)).collect())
+    }
+
+    pub fn tick(&mut self) {
+        self.pods.config_map = self.driver.config_maps.0.lock().expect("nobody panicked").clone().unwrap_or_default();
+        self.pods.tick(now());
+    }
+
+    /// What is seen, and what is to be done about it.
+    pub async fn look(&mut self) -> (Observed, Step<Action>) {
+        self.tick();
+        let workload = self.pods.workload();
+        let observed = self.driver.observe(&workload, &self.latch).await;
+        let step = self.driver.decide(&workload, &observed, &self.target, &self.latch, now());
+        (observed, step)
+    }
+
+    /// One pass.
+    pub async fn pass(&mut self) -> Step<Action> {
+        let (_, step) = self.look().await;
+        match step.clone() {
+            Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => {}
+            Step::Latch(latch) => self.latch = latch,
+            Step::Scale(replicas) => {
+                self.done.push(format!("scale to {replicas}"));
+                self.latch.replicas = Some(replicas);
+                self.pods.replicas = replicas;
+            }
+            Step::DeleteClaim { name, uid } => {
+                self.done.push(format!("delete {name}"));
+                self.pods
+                    .claims
+                    .values_mut()
+                    .filter(|claim| claim.uid == uid)
+                    .for_each(|claim| claim.terminating = true);
+            }
+            Step::DeletePod { ordinal, uid } | Step::EvictPod { ordinal, uid } => {
+                self.done.push(format!("delete pod {ordinal}"));
+                self.pods.delete(ordinal, &uid);
+            }
+            Step::Act(action) => {
+                let what = self.driver.describe(&action);
+                match self.driver.act(action).await {
+                    Outcome::Done => self.done.push(what),
+                    Outcome::Wait { why, .. } => self.done.push(format!("{what}: not yet: {why}")),
+                    outcome => self.refused.push(outcome),
+                }
+            }
+        }
+        step
+    }
+
+    /// Passes until something holds of the step that comes next.
+    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &Step<Action>) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let step = self.pass().await;
+            if holds(self, &step) {
+                return;
+            }
+            assert!(Instant::now() < end, "{what}: still {step:?} after {:#?}; refused: {:?}", self.done, self.refused);
+            if !matches!(step, Step::Act(_) | Step::Latch(_) | Step::Scale(_)) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// Passes until there is nothing to do, with as many pods and members as wanted.
+    pub async fn settle(&mut self) {
+        self.until("settles", |cluster, step| {
+            *step == Step::Quiet && cluster.pods.pods.len() == cluster.target.size as usize
+        })
+        .await;
+        let (observed, step) = self.look().await;
+        assert_eq!(step, Step::Quiet, "and stays so");
+        let members = observed.members.expect("it has a quorum");
+        assert_eq!(members.len(), self.target.size as usize);
+        assert!(members.iter().all(|member| member.started() && !member.learner), "{members:?}");
+        assert_eq!(self.pods.replicas, self.target.size);
+    }
+
+    /// Waits until a size is reached, and returns what was done for it.
+    pub async fn resize(&mut self, size: u32) -> Vec<String> {
+        self.target.size = size;
+        self.settle().await;
+        std::mem::take(&mut self.done)
+    }
+
+    pub async fn client(&self, ordinal: u32) -> Client {
+        Client::connect([self.pods.client_url(ordinal)], None).await.expect("it is a URL")
+    }
+
+    /// The ordinal of the leader, as an ordinal sees it.
+    pub async fn leader(&mut self) -> u32 {
+        let (observed, _) = self.look().await;
+        let leader = observed.answers.values().find(|answer| answer.linearizable).expect("it has a quorum").leader;
+        let leads = |(ordinal, answer): (&u32, &tillerman::members::etcd::state::Answer)| {
+            (answer.member == leader).then_some(*ordinal)
+        };
+        observed.answers.iter().find_map(leads).expect("the leader answers")
+    }
+
+    /// Lets an ordinal lead.
+    pub async fn lead(&mut self, ordinal: u32) {
+        let leader = self.leader().await;
+        if leader != ordinal {
+            let member = self.member(ordinal).await;
+            self.client(leader).await.move_leader(member).await.expect("the leader moves");
+        }
+    }
+
+    /// The ID of an ordinal's member.
+    pub async fn member(&mut self, ordinal: u32) -> u64 {
+        self.look().await.0.answers[&ordinal].member
+    }
+
+    /// I12: all members have the same data.
+    pub async fn assert_same_data(&mut self) {
+        let (observed, _) = self.look().await;
+        let revision = observed.answers.values().map(|answer| answer.revision).min().expect("they answer");
+        let revision = i64::try_from(revision).expect("it is small");
+        let mut hashes = std::collections::BTreeSet::new();
+        for ordinal in observed.answers.keys() {
+            let hash = self.client(*ordinal).await.hash_kv(revision).await.expect("it answers");
+            hashes.insert((hash.hash(), hash.compact_version()));
+        }
+        assert_eq!(hashes.len(), 1, "at revision {revision}");
+    }
+}
+
+/// Whether a step calls the cluster.
+pub fn calls(step: &Step<Action>) -> Option<&Call> {
+    match step {
+        Step::Act(Action::Call { call, .. }) => Some(call),
+        _ => None,
+    }
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    i64::try_from(now.as_secs()).expect("it is before the end of time")
+}

@@ -1,0 +1,364 @@
+//! The driver of etcd.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tillerman::members::driver::{Outcome, Step};
+use tillerman::members::etcd::state::{Call, Version};
+use tokio::time::timeout;
+
+use crate::cluster::{Cluster, calls};
+use crate::pods::tools;
+
+/// Nothing was refused, and nobody knows nothing.
+fn assert_smooth(cluster: &Cluster) {
+    assert_eq!(cluster.refused, [], "{:#?}", cluster.done);
+}
+
+/// A definite refusal: the leader has not been connected to the others for long enough.
+fn unhealthy<T, E>(sent: &Result<Result<T, etcd_client::Error>, E>) -> bool {
+    matches!(sent, Ok(Err(error)) if error.to_string().contains("unhealthy cluster"))
+}
+
+fn freeze(cluster: &Cluster, ordinals: std::ops::Range<u32>, signal: &str) {
+    for ordinal in ordinals {
+        cluster.pods.signal(ordinal, signal);
+    }
+}
+
+fn stopped(step: &Step<impl Sized>, reason: &str) -> bool {
+    matches!(step, Step::Stop { reason: is, .. } if *is == reason)
+}
+
+/// F1 and F16: the first learner is added as soon as the cluster is there, and no acknowledged write is lost on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_one_to_five_and_back_loses_no_write() {
+    let mut cluster = Cluster::grown(1).await;
+    let writer = cluster.writer();
+    let mut before = 1;
+    for size in [3, 5, 3, 1_u32] {
+        let began = std::time::Instant::now();
+        let done = cluster.resize(size).await;
+        eprintln!("from {before} to {size} in {:.1?}, longest gap {:.3?}", began.elapsed(), writer.longest_gap());
+        let count = |what: &str| done.iter().filter(|done| done.starts_with(what) && !done.contains("not yet")).count();
+        let (joined, left) = (size.saturating_sub(before) as usize, before.saturating_sub(size) as usize);
+        assert_eq!((count("add member"), count("give member")), (joined, joined), "{done:#?}");
+        assert_eq!((count("remove member"), count("delete data")), (left, left), "{done:#?}");
+        before = size;
+        cluster.assert_same_data().await;
+        assert_eq!(cluster.pods.claims.len(), size as usize, "claims of those that left are gone: {done:#?}");
+    }
+    assert_smooth(&cluster);
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F3: a call whose answer was lost happens later, and is found by what the list says.
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
+    let mut cluster = Cluster::grown(3).await;
+    cluster.lead(0).await;
+    let mut client = cluster.client(0).await;
+
+    // An add: it is asked for while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
+    // connected for five seconds.
+    let url = cluster.driver.settings.peer_url.url(3);
+    let lost = loop {
+        freeze(&cluster, 1..3, "STOP");
+        let learner = etcd_client::MemberAddOptions::new().with_is_learner();
+        let add = timeout(Duration::from_secs(1), client.member_add(vec![url.clone()], Some(learner))).await;
+        if !unhealthy(&add) {
+            break add;
+        }
+        freeze(&cluster, 1..3, "CONT");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(lost.is_err(), "it was to be lost: {lost:?}");
+    cluster.target.size = 4;
+    cluster.until("no quorum", |_, step| stopped(step, "QuorumLost")).await;
+    freeze(&cluster, 1..3, "CONT");
+    let done = cluster.resize(4).await;
+    assert!(done.iter().filter(|done| *done == "add member 3 as a learner").count() <= 1, "{done:#?}");
+
+    // A removal.
+    cluster.lead(0).await;
+    let victim = cluster.member(3).await;
+    let mut client = cluster.client(0).await;
+    let lost = loop {
+        freeze(&cluster, 1..4, "STOP");
+        let remove = timeout(Duration::from_secs(1), client.member_remove(victim)).await;
+        freeze(&cluster, 1..4, "CONT");
+        if !unhealthy(&remove) {
+            break remove;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(lost.is_err(), "it was to be lost: {lost:?}");
+    cluster.resize(3).await;
+    assert_eq!(cluster.refused, []);
+}
+
+/// F6: a claim that was kept has the ID of the member that left; it is wiped, and never started from.
+#[tokio::test(flavor = "multi_thread")]
+async fn f6_a_kept_claim_is_wiped_before_its_ordinal_joins_again() {
+    let mut cluster = Cluster::grown(3).await;
+    cluster.target.delete_claims = false;
+    let writer = cluster.writer();
+    let kept = cluster.pods.claims[&2].uid.clone();
+    cluster.resize(2).await;
+    assert_eq!(cluster.pods.claims[&2].uid, kept);
+    let done = cluster.resize(3).await;
+    assert_ne!(cluster.pods.claims[&2].uid, kept, "{done:#?}");
+    assert_eq!(cluster.pods.pods[&2].pod.restarts, 0, "it never failed to start");
+    assert_smooth(&cluster);
+    assert_eq!(writer.lost(&cluster.pods.client_url(2)).await, 0);
+}
+
+/// F7: the leader hands over before it leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_leader_that_is_to_leave_hands_over_before() {
+    let mut cluster = Cluster::grown(3).await;
+    cluster.lead(2).await;
+    let writer = cluster.writer();
+    let done = cluster.resize(2).await;
+    let at = |what: &str| done.iter().position(|done| done == what).unwrap_or_else(|| panic!("no {what} in {done:#?}"));
+    assert!(at("let member 0 lead") < at("remove member 2"));
+    assert!(at("remove member 2") < at("scale to 2"));
+    assert!(at("scale to 2") < at("delete data-e-2"));
+    eprintln!("longest gap {:.3?}", writer.longest_gap());
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F8: while one of three is away nobody is added, and none of the two others leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_one_of_three_is_away_and_the_others_are_left_alone() {
+    let mut cluster = Cluster::grown(3).await;
+    cluster.pods.lose_node(1);
+    for size in [5, 2] {
+        cluster.target.size = size;
+        for _ in 0..5 {
+            let step = cluster.pass().await;
+            assert!(matches!(step, Step::Wait { .. } | Step::Latch(_)), "{size}: {step:?}");
+        }
+    }
+    cluster.pods.unschedulable.clear();
+    cluster.resize(2).await;
+}
+
+/// F8: one whose data is spoilt is replaced when its time is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_one_whose_data_is_spoilt_is_replaced() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    let spoilt = cluster.pods.claims[&1].uid.clone();
+    cluster.pods.spoil(1);
+    cluster.until("is replaced", |_, step| matches!(calls(step), Some(Call::Remove { ordinal: 1, .. }))).await;
+    cluster.settle().await;
+    assert_ne!(cluster.pods.claims[&1].uid, spoilt);
+    cluster.assert_same_data().await;
+    assert_eq!(writer.lost(&cluster.pods.client_url(1)).await, 0);
+}
+
+/// F9: without a quorum nothing is called, deleted or scaled; it goes on by itself when one comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    cluster.target.size = 5;
+    for ordinal in [1, 2] {
+        cluster.pods.lose_node(ordinal);
+    }
+    for _ in 0..3 {
+        let step = cluster.pass().await;
+        assert!(stopped(&step, "QuorumLost"), "{step:?}");
+    }
+    assert!(cluster.done.is_empty());
+    cluster.pods.unschedulable.remove(&1);
+    cluster.until("heals", |_, step| matches!(step, Step::Wait { .. })).await;
+    cluster.pods.unschedulable.clear();
+    cluster.settle().await;
+    assert_eq!(writer.lost(&cluster.pods.client_url(4)).await, 0);
+}
+
+/// F10: the first member loses its data while clients write to it, and starts no second cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    let before = cluster.member(0).await;
+    cluster.pods.wipe(0);
+    cluster
+        .until("ends", |cluster, _| cluster.pods.pods[&0].pod.exit.as_ref().is_some_and(|exit| exit.code == 1))
+        .await;
+    cluster.until("is replaced", |_, step| matches!(calls(step), Some(Call::Remove { ordinal: 0, .. }))).await;
+    cluster.settle().await;
+    assert_ne!(cluster.member(0).await, before);
+    cluster.assert_same_data().await;
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F11: all data is gone, and no empty cluster takes its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {
+    let mut cluster = Cluster::grown(3).await;
+    for ordinal in 0..3 {
+        cluster.pods.wipe(ordinal);
+    }
+    for ordinal in 0..3 {
+        cluster.until("ends", |cluster, _| cluster.pods.pods[&ordinal].pod.restarts > 1).await;
+    }
+    let step = cluster.pass().await;
+    assert!(stopped(&step, "QuorumLost") || stopped(&step, "DataLost"), "{step:?}");
+    assert!(cluster.done.is_empty(), "{:?}", cluster.done);
+}
+
+/// F13: whoever scales the StatefulSet by hand takes no quorum and adds no member.
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_a_stateful_set_that_was_scaled_by_hand_is_as_before() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    for by_hand in [1, 0, 5] {
+        cluster.pods.replicas = by_hand;
+        cluster.tick();
+        cluster.settle().await;
+    }
+    let calls = cluster.done.iter().filter(|done| done.contains("member")).count();
+    assert_eq!(calls, 0, "{:#?}", cluster.done);
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F14: what is wanted changes while members join and leave.
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_a_size_that_flaps_comes_to_rest() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    for size in [5, 3, 4, 1, 5, 2, 3] {
+        cluster.target.size = size;
+        let mut passes = 0;
+        cluster
+            .until("a few passes", |_, _| {
+                passes += 1;
+                passes > 6
+            })
+            .await;
+    }
+    cluster.settle().await;
+    assert_smooth(&cluster);
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F17: IDs have the second in them in which a member is added; one that was just removed is asked for again in the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_a_member_that_is_added_again_at_once_waits_for_the_next_second() {
+    let mut cluster = Cluster::grown(1).await;
+    let mut ids = BTreeSet::new();
+    for _ in 0..5 {
+        cluster.target.size = 2;
+        cluster
+            .until("is added", |cluster, _| cluster.done.last().is_some_and(|done| done == "add member 1 as a learner"))
+            .await;
+        let members = cluster.look().await.0.members.expect("it has a quorum");
+        assert!(ids.insert(members.iter().map(|member| member.id).collect::<Vec<_>>()), "an ID came back");
+        cluster.target.size = 1;
+        cluster
+            .until("is removed", |cluster, _| cluster.done.last().is_some_and(|done| done == "remove member 1"))
+            .await;
+    }
+    assert_smooth(&cluster);
+    cluster.resize(2).await;
+}
+
+/// F18: a process whose member was removed ends with 0. That is not the end of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn f18_a_removed_process_that_ends_well_is_replaced() {
+    let mut cluster = Cluster::grown(3).await;
+    let victim = cluster.member(2).await;
+    let old = cluster.pods.pods[&2].pod.uid.clone();
+    cluster.lead(0).await;
+    let mut client = cluster.client(0).await;
+    while let Err(error) = client.member_remove(victim).await {
+        assert!(error.to_string().contains("unhealthy cluster"), "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    cluster
+        .until("it ended", |cluster, step| {
+            assert_ne!(*step, Step::Quiet);
+            let now = cluster.pods.pods.get(&2);
+            now.is_none_or(|running| {
+                running.pod.uid != old || running.pod.exit.as_ref().is_some_and(|exit| exit.code == 0)
+            })
+        })
+        .await;
+    cluster.settle().await;
+    assert_ne!(cluster.member(2).await, victim);
+}
+
+/// F22: pods get the next minor version one by one, the leader's last, and no write is lost; two minor versions at once are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
+    let mut cluster = Cluster::new(3);
+    for (template, program) in [("r1", "etcd-3.5"), ("r2", "etcd")] {
+        cluster.pods.programs.insert(template, tools().join(program));
+    }
+    cluster.settle().await;
+    cluster.lead(2).await;
+    cluster.done.clear();
+    let writer = cluster.writer();
+    cluster.pods.template = "r2";
+    cluster.driver.settings.version = Version::parse("3.7.0");
+    assert!(stopped(&cluster.pass().await, "VersionSkipped"));
+    cluster.driver.settings.version = Version::parse("3.6.16");
+    cluster
+        .until("all are new", |cluster, step| {
+            *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
+        })
+        .await;
+    assert_eq!(cluster.done, ["delete pod 1", "delete pod 0", "let member 0 lead", "delete pod 2"]);
+    let versions: Vec<_> = cluster.look().await.0.answers.into_values().filter_map(|answer| answer.version).collect();
+    assert_eq!(versions, [Version { major: 3, minor: 6, patch: 16 }; 3]);
+    cluster.driver.settings.version = Version::parse("3.5.35");
+    cluster.pods.template = "r1";
+    assert!(stopped(&cluster.pass().await, "VersionDowngrade"));
+    eprintln!("longest gap {:.3?}", writer.longest_gap());
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F23: all pods are killed and come back one by one; the data is as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    cluster.until("some writes", |_, _| writer.count() > 20).await;
+    for ordinal in 0..3 {
+        cluster.pods.lose_node(ordinal);
+    }
+    for ordinal in 0..3 {
+        let step = cluster.pass().await;
+        assert!(ordinal > 1 || stopped(&step, "QuorumLost"), "{step:?}");
+        cluster.pods.unschedulable.remove(&ordinal);
+    }
+    cluster.settle().await;
+    assert!(cluster.done.is_empty(), "{:?}", cluster.done);
+    assert!(!cluster.refused.iter().any(|outcome| matches!(outcome, Outcome::Fatal(_))));
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// F24: claims that were kept, without anything that is remembered: the same cluster comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn f24_kept_claims_are_adopted_as_the_cluster_they_were() {
+    let mut cluster = Cluster::grown(3).await;
+    let writer = cluster.writer();
+    cluster.until("some writes", |_, _| writer.count() > 20).await;
+    let before = cluster.latch.cluster.clone();
+    cluster.latch = tillerman::members::workload::Latch::default();
+    cluster.pods.replicas = 0;
+    while !cluster.pods.pods.is_empty() {
+        cluster.tick();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let step = cluster.pass().await;
+    assert!(stopped(&step, "ClaimsExist"), "{step:?}");
+    cluster.target.adopt_claims = true;
+    cluster.settle().await;
+    assert_eq!(cluster.latch.cluster, before);
+    assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
