@@ -37,6 +37,8 @@ pub struct Told {
     pub unready: Option<(&'static str, String)>,
     /// That is a condition that somebody should know of.
     pub stopped: bool,
+    /// The chart has no members any more: the status says nothing of them.
+    pub gone: bool,
 }
 
 impl Told {

@@ -9,16 +9,28 @@ use crate::render::Manifest;
 use crate::template::yaml;
 
 /// The StatefulSet as it is applied: replicas are substituted and never left out, or the API server would make it one member. Pods
-/// are replaced by the operator alone. With the resourceVersion of the one that was read, the write is refused when it is stale.
-pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, resource_version: Option<&str>) {
+/// are replaced by the operator alone. With the resourceVersion of the one that was `found`, the write is refused when it is stale.
+pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, found: Option<&Value>) {
+    let at = |pointer: &str| found.and_then(|found| found.pointer(pointer));
     let spec = child(body, "spec");
     spec.insert("replicas".into(), replicas.into());
     spec.insert("updateStrategy".into(), json!({"type": "OnDelete"}));
     let metadata = child(body, "metadata");
-    if let Some(version) = resource_version {
-        metadata.insert("resourceVersion".into(), version.into());
+    if let Some(version) = at("/metadata/resourceVersion") {
+        metadata.insert("resourceVersion".into(), version.clone());
     }
     child(metadata, "annotations").insert(STEPPED.into(), set.driver.as_str().into());
+}
+
+/// What is applied before [`put`]'s to one that was `found` with the API server's default of `rollingUpdate`. That belongs to nobody,
+/// so no apply takes it away, and with it the other type is invalid: it is made ours first, such that no pod is replaced by it (tried
+/// on 1.36).
+pub fn own_strategy(body: &Map<String, Value>, found: &Value) -> Option<Map<String, Value>> {
+    found.pointer("/spec/updateStrategy/rollingUpdate")?;
+    let mut body = body.clone();
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": i32::MAX}});
+    child(&mut body, "spec").insert("updateStrategy".into(), strategy);
+    Some(body)
 }
 
 fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
@@ -76,7 +88,7 @@ fn without_line(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{put, strip};
+    use super::{own_strategy, put, strip};
     use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
     use crate::render::Manifest;
     use serde_json::{Map, json};
@@ -124,11 +136,19 @@ mod tests {
         let mut body =
             json!({"metadata": {"name": "db"}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}});
         let body = body.as_object_mut().unwrap();
-        put(body, &set(), 2, Some("7"));
+        let found = json!({"metadata": {"resourceVersion": "7"}, "spec": {"updateStrategy": {"rollingUpdate": {}}}});
+        put(body, &set(), 2, Some(&found));
         let expected = json!({
             "metadata": {"name": "db", "resourceVersion": "7", "annotations": {"tillerman.dev/members": "jobs"}},
             "spec": {"replicas": 2, "updateStrategy": {"type": "OnDelete"}},
         });
         assert_eq!(*body, *expected.as_object().unwrap());
+        let first = own_strategy(body, &found).unwrap();
+        assert_eq!(first["spec"]["updateStrategy"]["rollingUpdate"]["partition"], i32::MAX);
+        assert_eq!(own_strategy(body, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), None);
+        let mut new = json!({}).as_object().unwrap().clone();
+        put(&mut new, &set(), 0, None);
+        assert_eq!(new["spec"], json!({"replicas": 0, "updateStrategy": {"type": "OnDelete"}}));
+        assert_eq!(new["metadata"].get("resourceVersion"), None);
     }
 }

@@ -115,6 +115,10 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         }
     }
     if let Some(told) = report.members {
+        if told.gone {
+            status.remove("members");
+            status.remove("plan");
+        }
         if !told.members.is_empty() {
             status.insert("members".into(), Value::Object(told.members.clone()));
         }

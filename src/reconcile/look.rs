@@ -23,6 +23,7 @@ use crate::members::jobs::job;
 use crate::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 use crate::release::digest::Hasher;
 use crate::release::object::Gvk;
+use crate::release::owned;
 
 fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
@@ -36,12 +37,16 @@ fn seconds(object: &Value, pointer: &str) -> i64 {
     text(object, pointer).parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second)
 }
 
-/// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist.
+/// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist, or not as one with members.
 pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Option<Workload>, Error> {
     let namespace = Arc::clone(&observed.owner.release_namespace);
     let id = set.id(&namespace);
     let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
     let Some(object) = ctx.cluster.get(&resource, &id).await? else { return Ok(None) };
+    // One that was not applied as one with members is not stepped yet.
+    if !object.get("metadata").is_some_and(owned::steps_replicas) {
+        return Ok(None);
+    }
     let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
     ctx.looks.ensure(&observed.key, &namespace, &selector);
     let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));

@@ -8,7 +8,7 @@ use super::apply::{Outcome, Waiting, cr_id};
 use super::look;
 use super::object::Objects;
 use super::observe::{Observed, read_record};
-use super::render::{Missing, stamp};
+use super::render::{Missing, Prepared, stamp};
 use super::report::event;
 use super::{Context, Error};
 use crate::cluster::cache::{Cr, CrObject};
@@ -45,9 +45,13 @@ pub struct Seen {
 
 /// One step of one stateful set, once the objects of the release are as they should be.
 pub async fn step(observed: &Observed, outcome: &mut Outcome, ctx: &Context) {
-    let rendered = outcome.prepared.desired.members.clone();
-    let Some(members) = rendered.or_else(|| observed.members.clone()) else {
+    let Prepared { desired, rendered, .. } = &outcome.prepared;
+    let members = if rendered.is_some() { desired.members.clone() } else { observed.members.clone() };
+    let Some(members) = members else {
         ctx.looks.forget(&observed.key);
+        if outcome.prepared.rendered.is_some() && outcome.error.is_none() {
+            outcome.members = Some(Seen { told: Told { gone: true, ..Told::default() }, next: None });
+        }
         return;
     };
     if outcome.error.is_some() || outcome.waiting.is_some() || outcome.dry_run.is_some() || outcome.finished {
@@ -126,8 +130,8 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<S
     for set in &members.sets {
         let found = look::look(observed, set, ctx).await?;
         let Some(workload) = found else {
-            // It is missing: the next pass finds the drift.
-            next = Some(UNKNOWN);
+            // The pass that applies it comes by itself.
+            next = Some(STOPPED);
             told.wait(&format!("StatefulSet {}", set.target));
             break;
         };

@@ -82,7 +82,7 @@ impl<'a> Objects<'a> {
     }
 
     /// A StatefulSet with members as it is sent: with the replicas that it has, or had when it was there last.
-    async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Stamped>, Error> {
+    async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Substituted>, Error> {
         let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
         let found = self.ctx.cluster.get(resource, &object.id).await?;
         let live = found.as_ref().map(|found| {
@@ -93,10 +93,10 @@ impl<'a> Objects<'a> {
             let latch = latch(&self.observed.cr.status(), &set.name);
             latch.replicas.unwrap_or(0)
         });
-        let version = found.as_ref().and_then(|found| metadata(found).get("resourceVersion")).and_then(Value::as_str);
         let mut object = object.clone();
-        substitute::put(&mut object.body, set, replicas, version);
-        Ok(Some(object))
+        substitute::put(&mut object.body, set, replicas, found.as_ref());
+        let first = found.as_ref().and_then(|found| substitute::own_strategy(&object.body, found));
+        Ok(Some(Substituted { object, first }))
     }
 
     /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
@@ -105,14 +105,16 @@ impl<'a> Objects<'a> {
         let resource = self.resource(id, "apply").await?;
         self.ctx.watches.ensure(self.ctx, &id.gvk, id.namespace.as_ref());
         let before = self.observed.facts.live.get(id);
-        let substituted = self.substitute(object, &resource).await?;
-        let object = substituted.as_ref().unwrap_or(object);
+        let mut substituted = self.substitute(object, &resource).await?;
+        let first = substituted.as_mut().and_then(|s| s.first.take());
+        let object = substituted.as_ref().map_or(object, |s| &s.object);
         let mut one = One {
             objects: self,
             resource: &resource,
             object,
             body: Cow::Borrowed(&object.body),
             is_stepped: substituted.is_some(),
+            first,
             notices: Vec::new(),
         };
         let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
@@ -217,6 +219,13 @@ impl<'a> Objects<'a> {
     }
 }
 
+/// A StatefulSet with members.
+struct Substituted {
+    object: Stamped,
+    /// What is sent before it.
+    first: Option<Map<String, Value>>,
+}
+
 /// One object while it is applied.
 struct One<'a> {
     objects: &'a Objects<'a>,
@@ -226,12 +235,21 @@ struct One<'a> {
     body: Cow<'a, Map<String, Value>>,
     /// Its replicas are never left out.
     is_stepped: bool,
+    /// What is sent before.
+    first: Option<Map<String, Value>>,
     notices: Vec<Notice>,
 }
 
 impl One<'_> {
     /// Applies; values of others give way.
     async fn send(&mut self) -> Result<Value, Error> {
+        if let Some(first) = self.first.take() {
+            let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+            let answer = cluster.apply(self.resource, id, &first, Conflicts::Force).await?;
+            if let Some(Value::Object(meta)) = self.body.to_mut().get_mut("metadata") {
+                meta.insert("resourceVersion".into(), metadata(&answer)["resourceVersion"].clone());
+            }
+        }
         match self.request(false).await {
             Err(e) if !e.immutable().is_empty() => {
                 self.make_room(&e).await?;

@@ -320,3 +320,71 @@ fn a_minijinja_chart_has_members_too() {
     assert_eq!(writes, ["patch a", "patch a", "patch a", "create join-1"]);
     assert!(!space.helm(&["get", "manifest", "a"]).unwrap().contains("replicas"));
 }
+
+/// A StatefulSet that is there already keeps its members, none of which is started again, when its chart begins to say that it has
+/// members; and the chart's own replicas hold again when it ceases to.
+#[test]
+fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
+    let space = Space::new("memadopt");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 3, "members": false}));
+    space.wait("web/a", "Ready", "True");
+    let uids = || -> Vec<Value> {
+        (0..3).map(|k| space.get(&format!("pod/a-db-{k}")).unwrap()["metadata"]["uid"].clone()).collect()
+    };
+    let before = uids();
+    space.apply("Web", "a", &json!({"size": 3}));
+    wait_size(&space, "a", 3);
+    assert_eq!(uids(), before);
+    // Made, its update strategy made ours, and OnDelete; once more when its controller wrote in between.
+    let writes = writes(&space);
+    assert!(writes.len() >= 3 && writes.iter().all(|w| w == "patch a-db"), "{writes:?}");
+    space.wait_field("statefulset/a-db", "/spec/updateStrategy", &json!({"type": "OnDelete"}));
+    space.apply("Web", "a", &json!({"size": 2}));
+    wait_size(&space, "a", 2);
+    space.apply("Web", "a", &json!({"size": 1, "members": false}));
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(1));
+    space.wait_field("statefulset/a-db", "/spec/updateStrategy/type", &json!("RollingUpdate"));
+    space.wait("web/a", "Ready", "True");
+    space.wait_field("web/a", "/status/members", &json!(null));
+}
+
+/// A pod that nothing starts holds up the plan, and the condition says which and for how long. The next operator goes on with it.
+#[test]
+fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_at_rest() {
+    let space = Space::new("memlate");
+    let started = Arc::new(AtomicU32::new(0));
+    let starts = Arc::clone(&started);
+    let _kubelet = Kubelet::with(&space, move |pod| {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("job-name"));
+        match () {
+            () if of_job => Some(json!({"phase": "Succeeded"})),
+            () if name.ends_with("-1") && starts.load(Ordering::SeqCst) == 0 => None,
+            () => Some(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
+        }
+    });
+    let watches = space.watches(&[("Web", "members")]);
+    let operator = space.operator(&watches, &[]);
+    space.apply("Web", "a", &json!({"size": 3, "progressDeadline": "2s"}));
+    let event = space.wait_event("ProgressDeadlineExceeded");
+    assert!(event.contains("add a-db-1: no progress for 2 seconds: waiting for pod a-db-1"), "{event}");
+    let ready = space.condition("web/a", "Ready").unwrap();
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("ProgressDeadlineExceeded")));
+    space.wait_field("web/a", "/status/plan/phases/0/name", &json!("add a-db-1"));
+    assert!(operator.stop());
+    started.store(1, Ordering::SeqCst);
+    // The kubelet looks at the pod again when something happens to it.
+    space.kubectl(&["label", "pod/a-db-1", "seen=again"]).unwrap();
+    let operator = space.operator(&watches, &[]);
+    wait_size(&space, "a", 3);
+    operator.settle();
+    assert!(operator.stop());
+    let before = space.requests().len();
+    let operator = space.operator(&watches, &[]);
+    operator.settle();
+    let requests = space.requests()[before..].to_vec();
+    let is_read = |r: &String| r.starts_with("get") || r.starts_with("list");
+    assert!(requests.iter().all(is_read), "{requests:?}");
+}
