@@ -151,11 +151,13 @@ impl<'p> Translator<'p> {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return wrong("invalid named capture", capture);
             }
-            if !self.names.insert(name) {
-                return wrong("duplicate capture group name", name);
+            if self.names.insert(name) {
+                // Rust's names may not begin with a digit, as Go's may; every name gets a letter in front.
+                let _ = write!(self.out, "(?P<n{name}>");
+            } else {
+                // Go lets several groups have one name.
+                self.out.push('(');
             }
-            // Rust's names may not begin with a digit, as Go's may; every name gets a letter in front.
-            let _ = write!(self.out, "(?P<n{name}>");
             self.rest = &rest[end + 1..];
             self.depth += 1;
             self.repeatable = false;
