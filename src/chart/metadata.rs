@@ -1,7 +1,7 @@
 //! Chart.yaml, read as Helm reads it: keys in any case, wrong types refused in Go's words, texts made printable.
 
 use super::values::{json_type, scalar_text};
-use crate::template::go::quote::is_print;
+use crate::template::go::quote::{is_print, quoted};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -232,16 +232,16 @@ impl Metadata {
             return fail("chart.metadata.name is required".into());
         }
         if self.name == "." || self.name == ".." {
-            return fail(format!("chart.metadata.name {:?} is not allowed", self.name));
+            return fail(format!("chart.metadata.name {} is not allowed", quoted(self.name.as_bytes())));
         }
         if self.name.contains('/') {
-            return fail(format!("chart.metadata.name {:?} is invalid", self.name));
+            return fail(format!("chart.metadata.name {} is invalid", quoted(self.name.as_bytes())));
         }
         if self.version.is_empty() {
             return fail("chart.metadata.version is required".into());
         }
         if !super::version::is_version(&self.version) {
-            return fail(format!("chart.metadata.version {:?} is invalid", self.version));
+            return fail(format!("chart.metadata.version {} is invalid", quoted(self.version.as_bytes())));
         }
         if !matches!(self.r#type.as_str(), "" | "application" | "library") {
             return fail("chart.metadata.type must be application or library".into());
@@ -258,7 +258,10 @@ impl Metadata {
         for dependency in &self.dependencies {
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
             if !seen.insert(key) {
-                return Err(format!("validation: more than one dependency with name or alias {key:?}"));
+                return Err(format!(
+                    "validation: more than one dependency with name or alias {}",
+                    quoted(key.as_bytes())
+                ));
             }
         }
         Ok(())
@@ -308,7 +311,7 @@ impl Dependency {
         if self.alias.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
             return Ok(());
         }
-        Err(format!("validation: dependency {:?} has disallowed characters in the alias", self.name))
+        Err(format!("validation: dependency {} has disallowed characters in the alias", quoted(self.name.as_bytes())))
     }
 }
 

@@ -17,8 +17,8 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("swapcase", &[S], |_, a| Ok(swap_case(&string(a, 0)).into())),
     fixed("initials", &[S], |_, a| Ok(initials(bytes(a, 0)).into())),
     fixed("camelcase", &[S], |_, a| Ok(pascal_case(&string(a, 0)).into())),
-    fixed("snakecase", &[S], |_, a| Ok(separated(&string(a, 0), '_').into())),
-    fixed("kebabcase", &[S], |_, a| Ok(separated(&string(a, 0), '-').into())),
+    fixed("snakecase", &[S], |_, a| Ok(separated(bytes(a, 0), '_'))),
+    fixed("kebabcase", &[S], |_, a| Ok(separated(bytes(a, 0), '-'))),
 ];
 
 fn mapped(text: &[u8], ascii: fn(&u8) -> u8, other: fn(char) -> char) -> Value {
@@ -226,40 +226,66 @@ fn is_alphabet(c: char) -> bool {
     is_letter(c) && !matches!(c, '\u{4e00}'..='\u{9fcc}' | '\u{3400}'..='\u{4d85}' | '\u{20000}'..='\u{2b81d}')
 }
 
+/// Whether it stands for a byte that is no UTF-8; what was U+FFFD before is the same to xstrings.
+fn is_invalid(c: char) -> bool {
+    c == char::REPLACEMENT_CHARACTER || text::is_escaped(c)
+}
+
+/// The next character that is none of the invalid ones, or the one before again, and how far it reaches.
+fn next_valid(rest: &str, before: char) -> (char, usize) {
+    rest.char_indices().find(|(_, c)| !is_invalid(*c)).map_or((before, rest.len()), |(at, c)| (c, at + c.len_utf8()))
+}
+
+/// How far characters of a kind go, how far the last of them does, and the one that ends them.
+fn run(rest: &str, before: char, fits: &dyn Fn(char) -> bool) -> (usize, usize, Option<char>) {
+    let (mut length, mut last, mut current) = (0, 0, before);
+    while length < rest.len() {
+        let (next, size) = next_valid(&rest[length..], current);
+        if !fits(next) {
+            return (length, last, Some(next));
+        }
+        (current, last, length) = (next, size, length + size);
+    }
+    (length, last, None)
+}
+
 /// The first word, and what follows it.
 fn next_word(text: &str) -> (Word, &str, &str) {
-    let mut rest = text.chars();
-    let Some(first) = rest.next() else { return (Word::End, "", "") };
-    let after = rest.as_str();
-    let run = |fits: &dyn Fn(char) -> bool| after.find(|c| !fits(c)).unwrap_or(after.len());
+    if text.is_empty() {
+        return (Word::End, "", "");
+    }
+    let (first, size) = next_valid(text, char::REPLACEMENT_CHARACTER);
+    if is_invalid(first) {
+        return (Word::End, text, "");
+    }
+    let after = &text[size..];
+    let run = |fits: &dyn Fn(char) -> bool| run(after, first, fits);
     let lower_run = |c: char| is_alphabet(c) && !is_upper(c);
     let (word, length) = match first {
-        c if is_connector(c) => (Word::Connector, run(&is_connector)),
-        c if is_punctuation(c) => (Word::Punctuation, run(&is_punctuation)),
+        c if is_connector(c) => (Word::Connector, run(&is_connector).0),
+        c if is_punctuation(c) => (Word::Punctuation, run(&is_punctuation).0),
         c if is_upper(c) => {
-            let uppers = run(&is_upper);
-            let follower = after[uppers..].chars().next();
-            let length = match follower {
-                _ if uppers == 0 => run(&lower_run),
+            let length = match run(&is_upper) {
+                (0, ..) => run(&lower_run).0,
                 // In HTTPStatus the S begins the next word.
-                Some(c) if is_alphabet(c) => after[..uppers].char_indices().next_back().map_or(0, |(i, _)| i),
-                _ => uppers,
+                (uppers, last, Some(c)) if is_alphabet(c) => uppers - last,
+                (uppers, ..) => uppers,
             };
             (Word::Upper, length)
         }
-        c if is_alphabet(c) => (Word::Alphabet, run(&lower_run)),
-        c if is_number(c) => (Word::Number, run(&is_number)),
+        c if is_alphabet(c) => (Word::Alphabet, run(&lower_run).0),
+        c if is_number(c) => (Word::Number, run(&is_number).0),
         _ => {
             let other = |c| !(is_connector(c) || is_alphabet(c) || is_number(c) || is_punctuation(c));
-            (Word::Other, run(&other))
+            (Word::Other, run(&other).0)
         }
     };
-    let length = first.len_utf8() + length;
-    (word, &text[..length], &text[length..])
+    (word, &text[..size + length], &text[size + length..])
 }
 
 /// xstrings' `ToSnakeCase` and `ToKebabCase`.
-fn separated(text: &str, connector: char) -> String {
+fn separated(text: &[u8], connector: char) -> Value {
+    let text = &*text::escaped(text);
     let mut out = String::with_capacity(text.len() + 8);
     let put = |out: &mut String, kind: Word, word: &str| {
         if kind != Word::Upper && kind != Word::Connector {
@@ -267,7 +293,9 @@ fn separated(text: &str, connector: char) -> String {
             return;
         }
         out.extend(word.chars().map(|c| {
-            if is_connector(c) {
+            if is_invalid(c) {
+                char::REPLACEMENT_CHARACTER
+            } else if is_connector(c) {
                 connector
             } else if is_upper(c) {
                 lower(c)
@@ -326,5 +354,5 @@ fn separated(text: &str, connector: char) -> String {
         }
     }
     put(&mut out, kind, word);
-    out
+    Value::str(&*text::unescaped(&out))
 }

@@ -325,6 +325,11 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
             if let Some(c) = u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
                 return Ok((c, tail));
             }
+            // RE2 stops at the digit that makes it more than a character can be.
+            let beyond = |length: &usize| u32::from_str_radix(&digits[..*length], 16).map_or(true, |n| n > 0x10_ffff);
+            if hex && let Some(length) = (1..=digits.len()).find(beyond) {
+                return wrong("invalid escape sequence", &text[..3 + length]);
+            }
             if !braced {
                 return wrong("invalid escape sequence", &text[..text.len() - tail.len()]);
             }

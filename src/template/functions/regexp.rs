@@ -41,7 +41,8 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
         }
         // Go quotes with backquotes where it can.
         let is_text = std::str::from_utf8(bytes(args, 0)).is_ok();
-        let plain = is_text && !text.contains(|c: char| c == '`' || c == '\u{feff}' || c.is_control() && c != '\t');
+        let plain =
+            is_text && !text.contains(|c: char| matches!(c, '`' | '\u{feff}' | '\u{7f}') || c < ' ' && c != '\t');
         let shown = if plain { format!("`{text}`") } else { quoted(bytes(args, 0)) };
         format!("regexp: Compile({shown}): error parsing regexp: {e}").into()
     })

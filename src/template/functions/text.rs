@@ -90,9 +90,14 @@ pub fn escaped(bytes: &[u8]) -> Cow<'_, str> {
 /// Before the last characters there are, which nobody uses.
 const ESCAPED: u32 = 0x10_fe00;
 
+/// Whether it is such a character.
+pub fn is_escaped(c: char) -> bool {
+    (ESCAPED..ESCAPED + 256).contains(&u32::from(c))
+}
+
 /// The bytes of an [`escaped`] text.
 pub fn unescaped(text: &str) -> Cow<'_, [u8]> {
-    if !text.contains(|c| (ESCAPED..ESCAPED + 256).contains(&u32::from(c))) {
+    if !text.contains(is_escaped) {
         return text.as_bytes().into();
     }
     let mut out = Vec::with_capacity(text.len());

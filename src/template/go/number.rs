@@ -162,7 +162,14 @@ fn parse_float(text: &str) -> Option<f64> {
             value = value * 16.0 + f64::from(digit.to_digit(16)?);
         }
         let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
-        return Some(sign * value * 2_f64.powi(shift)).filter(|f| f.is_finite());
+        // In steps, so that what is below the normal numbers does not vanish on the way.
+        let mut left = shift.clamp(-5000, 5000);
+        while left != 0 {
+            let step = left.clamp(-1000, 1000);
+            value *= 2_f64.powi(step);
+            left -= step;
+        }
+        return Some(sign * value).filter(|f| f.is_finite());
     }
     if !magnitude.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
