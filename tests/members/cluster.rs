@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
 use tillerman::members::driver::{MemberDriver, Outcome, Step};
-use tillerman::members::etcd::client::Access;
+use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
 use tillerman::members::etcd::state::{Action, Call, Observed, Settings};
 use tillerman::members::etcd::url::Pattern;
@@ -47,7 +47,11 @@ impl ConfigMaps for Map {
 impl Cluster {
     /// Nothing yet, and this many members wanted.
     pub fn new(size: u32) -> Self {
-        let pods = StatefulSet::new();
+        Self::of(StatefulSet::new(), None, size)
+    }
+
+    /// One of these pods, with certificates where they have them.
+    pub fn of(pods: StatefulSet, tls: Option<Tls>, size: u32) -> Self {
         let pattern = |port| Pattern::new(&pods.pattern(port), "e").expect("it has an ordinal");
         let settings = Settings {
             peer_url: pattern(2380),
@@ -56,7 +60,7 @@ impl Cluster {
             dead_after: 3,
             version: None,
         };
-        let access = Access { tls: None, user: None, timeout: Duration::from_secs(3) };
+        let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
             driver: Etcd { settings, access, config_maps: Map::default() },
             target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },

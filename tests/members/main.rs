@@ -3,4 +3,5 @@
 mod cluster;
 mod etcd;
 mod pods;
+mod tls;
 mod writer;

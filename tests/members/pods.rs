@@ -28,8 +28,10 @@ pub struct StatefulSet {
     pub unschedulable: BTreeSet<u32>,
     /// The program of pods of a template; of others, the one of the run.
     pub programs: BTreeMap<&'static str, PathBuf>,
+    /// Flags of TLS, with which URLs are of https.
+    pub tls: Vec<String>,
     etcd: PathBuf,
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// The first three bytes of all addresses.
     net: String,
     next: u32,
@@ -66,6 +68,7 @@ impl StatefulSet {
             claims: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
             programs: BTreeMap::new(),
+            tls: Vec::new(),
             etcd,
             folder,
             net,
@@ -75,11 +78,20 @@ impl StatefulSet {
 
     /// The URL of a port, with `$(ORDINAL)` in its host.
     pub fn pattern(&self, port: u16) -> String {
-        format!("http://{}.1$(ORDINAL):{port}", self.net)
+        format!("{}://{}:{port}", self.scheme(), self.address("$(ORDINAL)"))
     }
 
     pub fn client_url(&self, ordinal: u32) -> String {
         self.pattern(2379).replace("$(ORDINAL)", &ordinal.to_string())
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_empty() { "http" } else { "https" }
+    }
+
+    /// The address of an ordinal.
+    pub fn address(&self, ordinal: impl std::fmt::Display) -> String {
+        format!("{}.1{ordinal}", self.net)
     }
 
     fn data(&self, ordinal: u32) -> PathBuf {
@@ -160,7 +172,7 @@ impl StatefulSet {
 
     /// Sees whether a process ended, and whether it listens.
     fn reap(&mut self, ordinal: u32) {
-        let address = format!("{}.1{ordinal}:2379", self.net);
+        let address = format!("{}:2379", self.address(ordinal));
         let log = self.log(ordinal);
         let running = self.pods.get_mut(&ordinal).expect("it is there");
         let Some(process) = &mut running.process else { return };
@@ -185,7 +197,7 @@ impl StatefulSet {
         if !idle || !claim_ok || waits || self.unschedulable.contains(&ordinal) || self.config_map.is_empty() {
             return;
         }
-        let host = format!("http://{}.1{ordinal}", self.net);
+        let host = format!("{}://{}", self.scheme(), self.address(ordinal));
         let log = fs::File::create(self.log(ordinal)).expect("the temporary folder can be written");
         let program = self.programs.get(&*self.pods[&ordinal].pod.revision).unwrap_or(&self.etcd);
         let process = Command::new(program)
@@ -198,6 +210,7 @@ impl StatefulSet {
                 &format!("{host}:2380"),
             ])
             .args(["--listen-client-urls", &format!("{host}:2379"), "--advertise-client-urls", &format!("{host}:2379")])
+            .args(&self.tls)
             .envs(&self.config_map)
             .env("GOMAXPROCS", "2")
             .stdout(Stdio::null())

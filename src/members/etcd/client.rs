@@ -34,6 +34,10 @@ pub(super) type Said = (Answer, Option<Vec<Member>>);
 impl Access {
     /// A client of one endpoint. It connects with the first call.
     pub(super) async fn client(&self, url: &str) -> Result<Client, Error> {
+        self.client_of(url, self.user.as_ref()).await
+    }
+
+    async fn client_of(&self, url: &str, user: Option<&(String, String)>) -> Result<Client, Error> {
         let mut options = ConnectOptions::new().with_connect_timeout(self.timeout);
         if let Some(tls) = &self.tls {
             let mut with = TlsOptions::new().ca_certificate(Certificate::from_pem(&tls.ca));
@@ -42,7 +46,7 @@ impl Access {
             }
             options = options.with_tls(with);
         }
-        if let Some((name, password)) = &self.user {
+        if let Some((name, password)) = user {
             options = options.with_user(name, password);
         }
         Client::connect([url], Some(options)).await
@@ -50,10 +54,12 @@ impl Access {
 
     /// What a member says; None when it does not answer in time.
     pub(super) async fn ask(&self, url: &str) -> Option<Said> {
-        let client = timeout(self.timeout, self.client(url)).await.ok()?.ok()?;
+        // A learner takes no password, and a status needs none.
+        let client = timeout(self.timeout, self.client_of(url, None)).await.ok()?.ok()?;
         let mut maintenance = client.maintenance_client();
         let status = timeout(self.timeout, maintenance.status());
-        let (status, read) = tokio::join!(status, timeout(self.timeout, read(&client)));
+        let (status, read) =
+            tokio::join!(status, timeout(self.timeout, async { read(&self.client(url).await?).await }));
         let status = status.ok()?.ok()?;
         let header = status.header()?;
         let mut answer = Answer {

@@ -44,7 +44,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
     async fn observe(&self, workload: &Workload, _: &Latch) -> Observed {
         let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
         let asked = may_answer.map(|(ordinal, _)| async {
-            let said = self.access.ask(&self.settings.client_url.url(*ordinal)).await;
+            let said = Box::pin(self.access.ask(&self.settings.client_url.url(*ordinal))).await;
             said.map(|said| (*ordinal, said))
         });
         let (initial, said) = tokio::join!(self.config_maps.read(), join_all(asked));

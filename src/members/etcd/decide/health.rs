@@ -158,6 +158,11 @@ impl<'a> Cluster<'a> {
         self.said(ordinal, &NOT_IN_LIST)
     }
 
+    /// The same, but for one that only could not reach the others.
+    pub fn says_wrong_list(&self, ordinal: u32) -> bool {
+        self.said(ordinal, &NOT_IN_LIST[..3])
+    }
+
     /// The pod is silent, and said one of these when it ended last.
     fn said(&self, ordinal: u32, texts: &[&str]) -> bool {
         !self.scene.observed.answers.contains_key(&ordinal)

@@ -112,7 +112,7 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
         return remove(c, k, learner);
     }
     // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
-    if let Some(pod) = c.pod(k).filter(|_| c.crashes(k) && c.says_not_in_list(k)) {
+    if let Some(pod) = c.pod(k).filter(|_| c.crashes(k) && c.says_wrong_list(k)) {
         return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
     }
     let name = c.scene.pod_name(k);
