@@ -1,7 +1,7 @@
 //! What is done next. The table's first row that fits wins, and each does one thing at most. Rows that finish what was begun come
 //! before those that begin something: so whatever was interrupted is found and finished, and nothing needs to be remembered of it.
 //!
-//! Rows that need no quorum stand here, the others in [`with_quorum`].
+//! Rows that need no quorum stand here, the others in `with_quorum`.
 
 mod health;
 mod with_quorum;

@@ -329,17 +329,17 @@ fn char_escape(text: &str) -> Result<(char, &str), String> {
             let code = u32::from_str_radix(digits, 8).ok().and_then(char::from_u32);
             Ok((code.unwrap_or('\0'), &after[more..]))
         }
-        'x' => match after.strip_prefix('{') {
-            Some(digits) => braced_escape(text, digits),
-            None => {
-                let (digits, tail) = after.split_at(after.char_indices().nth(2).map_or(after.len(), |(at, _)| at));
-                let hex = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-                match u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
-                    Some(c) => Ok((c, tail)),
-                    None => wrong("invalid escape sequence", &text[..text.len() - tail.len()]),
-                }
+        'x' => {
+            if let Some(digits) = after.strip_prefix('{') {
+                return braced_escape(text, digits);
             }
-        },
+            let (digits, tail) = after.split_at(after.char_indices().nth(2).map_or(after.len(), |(at, _)| at));
+            let hex = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            match u32::from_str_radix(digits, 16).ok().filter(|_| hex).and_then(char::from_u32) {
+                Some(c) => Ok((c, tail)),
+                None => wrong("invalid escape sequence", &text[..text.len() - tail.len()]),
+            }
+        }
         'a' => simple('\x07'),
         'f' => simple('\x0c'),
         'n' => simple('\n'),
