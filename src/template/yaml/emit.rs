@@ -9,6 +9,8 @@ use crate::template::functions::{json, text};
 use crate::template::go::fmt;
 use crate::template::stack::deeper;
 use crate::template::value::{IntType, Kind, Str, Value};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -141,7 +143,10 @@ impl Emitter {
                 number(*f, &mut out)?;
                 self.plain(&out);
             }
-            Value::Str(s) if self.style == Style::Pretty => self.string(&text::valid(s.bytes()), place),
+            Value::Str(s) if self.style == Style::Pretty => match std::str::from_utf8(s.bytes()) {
+                Ok(text) => self.string(text, place),
+                Err(_) => self.binary(s.bytes(), place),
+            },
             Value::Str(s) => self.string(&through_json(s.bytes())?, place),
             Value::List(list) => {
                 if let Some(text) = json::bytes(list).filter(|_| self.style != Style::Pretty) {
@@ -232,6 +237,21 @@ impl Emitter {
             self.node(value, place, depth + 1)?;
         }
         Ok(())
+    }
+
+    /// What is no text, as go-yaml v3 writes it: base64, in lines of 70 characters when it has that many.
+    fn binary(&mut self, bytes: &[u8], place: Place) {
+        self.indicator(b"!!binary", true, false, false);
+        let encoded = BASE64.encode(bytes);
+        if encoded.len() < 70 {
+            self.plain(encoded.as_bytes());
+            return;
+        }
+        let mut lines = String::new();
+        for line in encoded.as_bytes().chunks(70) {
+            lines.extend(line.iter().map(|b| char::from(*b)).chain(['\n']));
+        }
+        self.string(&lines, place);
     }
 
     fn string(&mut self, text: &str, place: Place) {
