@@ -201,6 +201,10 @@ impl Items {
             _ => (self, 0),
         }
     }
+    /// Number of elements of the array that it is a part of, which [`Self::sort`] copies.
+    pub fn array_len(&self) -> usize {
+        self.place().0.array().len()
+    }
     /// Puts strings in order where they are: every holder of the slice or of parts of its array sees it.
     pub fn sort(&self) {
         let text = |value: &Value| if let Value::Str(s) = value { s.clone() } else { "".into() };
@@ -332,6 +336,7 @@ mod tests {
         assert_eq!((shown(&part).as_str(), part.capacity(Elem::Str)), ("cb", 5));
         assert_eq!(part.part(Elem::Str, 0, 5).map(|beyond| shown(&beyond)).as_deref(), Some("cba"));
         assert!(part.part(Elem::Str, 0, 6).is_none());
+        assert_eq!((part.len(), part.array_len()), (2, 6));
         part.sort();
         assert_eq!((shown(&all).as_str(), shown(&part).as_str()), ("dbca", "bc"));
         all.part(Elem::Str, 0, 6).expect("it is within").sort();

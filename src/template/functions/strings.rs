@@ -323,7 +323,7 @@ fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
     if let Value::List(list) = any(args, 0)
         && list.elem == Elem::Str
     {
-        budget::elements(list.items.len())?;
+        budget::elements(list.items.array_len())?;
         list.items.sort();
         return Ok(any(args, 0).clone());
     }
