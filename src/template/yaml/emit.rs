@@ -151,7 +151,7 @@ impl Emitter {
             Value::List(list) => {
                 if let Some(text) = json::bytes(list).filter(|_| self.style != Style::Pretty) {
                     self.string(&text, place);
-                } else if list.is_nil() {
+                } else if list.is_nil() && self.style != Style::Pretty {
                     self.plain(b"null");
                 } else {
                     deeper(|| self.sequence(&list.items, place, depth))
