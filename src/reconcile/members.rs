@@ -216,10 +216,13 @@ impl One<'_> {
                 if self.latch.replicas != Some(replicas) {
                     self.remember(&latch).await?;
                 }
-                self.scale(replicas).await?;
-                let note = format!("StatefulSet {name}: replicas {} → {replicas}", self.workload.replicas);
-                event(self.observed, self.ctx, false, "MembersScaled", note.clone());
-                did(note)
+                if self.scale(replicas).await? {
+                    let note = format!("StatefulSet {name}: replicas {} → {replicas}", self.workload.replicas);
+                    event(self.observed, self.ctx, false, "MembersScaled", note.clone());
+                    did(note)
+                } else {
+                    (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN))
+                }
             }
             Step::DeleteClaim { name, uid } => {
                 let claims = Resource {
@@ -280,19 +283,19 @@ impl One<'_> {
         Ok(())
     }
 
-    /// Applies the StatefulSet of the record with so many replicas.
-    async fn scale(&self, replicas: u32) -> Result<(), Error> {
-        let Some(newest) = self.observed.facts.history.last() else { return Ok(()) };
-        let Some(record) = read_record(&self.observed.key, newest.revision, self.ctx).await? else { return Ok(()) };
+    /// Applies the StatefulSet of the record with so many replicas; `false` when there is no such record any more.
+    async fn scale(&self, replicas: u32) -> Result<bool, Error> {
+        let Some(newest) = self.observed.facts.history.last() else { return Ok(false) };
+        let Some(record) = read_record(&self.observed.key, newest.revision, self.ctx).await? else { return Ok(false) };
         let wanted = self.set.id(&self.workload.namespace);
         let objects: Vec<_> =
             record.objects()?.into_iter().filter(|o| o.gvk == wanted.gvk && *o.name == *wanted.name).collect();
         let objects = stamp(&objects, self.observed, self.ctx, Missing::IsLeftOut).await?;
         let members = Some(std::sync::Arc::new(self.members.clone()));
         let desired = Desired { objects, members, ..Desired::default() };
-        let Some(object) = desired.objects.first() else { return Ok(()) };
+        let Some(object) = desired.objects.first() else { return Ok(false) };
         Objects::new(self.observed, &desired, self.ctx).scaling(replicas).apply(object, true).await?;
-        Ok(())
+        Ok(true)
     }
 }
 
