@@ -38,11 +38,16 @@
 //! 5. `release`: the record of a release in Helm's format, and digests of what was applied.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `members`: what members of a stateful set are told before they come and go.
+//!    `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
 //! 8. `cluster`: everything that talks to the API server.
 //! 9. `reconcile`: observe, render, plan, apply, report, and the loop around them.
 //! 10. `server`: health and metrics. `source`: where charts come from. `lint`: what is wrong with a chart. `host` and
 //!     `cli`: the command line.
 
+#[cfg(feature = "operator")]
+pub mod backup;
+#[cfg(feature = "operator")]
+pub mod chaos;
 pub mod chart;
 #[cfg(feature = "cli")]
 pub mod cli;

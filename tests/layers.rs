@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 14] = [
+    "backup",
+    "chaos",
     "chart",
     "cluster",
     "kind",
@@ -98,6 +100,22 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
         &["crate::source", "ureq::", "pgp::"],
     );
     assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
+}
+
+#[test]
+fn backups_know_nothing_of_charts_and_of_the_api_server() {
+    assert_without(
+        &["backup"],
+        &[
+            "kube::",
+            "crate::chart",
+            "crate::cluster",
+            "crate::plan",
+            "crate::reconcile",
+            "crate::render",
+            "crate::template",
+        ],
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@
 #   cluster      tests on a real API server
 #   peer         beside the real helm-operator: its releases go to us and back
 #   members      members of etcd clusters, on processes of etcd
+#   backup       backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them
 #   faults       the same with faults: kills after each write, requests that fail, an API server that dies, all at random
 #   traces       traces, as a real collector of OpenTelemetry gets them
 #   node         the operator as a pod on a real node, under the rights that operator-sdk gives it
@@ -109,6 +110,8 @@ for part in "$@"; do
 	alerts) one alerts tests/alerts.sh ;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
+		need_redis || { count cluster 0 1; continue; }
+		$cargo build --features cluster-tests --example custom-driver || { count cluster 0 1; continue; }
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
 		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
 		;;
@@ -123,10 +126,18 @@ for part in "$@"; do
 		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=3
 		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=3
 		;;
+	backup)
+		backup=($cargo test --features cluster-tests --test backup)
+		{ tests/cluster/build-tools.sh members backup && "${backup[@]}" --no-run; } || { count backup 0 1; continue; }
+		LIMIT=600 cargo_tests backup "${backup[@]}" -- --nocapture --test-threads=3
+		;;
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)
 		"${faults[@]}" --no-run || { count faults 0 1; continue; }
-		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --test-threads=4
+		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=4
+		# Members write and vote all the while: not beside what waits for seconds.
+		tests/cluster/build-tools.sh members || { count faults 0 1; continue; }
+		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=3 etcd::
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
 		;;
 	traces)

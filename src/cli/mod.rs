@@ -1,5 +1,7 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
+#[cfg(feature = "operator")]
+mod chaos;
 mod chart_path;
 mod crd;
 mod dependency;
@@ -8,6 +10,10 @@ mod lint;
 mod pull;
 #[cfg(feature = "operator")]
 mod run;
+#[cfg(feature = "operator")]
+mod snapshot;
+#[cfg(feature = "operator")]
+mod status;
 mod template;
 mod values;
 
@@ -16,6 +22,9 @@ use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
+/// How a command went, or why its arguments are wrong.
+type Ran = Result<Result<(), CliError>, clap::Error>;
+
 /// A command of the program.
 struct Entry {
     name: &'static str,
@@ -23,7 +32,7 @@ struct Entry {
     about: &'static str,
     /// Adds its flags and arguments. Only those of the command that is given are made: all together take longer than a small chart.
     flags: fn(clap::Command) -> clap::Command,
-    run: fn(&mut ArgMatches) -> Result<Result<(), CliError>, clap::Error>,
+    run: fn(&mut ArgMatches, Brought) -> Ran,
 }
 
 const ENTRIES: &[Entry] = &[
@@ -32,14 +41,14 @@ const ENTRIES: &[Entry] = &[
         aliases: &[],
         about: "Render a chart and print what `helm template` prints",
         flags: template::Args::augment_args,
-        run: |matches| Ok(template::run(&template::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(template::run(&template::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "pull",
         aliases: &["fetch"],
         about: "Download charts from a repository or registry",
         flags: pull::Args::augment_args,
-        run: |matches| Ok(pull::run(&pull::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(pull::run(&pull::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "dependency",
@@ -49,21 +58,21 @@ const ENTRIES: &[Entry] = &[
             let command = command.subcommand_required(true).arg_required_else_help(true);
             dependency::Command::augment_subcommands(command)
         },
-        run: |matches| Ok(dependency::run(&dependency::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(dependency::run(&dependency::Command::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "lint",
         aliases: &[],
         about: "Check a chart for mistakes",
         flags: lint::Args::augment_args,
-        run: |matches| Ok(lint::run(&lint::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(lint::run(&lint::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "crd",
         aliases: &[],
         about: "Make the CustomResourceDefinition of a chart from its values.schema.json",
         flags: crd::Args::augment_args,
-        run: |matches| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
     },
     #[cfg(feature = "operator")]
     Entry {
@@ -71,7 +80,34 @@ const ENTRIES: &[Entry] = &[
         aliases: &[],
         about: "Run the operator",
         flags: run::Args::augment_args,
-        run: |matches| Ok(run::run(run::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, drivers| Ok(run::run(run::Args::from_arg_matches_mut(matches)?, drivers)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "status",
+        aliases: &[],
+        about: "Show a release: its objects and their health, its members, and what is being done",
+        flags: status::Args::augment_args,
+        run: |matches, _| Ok(status::run(&status::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "snapshot",
+        aliases: &[],
+        about: "Back etcd up, and restore it",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            snapshot::Command::augment_subcommands(command)
+        },
+        run: |matches, _| Ok(snapshot::run(&snapshot::Command::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "chaos",
+        aliases: &[],
+        about: "Do faults to a cluster of etcd, and see whether a write is lost",
+        flags: chaos::Args::augment_args,
+        run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
     },
 ];
 
@@ -109,10 +145,27 @@ impl CliError {
     }
 }
 
+/// What a program brings that is not ours.
+#[cfg(feature = "operator")]
+type Brought = crate::members::own::Drivers;
+#[cfg(not(feature = "operator"))]
+type Brought = ();
+
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
+    start(Brought::default())
+}
+
+/// The same for a program that brings drivers of its own for members of stateful sets.
+#[cfg(feature = "operator")]
+pub fn main_with(drivers: crate::members::own::Drivers) -> ExitCode {
+    start(drivers)
+}
+
+fn start(brought: Brought) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let mut program = program(args.get(1));
+    let args = one_dash(&program, args);
     let args = match plain_switches(&program, args) {
         Ok(args) => args,
         Err(e) => return failure(&e),
@@ -123,7 +176,7 @@ pub fn main() -> ExitCode {
     let result = parsed.and_then(|mut matches| {
         let (name, mut matches) = matches.remove_subcommand().unwrap_or_default();
         let entry = ENTRIES.iter().find(|entry| entry.name == name);
-        entry.map_or(Ok(Ok(())), |entry| (entry.run)(&mut matches))
+        entry.map_or(Ok(Ok(())), |entry| (entry.run)(&mut matches, brought))
     });
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -135,6 +188,24 @@ pub fn main() -> ExitCode {
 fn failure(error: &CliError) -> ExitCode {
     eprintln!("Error: {error}");
     ExitCode::FAILURE
+}
+
+/// Go's own flags, which coreos' etcd-operator has, may begin with one dash; of the operator alone are such taken.
+fn one_dash(cli: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
+    let Some(run) = args.get(1).filter(|name| *name == "run").and_then(|name| cli.find_subcommand(name)) else {
+        return args;
+    };
+    let is_long = |name: &str| {
+        name.len() > 1
+            && run.get_arguments().any(|a| {
+                a.get_long() == Some(name) || a.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+            })
+    };
+    let with_two = |arg: OsString| match arg.to_str().and_then(|text| text.strip_prefix('-')) {
+        Some(rest) if is_long(rest.split('=').next().unwrap_or(rest)) => format!("--{rest}").into(),
+        _ => arg,
+    };
+    args.into_iter().map(with_two).collect()
 }
 
 /// Go's flags may say `--switch=true` and `--switch=false`, and the last counts; for switches that take no value here, that

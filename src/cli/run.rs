@@ -15,7 +15,8 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::mask::Masks;
-use crate::reconcile::controller::{Controller, Settings};
+use crate::members::own::Drivers;
+use crate::reconcile::controller::{Controller, Scope, Settings};
 use crate::server::guard::Guard;
 use crate::server::metrics::Metrics;
 use crate::server::tls::Certificate;
@@ -42,7 +43,7 @@ pub(super) struct Args {
     #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_env_values = true)]
     namespace: String,
     /// Address of /metrics; 0 for none.
-    #[arg(long, alias = "metrics-addr", default_value = ":8080", value_name = "ADDRESS")]
+    #[arg(long, aliases = ["metrics-addr", "listen-addr"], default_value = ":8080", value_name = "ADDRESS")]
     metrics_bind_address: String,
     /// Address of /healthz and /readyz; 0 for none.
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
@@ -70,12 +71,25 @@ pub(super) struct Args {
     /// Show the metrics only to those who may `get` the path /metrics.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     metrics_require_rbac: bool,
-    /// Accepted for helm-operator's sake: the metrics are served by HTTP/1.1, which clients of HTTP/2 speak too.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    /// Serve the metrics by HTTP/2 too.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     enable_http2: bool,
     /// Events do not show the values of overrideValues.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     suppress_override_values: bool,
+    /// Watch all namespaces. Of charts that have a scope (annotation `tillerman.dev/scope` of Chart.yaml), only custom resources whose
+    /// annotation of that name is `clusterwide`; an operator of some namespaces leaves those alone. As coreos' etcd-operator.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    cluster_wide: bool,
+    /// Of coreos' etcd-operator: definitions are made by `tillerman crd`, and never by the operator.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    create_crd: bool,
+    /// Of coreos' etcd-operator: nothing is left that would have to be collected.
+    #[arg(long, hide = true, value_name = "DURATION")]
+    gc_interval: Option<String>,
+    /// Of coreos' etcd-operator: harm is done by other means.
+    #[arg(long, hide = true, value_name = "N", allow_negative_numbers = true)]
+    chaos_level: Option<i32>,
 }
 
 /// Arguments that make sense.
@@ -86,14 +100,14 @@ struct Checked {
 }
 
 /// Runs the operator until it is told to stop.
-pub(super) fn run(args: Args) -> Result<(), CliError> {
+pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     let masks = Arc::default();
     let traces = trace::Traces::from_env(&args.operator_name);
     log::start(&args.log, &masks, traces.as_ref().ok().and_then(Option::as_ref));
     if let Err(why) = &traces {
         tracing::warn!(%why, "there are no traces");
     }
-    let checked = check(&args, masks)?;
+    let checked = check(&args, masks, drivers)?;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider is installed already");
     }
@@ -111,7 +125,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     result
 }
 
-fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>) -> Result<Checked, CliError> {
+fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>, drivers: Drivers) -> Result<Checked, CliError> {
     if args.metrics_require_rbac && !args.metrics_secure {
         let message = "--metrics-secure flag is required when --metrics-require-rbac is present";
         return Err(CliError::new(message.to_owned()));
@@ -123,17 +137,36 @@ fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>) -> Result<Checked, CliError
     for warning in &watches.warnings {
         tracing::warn!("{file}: {warning}");
     }
+    if args.create_crd {
+        tracing::warn!(
+            "--create-crd is without effect: `tillerman crd CHART | kubectl apply -f -` makes the definitions"
+        );
+    }
+    if args.chaos_level.is_some_and(|level| level >= 0) {
+        tracing::warn!("--chaos-level is without effect");
+    }
+    if args.gc_interval.is_some() {
+        tracing::debug!("--gc-interval is without effect");
+    }
     let address = |text: &str| parse_address(text).map_err(CliError::new);
-    let namespaces = args.namespace.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    let given = args.namespace.split(',').map(str::trim).filter(|n| !n.is_empty() && !args.cluster_wide);
+    let namespaces: Vec<String> = given.map(str::to_owned).collect();
+    let scope = match namespaces.as_slice() {
+        _ if args.cluster_wide => Scope::ClusterWide,
+        [] => Scope::Any,
+        _ => Scope::Namespaced,
+    };
     Ok(Checked {
         settings: Settings {
             kinds: watches.kinds,
             namespaces,
+            scope,
             workers: args.max_concurrent_reconciles,
             period: duration::parse(&args.reconcile_period).map_err(CliError::new)?,
             reporter: args.operator_name.clone(),
             hide_overrides: args.suppress_override_values,
             masks,
+            drivers,
         },
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,
@@ -161,12 +194,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let controller = Controller::new(checked.settings, config, &metrics, &stop)
         .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
     if let Some(listener) = metrics_listener {
-        if args.enable_http2 {
-            tracing::info!("the metrics are served by HTTP/1.1 also with --enable-http2");
-        }
         let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
         let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster().unfenced()));
-        let security = Security { certificate, guard };
+        let security = Security { certificate, guard, http2: args.enable_http2 };
         tokio::spawn(serve_metrics(listener, Arc::clone(&metrics), security, stop.clone()));
     }
     if !args.leader_elect {

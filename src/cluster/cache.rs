@@ -9,15 +9,13 @@
 //! # Assumptions
 //! - resourceVersions are numbers that can be compared, as API servers since 1.35 promise and all before did.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::core::{ApiResource, ObjectMeta};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::chunks::Chunks;
+use super::cr::Cr;
 use super::readiness;
 use crate::plan::hooks::Run;
 use crate::plan::live::{Change, Live};
@@ -37,107 +35,6 @@ pub struct ReleaseKey {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
-}
-
-/// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
-/// it fail, and with it the list of all others.
-#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
-pub struct CrObject {
-    /// `metadata`.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// `spec`.
-    #[serde(default)]
-    pub spec: Option<Box<RawValue>>,
-    /// `status`.
-    #[serde(default)]
-    pub status: Option<Box<RawValue>>,
-}
-
-impl kube::Resource for CrObject {
-    type DynamicType = ApiResource;
-    type Scope = kube::core::DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// What is kept of a custom resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cr {
-    /// `metadata.uid`.
-    pub uid: Arc<str>,
-    /// `metadata.resourceVersion`.
-    pub resource_version: u64,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.creationTimestamp`, seconds.
-    pub created: i64,
-    /// It has a deletionTimestamp.
-    pub deleting: bool,
-    /// `metadata.finalizers`.
-    pub finalizers: Vec<Box<str>>,
-    /// Annotations, without the large one of `kubectl apply`.
-    pub annotations: BTreeMap<Box<str>, Box<str>>,
-    /// `spec` as JSON text: parsed when a pass needs it, small while none does.
-    pub spec: Option<Box<str>>,
-    /// `status` as JSON text.
-    pub status: Box<str>,
-}
-
-impl Cr {
-    /// From the object.
-    pub fn read(object: CrObject) -> Option<Self> {
-        let metadata = object.metadata;
-        let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
-        let annotations = metadata.annotations.unwrap_or_default().into_iter();
-        Some(Self {
-            uid: metadata.uid?.into(),
-            resource_version: metadata.resource_version?.parse().unwrap_or(0),
-            generation: metadata.generation.unwrap_or(0),
-            created: metadata.creation_timestamp.map_or(0, |t| t.0.as_second()),
-            deleting: metadata.deletion_timestamp.is_some(),
-            finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
-            annotations: annotations
-                .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
-                .map(|(k, v)| (k.into(), v.into()))
-                .collect(),
-            spec: text(object.spec),
-            status: text(object.status).filter(|s| s.starts_with('{')).unwrap_or_else(|| "{}".into()),
-        })
-    }
-
-    /// The status, parsed.
-    pub fn status(&self) -> Map<String, Value> {
-        serde_json::from_str(&self.status).unwrap_or_default()
-    }
-
-    /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.
-    fn differs(&self, other: &Self) -> bool {
-        let Self { uid, generation, deleting, finalizers, annotations, spec, .. } = self;
-        *uid != other.uid
-            || *generation != other.generation
-            || *deleting != other.deleting
-            || *finalizers != other.finalizers
-            || *annotations != other.annotations
-            || *spec != other.spec
-    }
 }
 
 /// A watch of objects: a kind, in one namespace or in all.
@@ -177,6 +74,8 @@ pub struct Cache {
     inner: Mutex<Inner>,
     /// `Kind.group` of each kind, in order.
     kinds: Vec<String>,
+    /// What the names of their releases have behind those of their custom resources.
+    suffixes: Vec<Box<str>>,
     /// The namespaces that are watched; empty for all.
     namespaces: Vec<Arc<str>>,
 }
@@ -188,8 +87,31 @@ impl Cache {
             chunks: Chunks::default(),
             inner: Mutex::default(),
             kinds: kinds.iter().map(Gvk::kind_group).collect(),
+            suffixes: vec![Box::default(); kinds.len()],
             namespaces,
         }
+    }
+
+    /// With what the names of each kind's releases have behind those of their custom resources.
+    #[must_use]
+    pub fn with_suffixes(mut self, suffixes: impl Iterator<Item = Box<str>>) -> Self {
+        for (known, suffix) in self.suffixes.iter_mut().zip(suffixes) {
+            *known = suffix;
+        }
+        self
+    }
+
+    /// The name of a custom resource's release.
+    pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
+        match self.suffixes.get(key.kind).map_or("", |suffix| suffix) {
+            "" => Arc::clone(&key.name),
+            suffix => format!("{}{suffix}", key.name).into(),
+        }
+    }
+
+    /// The custom resources whose release has this name.
+    pub fn keys_of_release_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
+        self.lock().keys_named(&self.suffixes, namespace, release)
     }
 
     /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
@@ -283,6 +205,7 @@ impl Cache {
                         || old.inputs != revision.inputs
                         || old.inventory != revision.inventory
                         || old.members != revision.members
+                        || old.operations != revision.operations
                 });
                 // Only the newest revision is judged by its inventory.
                 let number = revision.revision;
@@ -292,7 +215,7 @@ impl Cache {
                     old.kinds = Vec::new();
                     old.members = None;
                 }
-                if concerns { inner.keys_named(self.kinds.len(), namespace, name) } else { Vec::new() }
+                if concerns { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
             }
         }
     }
@@ -325,7 +248,7 @@ impl Cache {
             inner.history.remove(&id);
             inner.history_written.remove(&id);
         }
-        if removed { inner.keys_named(self.kinds.len(), namespace, name) } else { Vec::new() }
+        if removed { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
     }
 
     /// A list of release records is complete.
@@ -354,7 +277,7 @@ impl Cache {
             if let Some(history) = inner.history.get_mut(&id) {
                 history.remove(&revision);
             }
-            keys.extend(inner.keys_named(self.kinds.len(), &namespace, &name));
+            keys.extend(inner.keys_named(&self.suffixes, &namespace, &name));
         }
         inner.history.retain(|_, h| !h.is_empty());
         inner.history_blind.remove(&scope);
@@ -372,29 +295,33 @@ impl Cache {
     /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
     pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
         let inner = self.lock();
-        let newest = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
+        let newest = inner.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
         let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
 
     /// Whether a custom resource's release is deployed and all its objects, and no more, are there as its newest revision has
-    /// them. What is neither is for a pass to judge.
-    pub fn is_as_recorded(&self, key: &ReleaseKey) -> bool {
+    /// them, and the chart need not be rendered again at this time. What is neither is for a pass to judge.
+    pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64) -> bool {
         let guard = self.lock();
         let inner: &Inner = &guard;
-        let history = inner.history.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)));
+        let history = inner.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
         let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
             return false;
         };
+        if newest.is_due(now) {
+            return false;
+        }
         let Some(Inventory(listed)) = &newest.inventory else { return false };
         let live = |id: &ObjectId| Some(&inner.objects.get(&id.gvk)?.get(id)?.live);
+        let is_hook = |id: &ObjectId| live(id).is_some_and(|live| live.hook.is_some());
         let is_there = |(id, reference): (&ObjectId, &Reference)| {
             live(id).is_some_and(|live| {
                 live.uid == reference.uid && live.digest.as_ref() == Some(&reference.digest) && !live.deleting
             })
         };
         listed.iter().all(is_there)
-            && inner.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id))
+            && inner.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id) || is_hook(id))
             && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
 
@@ -489,7 +416,7 @@ impl Cache {
         if change != Change::None {
             keys.extend(owner.clone());
             if owner.is_none() {
-                keys.extend(inner.keys_of_release(self.kinds.len(), object));
+                keys.extend(inner.keys_of_release(&self.suffixes, object));
             }
         }
         if let Some(owner) = &owner {
@@ -529,7 +456,7 @@ impl Cache {
                 inner.disown(&owner, id);
                 vec![owner]
             }
-            None => inner.keys_of_release(self.kinds.len(), object),
+            None => inner.keys_of_release(&self.suffixes, object),
         }
     }
 
@@ -565,7 +492,7 @@ impl Cache {
             // Releases that list objects of this kind, or may have left some, could not be judged before.
             for ((namespace, name), history) in &inner.history {
                 if history.values().any(|r| r.uses().any(|(gvk, _)| *gvk == watch.0)) {
-                    keys.extend(inner.keys_named(self.kinds.len(), namespace, name));
+                    keys.extend(inner.keys_named(&self.suffixes, namespace, name));
                 }
             }
         }
@@ -583,7 +510,7 @@ impl Cache {
         for ((namespace, name), history) in &inner.history {
             let uses = |r: &Revision| r.inventory.as_ref().is_some_and(|i| i.0.keys().any(|id| id.gvk == watch.0));
             if history.values().last().is_some_and(|r| uses(r)) {
-                keys.extend(inner.keys_named(self.kinds.len(), namespace, name));
+                keys.extend(inner.keys_named(&self.suffixes, namespace, name));
             }
         }
         keys.into_iter().collect()
@@ -627,18 +554,20 @@ impl Cache {
 
 impl Inner {
     /// The custom resources whose release has this name: more than one when two kinds collide.
-    fn keys_named(&self, kinds: usize, namespace: &Arc<str>, name: &Arc<str>) -> Vec<ReleaseKey> {
-        (0..kinds)
-            .map(|kind| ReleaseKey { kind, namespace: Arc::clone(namespace), name: Arc::clone(name) })
+    fn keys_named(&self, suffixes: &[Box<str>], namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
+        let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());
+        let named = suffixes.iter().enumerate().filter_map(|(kind, suffix)| Some((kind, name(suffix)?)));
+        named
+            .map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() })
             .filter(|key| self.crs.contains_key(key))
             .collect()
     }
 
     /// An object without an owner (`keep`) still names its release.
-    fn keys_of_release(&self, kinds: usize, object: &Value) -> Vec<ReleaseKey> {
+    fn keys_of_release(&self, suffixes: &[Box<str>], object: &Value) -> Vec<ReleaseKey> {
         let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
         match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
-            (Some(namespace), Some(name)) => self.keys_named(kinds, &namespace.into(), &name.into()),
+            (Some(namespace), Some(name)) => self.keys_named(suffixes, &namespace.into(), name),
             _ => Vec::new(),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Cache, Cr, ReleaseKey};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
-use crate::release::secret::{INVENTORY, Revision};
+use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -127,26 +127,27 @@ fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_wer
     let revision = |status: &str| {
         let inventory = Inventory([(id(), reference.clone())].into()).encode();
         let metadata = json!({"uid": "s", "resourceVersion": if status == "deployed" { "1" } else { "2" },
-            "labels": {"name": "app", "version": "1", "status": status}, "annotations": {INVENTORY: inventory}});
+            "labels": {"name": "app", "version": "1", "status": status}, "annotations": {INVENTORY: inventory, RENDER_AFTER: "200"}});
         Revision::read(&metadata).unwrap().1
     };
-    assert!(!cache.is_as_recorded(&key()), "there is no record");
+    assert!(!cache.is_as_recorded(&key(), 100), "there is no record");
     cache.put_revision(&"ns".into(), &"app".into(), revision("deployed"));
-    assert!(cache.is_as_recorded(&key()));
+    assert!(cache.is_as_recorded(&key(), 100));
+    assert!(!cache.is_as_recorded(&key(), 200), "its time is over");
     cache.put_object(&gvk(), &object(2, "b"));
-    assert!(!cache.is_as_recorded(&key()), "a field changed");
+    assert!(!cache.is_as_recorded(&key(), 100), "a field changed");
     cache.put_object(&gvk(), &object(3, "a"));
-    assert!(cache.is_as_recorded(&key()));
+    assert!(cache.is_as_recorded(&key(), 100));
     let mut stray = object(4, "a");
     stray["metadata"]["name"] = json!("b");
     cache.put_object(&gvk(), &stray);
-    assert!(!cache.is_as_recorded(&key()), "there is one more");
+    assert!(!cache.is_as_recorded(&key(), 100), "there is one more");
     let other = ObjectId { name: "b".into(), ..id() };
     cache.remove_object(&other, None, 5, &Value::Null);
-    assert!(cache.is_as_recorded(&key()));
+    assert!(cache.is_as_recorded(&key(), 100));
     cache.remove_object(&id(), None, 5, &Value::Null);
-    assert!(!cache.is_as_recorded(&key()), "it is missing");
+    assert!(!cache.is_as_recorded(&key(), 100), "it is missing");
     cache.put_object(&gvk(), &object(6, "a"));
     cache.put_revision(&"ns".into(), &"app".into(), revision("failed"));
-    assert!(!cache.is_as_recorded(&key()), "it is not deployed");
+    assert!(!cache.is_as_recorded(&key(), 100), "it is not deployed");
 }

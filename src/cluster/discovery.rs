@@ -101,6 +101,19 @@ impl Discovery {
         self.read().resources.get(gvk).cloned()
     }
 
+    /// The known kinds that people call so, as kubectl understands it: by kind or plural, with or without the group behind a dot.
+    pub fn named(&self, word: &str) -> Vec<Arc<Resource>> {
+        let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
+        let is_it = |resource: &&Arc<Resource>| {
+            let Gvk { group: of, kind, .. } = &resource.gvk;
+            (kind.eq_ignore_ascii_case(name) || resource.plural.eq_ignore_ascii_case(name))
+                && group.is_none_or(|group| group == &**of)
+        };
+        let mut found: Vec<_> = self.read().resources.values().filter(is_it).cloned().collect();
+        found.sort_by(|a, b| a.gvk.cmp(&b.gvk));
+        found
+    }
+
     /// What charts see of the server.
     pub fn info(&self) -> Arc<ServerInfo> {
         Arc::clone(&self.read().info)

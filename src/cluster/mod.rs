@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod chunks;
 pub mod client;
+pub mod cr;
 pub mod discovery;
 pub mod error;
 pub mod events;

@@ -45,6 +45,8 @@ struct Condition {
     message: Option<String>,
     /// When the status last changed.
     last_transition_time: Option<String>,
+    /// When anything of it last changed; only of some.
+    last_update_time: Option<String>,
     /// The generation that the condition is about.
     observed_generation: Option<i64>,
 }
@@ -111,31 +113,39 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
     };
     let Names { group, version, kind, plural } = names;
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    let mut columns = own_columns(chart)?;
+    columns.extend([
+        column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+        column("Status", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
+        column("Revision", "integer", ".status.release.revision"),
+        column("Version", "string", ".status.release.appVersion"),
+        column("Age", "date", ".metadata.creationTimestamp"),
+    ]);
+    let mut spoken = json!({
+        "kind": kind,
+        "listKind": format!("{kind}List"),
+        "plural": plural,
+        "singular": kind.to_ascii_lowercase(),
+    });
+    let short = chart.metadata.annotation("tillerman.dev/short-names").unwrap_or_default();
+    let short: Vec<&str> = short.split([',', ' ']).filter(|name| !name.is_empty()).collect();
+    if !short.is_empty() {
+        spoken["shortNames"] = short.into();
+    }
     Ok(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
             "group": group,
-            "names": {
-                "kind": kind,
-                "listKind": format!("{kind}List"),
-                "plural": plural,
-                "singular": kind.to_ascii_lowercase(),
-            },
+            "names": spoken,
             "scope": "Namespaced",
             "versions": [{
                 "name": version,
                 "served": true,
                 "storage": true,
                 "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
-                    column("Status", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
-                    column("Revision", "integer", ".status.release.revision"),
-                    column("Version", "string", ".status.release.appVersion"),
-                    column("Age", "date", ".metadata.creationTimestamp"),
-                ],
+                "additionalPrinterColumns": columns,
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
                     "description": description(chart, kind),
@@ -151,6 +161,17 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
             }],
         },
     }))
+}
+
+/// The columns that Chart.yaml's annotation `tillerman.dev/columns` adds to what `kubectl get` shows: one a line, as
+/// `NAME TYPE JSONPATH`.
+fn own_columns(chart: &Chart) -> Result<Vec<Value>, String> {
+    let lines = chart.metadata.annotation("tillerman.dev/columns").unwrap_or_default().lines();
+    let read = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [name, kind, path] => Ok(json!({"name": name, "type": kind, "jsonPath": path})),
+        _ => Err(format!("annotation tillerman.dev/columns: {line:?} is not NAME TYPE JSONPATH")),
+    };
+    lines.filter(|line| !line.trim().is_empty()).map(read).collect()
 }
 
 fn description(chart: &Chart, kind: &str) -> String {
@@ -385,6 +406,24 @@ mod tests {
         let crd = of_chart(&chart, &names).unwrap();
         let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         assert_eq!(*spec, json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    }
+
+    #[test]
+    fn a_chart_gives_short_names_and_columns() {
+        let mut chart = Chart::default();
+        chart.metadata.name = "web".into();
+        let annotate = |chart: &mut Chart, name: &str, value: &str| {
+            chart.metadata.annotations.get_or_insert_default().insert(name.into(), value.into());
+        };
+        annotate(&mut chart, "tillerman.dev/short-names", "w, wb");
+        annotate(&mut chart, "tillerman.dev/columns", "Size integer .spec.size\n");
+        let crd = of_chart(&chart, &Names::of_chart(&chart)).unwrap();
+        assert_eq!(crd["spec"]["names"]["shortNames"], json!(["w", "wb"]));
+        let columns = &crd["spec"]["versions"][0]["additionalPrinterColumns"];
+        assert_eq!(columns[0], json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"}));
+        assert_eq!(columns[1]["name"], "Ready");
+        annotate(&mut chart, "tillerman.dev/columns", "Size");
+        assert!(of_chart(&chart, &Names::of_chart(&chart)).unwrap_err().contains("tillerman.dev/columns"));
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
+    /// What the name of a release has behind that of its custom resource: empty, unless custom resources of two kinds have the same
+    /// names.
+    pub release_suffix: Box<str>,
 }
 
 /// A boolean in the spellings that Go takes (`strconv.ParseBool`).

@@ -12,6 +12,8 @@ use super::{duration, go_bool};
 pub const PREFIX: &str = "tillerman.dev/";
 /// What comes before the name of helm-operator's annotations.
 const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
+/// The operation that a custom resource asks for, `NAME` or `NAME@ANYTHING`: each text is done once.
+pub const OPERATION: &str = "tillerman.dev/operation";
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -35,6 +37,8 @@ pub enum DeletionPolicy {
     Delete,
     /// They stay, with the record of the release, and lose their owner.
     Orphan,
+    /// The release is uninstalled once its `before-delete` scale hooks have succeeded, however often they fail before.
+    Snapshot,
 }
 
 /// What becomes of the definitions in `crds/` of a chart, whenever the release is rendered. None is ever deleted.
@@ -174,7 +178,8 @@ impl Switches {
                 self.deletion_policy = match value {
                     "delete" => DeletionPolicy::Delete,
                     "orphan" => DeletionPolicy::Orphan,
-                    _ => return Err(format!("{value:?} is neither delete nor orphan")),
+                    "snapshot" => DeletionPolicy::Snapshot,
+                    _ => return Err(format!("{value:?} is none of delete, orphan and snapshot")),
                 }
             }
             "crds" => {
@@ -197,9 +202,9 @@ impl Switches {
     }
 }
 
-/// All annotations that a new attempt may depend on, as text: ours and helm-operator's.
+/// All annotations that a new attempt may depend on, as text: ours and helm-operator's. An operation is no attempt.
 pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
-    let ours = |key: &str| key.starts_with(PREFIX) || key.starts_with(HELM_OPERATOR);
+    let ours = |key: &str| (key.starts_with(PREFIX) && key != OPERATION) || key.starts_with(HELM_OPERATOR);
     let mut text = String::new();
     for (key, value) in annotations.iter().filter(|(key, _)| ours(key)) {
         text.extend([key, "=", value, "\n"]);
@@ -266,7 +271,7 @@ mod tests {
             ("timeout", "5", "invalid duration \"5\": expected something like 90s or 1h30m"),
             ("timeout", "0s", "a timeout of 0 would fail at once; leave it out instead"),
             ("on-failure", "panic", "\"panic\" is none of rollback, keep and uninstall"),
-            ("deletion-policy", "snap", "\"snap\" is neither delete nor orphan"),
+            ("deletion-policy", "snap", "\"snap\" is none of delete, orphan and snapshot"),
             ("crds", "Create", "\"Create\" is none of skip, create and replace"),
         ];
         for (name, value, expected) in table {
@@ -278,7 +283,12 @@ mod tests {
 
     #[test]
     fn only_switches_are_part_of_what_an_attempt_depends_on() {
-        let own = annotations(&[("a", "b"), ("tillerman.dev/timeout", "1s"), ("helm.sdk.operatorframework.io/x", "y")]);
+        let own = annotations(&[
+            ("a", "b"),
+            ("tillerman.dev/timeout", "1s"),
+            ("tillerman.dev/operation", "backup"),
+            ("helm.sdk.operatorframework.io/x", "y"),
+        ]);
         assert_eq!(text(&own), "helm.sdk.operatorframework.io/x=y\ntillerman.dev/timeout=1s\n");
     }
 }

@@ -86,6 +86,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
     let mut patches = Vec::new();
+    let mut suffix = "";
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
@@ -98,6 +99,10 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "reconcilePeriod"
             | "dryRunOption"
             | "ignoreDrift" => {}
+            "releaseSuffix" => {
+                suffix = text("releaseSuffix")?.unwrap_or_default();
+                check_suffix(suffix).map_err(wrong)?;
+            }
             "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
@@ -122,7 +127,17 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         values_from: sources,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
+        release_suffix: suffix.into(),
     })
+}
+
+/// What may stand behind the name of a custom resource in that of its release.
+fn check_suffix(suffix: &str) -> Result<(), String> {
+    let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let whole = suffix.is_empty() || suffix.starts_with('-') && !suffix.ends_with('-');
+    (fits && whole && suffix.len() <= 20)
+        .then_some(())
+        .ok_or_else(|| format!("releaseSuffix: {suffix:?} is not like -restore, of 20 characters at most"))
 }
 
 /// An entry with the lines of its keys.
@@ -191,6 +206,18 @@ mod tests {
         let text = "- {group: a.b, version: v1, kind: A, chart: 'oci://c.d/web:1.0.0'}";
         let watches = parse(text, Path::new(BASE)).unwrap();
         assert_eq!(watches.kinds[0].chart, ChartRef::Link("oci://c.d/web:1.0.0".into()));
+    }
+
+    #[test]
+    fn a_suffix_of_releases_is_read() {
+        let entry =
+            |suffix: &str| format!("- {{group: a.b, version: v1, kind: A, chart: x, releaseSuffix: '{suffix}'}}");
+        assert_eq!(&*parse(&entry("-restore"), Path::new(BASE)).unwrap().kinds[0].release_suffix, "-restore");
+        assert_eq!(&*parse(&entry(""), Path::new(BASE)).unwrap().kinds[0].release_suffix, "");
+        for bad in ["restore", "-", "-A", "-a.b", "-abcdefghijklmnopqrstu"] {
+            let expected = format!("line 1: releaseSuffix: {bad:?} is not like -restore, of 20 characters at most");
+            assert_eq!(fails(&entry(bad)), expected);
+        }
     }
 
     #[test]

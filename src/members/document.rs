@@ -4,19 +4,15 @@
 //! them. They are never sent to the API server as they are.
 
 use std::fmt;
-use std::io::{Read as _, Write as _};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::etcd::document::Document;
 use crate::kind::duration;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::packed;
 use crate::render::Hook;
 
 /// `apiVersion` of a `Members` document.
@@ -33,8 +29,6 @@ const CONTAINER: &str = "tillerman.dev/exit-code-container";
 const MAX_SIZE: u32 = 100;
 /// Bytes that the annotation may take, beside the inventory in the same 256 KiB.
 const MAX_ENCODED: usize = 40 << 10;
-/// Bytes that are read of it.
-const MAX_DECODED: u64 = 4 << 20;
 /// Seconds without progress after which the condition says so.
 const PROGRESS_DEADLINE: u64 = 600;
 
@@ -69,26 +63,67 @@ pub struct Set {
     /// `etcd` of the document, for its driver.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub etcd: Map<String, Value>,
+    /// `settings` of the document, for a driver of the program's own.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+    /// No member comes, goes or is restarted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// What the status tells of the one set of a database, in the words of coreos' etcd-operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+}
+
+/// `status` of the document: fields of the custom resource's status that only the chart knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The Service for clients.
+    pub service_name: Option<String>,
+    /// Its port.
+    pub client_port: Option<u16>,
+    /// The version that is wanted.
+    pub target_version: Option<String>,
 }
 
 /// Who knows how members come and go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Driver {
     /// The driver of etcd.
     Etcd,
     /// Jobs of the chart.
     Jobs,
+    /// One that the program brings, by its name ([`Drivers`](super::own::Drivers)): `example.com/database`.
+    Own(String),
 }
 
 impl Driver {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "etcd" => Some(Self::Etcd),
+            "jobs" => Some(Self::Jobs),
+            _ => is_own(text).then(|| Self::Own(text.to_owned())),
+        }
+    }
+
     /// As the document writes it.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Etcd => "etcd",
             Self::Jobs => "jobs",
+            Self::Own(name) => name,
         }
     }
+}
+
+/// Whether a driver of a program's own can have this name: a domain and a name, so that it is never mistaken for one of ours.
+pub fn is_own(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.split_once('/').is_some_and(|(domain, name)| domain.split('.').all(is_label) && is_label(name))
 }
 
 /// What becomes of the claims of a member that left.
@@ -200,6 +235,12 @@ impl Members {
             if members.sets.iter().any(|s| s.name == set.name) {
                 return Err(format!("there are two Members {name}"));
             }
+            if let Some(other) = members.sets.iter().find(|s| s.status.is_some() && set.status.is_some()) {
+                return Err(format!(
+                    "Members {} and {name} both have spec.status: one can tell of itself so",
+                    other.name
+                ));
+            }
             members.sets.push(set);
         }
         if members.sets.is_empty() {
@@ -227,26 +268,35 @@ impl Members {
 
     /// As an annotation. The error is a sentence.
     pub fn encode(&self) -> Result<String, String> {
-        let json = serde_json::to_vec(self).map_err(|e| e.to_string())?;
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
-        let packed = gzip.write_all(&json).and_then(|()| gzip.finish()).map_err(|e| e.to_string())?;
-        let text = BASE64.encode(packed);
-        if text.len() > MAX_ENCODED {
-            return Err(format!("the scale hooks take {} bytes; the limit is {MAX_ENCODED}", text.len()));
-        }
-        Ok(text)
+        packed::encode(self, "scale hooks", MAX_ENCODED)
     }
 
     /// Reads what [`Self::encode`] wrote; `None` for anything else.
     pub fn decode(text: &str) -> Option<Self> {
-        let packed = BASE64.decode(text).ok()?;
-        let mut json = Vec::new();
-        GzDecoder::new(packed.as_slice()).take(MAX_DECODED).read_to_end(&mut json).ok()?;
-        serde_json::from_slice(&json).ok()
+        packed::decode(text)
     }
 }
 
 impl Set {
+    /// Three members of `db` with Jobs, for tests.
+    #[cfg(test)]
+    pub fn example() -> Self {
+        Self {
+            name: "m".into(),
+            target: "db".into(),
+            size: 3,
+            driver: Driver::Jobs,
+            on_remove: OnRemove::Delete,
+            on_orphan: OnOrphan::Refuse,
+            progress_deadline: PROGRESS_DEADLINE,
+            service: "peer".into(),
+            etcd: Map::new(),
+            settings: Map::new(),
+            paused: false,
+            status: None,
+        }
+    }
+
     /// Its StatefulSet.
     pub fn id(&self, namespace: &str) -> ObjectId {
         ObjectId {
@@ -329,7 +379,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let mut document = body(hook)?;
     document.retain(|key, _| key != "status");
     let mut document = Fields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
-    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd"];
+    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "settings", "paused", "status"];
     let mut spec = Fields::of("spec", document.take("spec"), &known)?;
     let mut target = Fields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
@@ -338,7 +388,12 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = spec.take("size").ok_or("spec.size is missing: how many members there shall be")?;
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
-    let driver = spec.choice("driver", &[("etcd", Driver::Etcd), ("jobs", Driver::Jobs)], None)?;
+    let driver = match spec.text("driver")? {
+        None => return Err("spec.driver is missing; it is etcd or jobs".to_owned()),
+        Some(text) => Driver::parse(&text).ok_or_else(|| {
+            format!("spec.driver {text:?} is unknown; it is etcd or jobs, or one of the program's own, such as example.com/database")
+        })?,
+    };
     let mut volumes = Fields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
@@ -348,11 +403,30 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         Some(_) if driver == Driver::Etcd => return Err("spec.etcd is not an object".to_owned()),
         Some(_) => return Err("spec.etcd is for driver: etcd".to_owned()),
     };
+    let settings = match (spec.take("settings"), &driver) {
+        (None, _) => Map::new(),
+        (Some(Value::Object(settings)), Driver::Own(_)) => settings,
+        (Some(_), Driver::Own(_)) => return Err("spec.settings is not an object".to_owned()),
+        (Some(_), _) => return Err("spec.settings is for a driver of the program's own".to_owned()),
+    };
     let progress_deadline = match spec.text("progressDeadline")? {
         None => PROGRESS_DEADLINE,
         Some(text) => duration::parse(&text).map_err(|e| format!("spec.progressDeadline: {e}"))?.as_secs(),
     };
+    let paused = match spec.take("paused") {
+        None => false,
+        Some(Value::Bool(paused)) => paused,
+        Some(_) => return Err("spec.paused is neither true nor false".to_owned()),
+    };
+    let status = spec.take("status").map(read_status).transpose()?;
+    // They stand beside the names of documents.
+    if status.is_some() && ["ready", "unready"].contains(&manifest.name.as_str()) {
+        return Err(format!("with spec.status, the name of the document cannot be {}", manifest.name));
+    }
     let service = check_target(&target, objects, namespace)?;
+    if driver == Driver::Etcd {
+        check_etcd(&Document::read(&etcd, &target)?, objects, namespace)?;
+    }
     Ok(Set {
         name: manifest.name.clone(),
         target,
@@ -363,7 +437,21 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         progress_deadline,
         service,
         etcd,
+        settings,
+        paused,
+        status,
     })
+}
+
+fn read_status(value: Value) -> Result<Status, String> {
+    let known = ["serviceName", "clientPort", "targetVersion"];
+    let mut status = Fields::of("spec.status", Some(value), &known)?;
+    let port = |port: Value| port.as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+    let client_port = match status.take("clientPort") {
+        None => None,
+        Some(value) => Some(port(value).ok_or("spec.status.clientPort is not a port")?),
+    };
+    Ok(Status { service_name: status.text("serviceName")?, client_port, target_version: status.text("targetVersion")? })
 }
 
 /// Whether the StatefulSet can be stepped: its service name.
@@ -398,6 +486,21 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
+/// The driver alone says who may join: it has one `ConfigMap` for that, which nobody else writes.
+fn check_etcd(document: &Document, objects: &[Object], namespace: &str) -> Result<(), String> {
+    let name = &document.config_map;
+    let is_it = |o: &&Object| {
+        let here = o.namespace.as_deref().is_none_or(|n| n == namespace);
+        here && o.gvk.group.is_empty() && &*o.gvk.kind == "ConfigMap" && o.name == *name
+    };
+    match objects.iter().find(is_it) {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "the chart has ConfigMap {name}, which the driver writes: leave it out, or name another in spec.etcd.configMap"
+        )),
+    }
+}
+
 fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
     let manifest = &hook.manifest;
     if manifest.kind != "Job" || manifest.api_version != "batch/v1" {
@@ -410,7 +513,9 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         let annotations = job.get("metadata").and_then(|m| m.get("annotations"));
         annotations.and_then(|a| a.get(name)).and_then(Value::as_str).map(str::to_owned)
     };
-    let jobs: Vec<&str> = sets.iter().filter(|s| s.driver == Driver::Jobs).map(|s| s.name.as_str()).collect();
+    // Before a deletion a driver of its own has nothing to say.
+    let any = events == [Event::BeforeDelete];
+    let jobs: Vec<&str> = sets.iter().filter(|s| any || s.driver == Driver::Jobs).map(|s| s.name.as_str()).collect();
     let set = match (annotation(OF), jobs.as_slice()) {
         (Some(name), jobs) if jobs.contains(&name.as_str()) => name,
         (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),

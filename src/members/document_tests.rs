@@ -31,7 +31,7 @@ fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
     let document = members("m", "{target: {kind: StatefulSet, name: db}, size: 3, driver: jobs, progressDeadline: 2m}");
     let found = read(&[SET, &document, JOB]).unwrap().unwrap();
     let set = &found.sets[0];
-    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("m", "db", 3, Driver::Jobs));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, &set.driver), ("m", "db", 3, &Driver::Jobs));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
     assert_eq!((set.progress_deadline, set.service.as_str()), (120, "db-peer"));
     let hook = &found.hooks[0];
@@ -50,12 +50,34 @@ fn a_chart_without_a_document_has_no_members_whatever_other_hooks_are_called() {
 }
 
 #[test]
+fn a_driver_is_one_of_ours_or_has_a_domain() {
+    let of = |more: &str| read(&[SET, &members("m", &format!("{{target: {{name: db}}, size: 3, {more}}}"))]);
+    let unknown = |name: &str| {
+        let choice = "it is etcd or jobs, or one of the program's own, such as example.com/database";
+        Err(format!("Members m: spec.driver {name:?} is unknown; {choice}"))
+    };
+    assert_eq!(of("driver: mysql"), unknown("mysql"));
+    assert_eq!(of("driver: Example.com/db"), unknown("Example.com/db"));
+    assert_eq!(of("driver: example.com/db/x"), unknown("example.com/db/x"));
+    let own = of("driver: example.com/db, settings: {a: 1}").unwrap().unwrap();
+    assert_eq!((own.sets[0].driver.as_str(), &own.sets[0].settings["a"]), ("example.com/db", &1.into()));
+    assert_eq!(Members::decode(&own.encode().unwrap()), Some(own));
+    let error = |more: &str| of(more).unwrap_err();
+    assert_eq!(error("driver: example.com/db, settings: 3"), "Members m: spec.settings is not an object");
+    let of_others = "Members m: spec.settings is for a driver of the program's own";
+    assert_eq!(error("driver: jobs, settings: {a: 1}"), of_others);
+}
+
+#[test]
 fn what_is_wrong_is_said_in_words() {
     let good = "{target: {name: db}, size: 3, driver: jobs}";
     let deletes = SET.replace("db-peer", "db-peer, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}");
     let autoscaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n\
                       spec: {scaleTargetRef: {kind: StatefulSet, name: db}}\n";
     let of = |spec: &str| members("m", spec);
+    let etcd = "{target: {name: db}, size: 3, driver: etcd, etcd: {peerURL: 'http://$(POD).p:2380', clientURL: 'http://$(POD).p:2379'}}";
+    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    assert!(read(&[SET, &of(etcd), &map("other")]).is_ok());
     let table: Vec<(Vec<String>, &str)> = vec![
         (vec![of("{}")], "Members m: spec.target.name is missing: which StatefulSet has the members"),
         (vec![of("{target: {name: x}, size: 3, driver: jobs}")], "Members m: the chart has no StatefulSet x"),
@@ -73,16 +95,12 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (vec![of("{target: {name: db}, size: 3}")], "Members m: spec.driver is missing; it is etcd or jobs"),
         (
-            vec![of("{target: {name: db}, size: 3, driver: mysql}")],
-            "Members m: spec.driver \"mysql\" is unknown; it is etcd or jobs",
-        ),
-        (
             vec![of("{target: {kind: Deployment, name: db}, size: 3, driver: jobs}")],
             "Members m: spec.target.kind \"Deployment\" is unknown; it is StatefulSet",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
-            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd",
+            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, status",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],
@@ -115,8 +133,23 @@ fn what_is_wrong_is_said_in_words() {
             "scale hook Job join: \"pre-install\" is no event of scale hooks",
         ),
         (
-            vec![of("{target: {name: db}, size: 3, driver: etcd}"), JOB.to_owned()],
-            "scale hook Job join: no Members document has driver: jobs",
+            vec![of("{target: {name: db}, size: 3, driver: jobs, paused: 1}")],
+            "Members m: spec.paused is neither true nor false",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, status: {clientPort: 0}}")],
+            "Members m: spec.status.clientPort is not a port",
+        ),
+        (
+            vec![members("ready", "{target: {name: db}, size: 3, driver: jobs, status: {}}")],
+            "Members ready: with spec.status, the name of the document cannot be ready",
+        ),
+        (vec![of(etcd), JOB.to_owned()], "scale hook Job join: no Members document has driver: jobs"),
+        (vec![of("{target: {name: db}, size: 3, driver: etcd}")], "Members m: spec.etcd: missing field `peerURL`"),
+        (
+            vec![of(etcd), map("db-initial-cluster")],
+            "Members m: the chart has ConfigMap db-initial-cluster, which the driver writes: leave it out, or name another in \
+             spec.etcd.configMap",
         ),
         (
             vec![of(good), JOB.replace("{helm.sh", "{tillerman.dev/exit-code-container: c, helm.sh")],

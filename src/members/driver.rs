@@ -29,6 +29,8 @@ pub enum Step<A> {
     /// The StatefulSet has so many replicas from now on. [`Latch::replicas`] says so first, so that whoever finds fewer knows that it
     /// was not the operator who lowered them.
     Scale(u32),
+    /// The StatefulSet has the pod of this ordinal from now on, and no other. [`Step::Scale`] ends that.
+    Only(u32),
     /// A claim goes, and no other than the one of this uid.
     DeleteClaim {
         /// Its name.
@@ -52,6 +54,32 @@ pub enum Step<A> {
     },
     /// What the driver itself does.
     Act(A),
+    /// The same, and the status remembers this once it is done. Whoever dies in between does it again.
+    ActThen {
+        /// What is done.
+        action: A,
+        /// What is remembered.
+        latch: Latch,
+    },
+}
+
+impl<A> Step<A> {
+    /// The same step of a driver whose actions are others.
+    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Step<B> {
+        match self {
+            Self::Quiet => Step::Quiet,
+            Self::Wait { why, after } => Step::Wait { why, after },
+            Self::Stop { reason, why } => Step::Stop { reason, why },
+            Self::Latch(latch) => Step::Latch(latch),
+            Self::Scale(replicas) => Step::Scale(replicas),
+            Self::Only(ordinal) => Step::Only(ordinal),
+            Self::DeleteClaim { name, uid } => Step::DeleteClaim { name, uid },
+            Self::DeletePod { ordinal, uid } => Step::DeletePod { ordinal, uid },
+            Self::EvictPod { ordinal, uid } => Step::EvictPod { ordinal, uid },
+            Self::Act(action) => Step::Act(other(action)),
+            Self::ActThen { action, latch } => Step::ActThen { action: other(action), latch },
+        }
+    }
 }
 
 /// How an action came out.

@@ -6,15 +6,19 @@
 //! - [`workload`]: what the API server knows of a StatefulSet, and what little only the status of the custom resource remembers.
 //! - [`driver`]: what a driver answers: one step at most in each pass.
 //! - [`document`]: what a chart says of them.
+//! - [`conditions`](mod@conditions): what coreos' etcd-operator told of a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
+//! - [`own`]: drivers that a program brings.
 //! - [`progress`]: what the status says of them.
 //! - [`substitute`]: what the operator puts into the one apply of the StatefulSet.
 
+pub mod conditions;
 pub mod document;
 pub mod driver;
 pub mod etcd;
 pub mod jobs;
+pub mod own;
 pub mod progress;
 pub mod substitute;
 pub mod workload;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::conditions::{Condition, conditions};
 use super::document::Set;
 use super::workload::{Latch, Mode, Move, MoveKind, Workload};
 
@@ -33,6 +34,10 @@ pub struct Told {
     pub members: Map<String, Value>,
     /// `status.plan`; none: as before.
     pub plan: Option<Value>,
+    /// [`FIELDS`] of the status.
+    pub status: Map<String, Value>,
+    /// coreos' conditions, once there is a set that tells of itself so.
+    pub conditions: Option<Vec<Condition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
     /// That is a condition that somebody should know of.
@@ -49,15 +54,72 @@ impl Told {
     }
 
     /// As the status had it.
-    pub fn read(status: &Map<String, Value>) -> Self {
+    fn read(status: &Map<String, Value>) -> Self {
         let members = status.get("members").and_then(Value::as_object).cloned().unwrap_or_default();
-        Self { members, plan: status.get("plan").cloned(), ..Self::default() }
+        let field = |name: &str| Some((name.to_owned(), status.get(name)?.clone()));
+        let fields = FIELDS.iter().filter_map(|name| field(name)).collect();
+        Self { members, plan: status.get("plan").cloned(), status: fields, ..Self::default() }
+    }
+
+    /// As the status had it, for these sets.
+    pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
+        let mut told = Self::read(status);
+        if sets.iter().all(|set| set.status.is_none()) {
+            told.status.clear();
+            told.members.retain(|_, members| members.is_object());
+        }
+        told
     }
 
     /// It waits for something.
     pub fn wait(&mut self, what: &str) {
         self.unready = Some(("Progressing", format!("waiting for {what}")));
     }
+}
+
+/// Fields of the status as coreos' etcd-operator told it (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), beside `members.ready` and
+/// `members.unready`.
+pub const FIELDS: [&str; 7] =
+    ["phase", "controlPaused", "size", "serviceName", "clientPort", "currentVersion", "targetVersion"];
+
+/// A quorum is lost for good, and one member is made to go on alone.
+const RECOVERING: &str = "RecoveringQuorum";
+
+/// Conditions after which members do not come back by themselves.
+const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
+
+/// Tells of the set in [`FIELDS`]. As there, the target version is empty once it is reached.
+fn tell(told: &mut Told, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
+    let Some(fields) = &set.status else { return };
+    let names = |wanted: bool| -> Value {
+        let pods = workload.pods.iter().filter(|(_, pod)| (pod.ready && !pod.terminating) == wanted);
+        pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
+    };
+    told.members.insert("ready".into(), names(true));
+    told.members.insert("unready".into(), names(false));
+    let status = &mut told.status;
+    status.insert("size".into(), workload.pods.len().into());
+    status.insert("serviceName".into(), json!(fields.service_name));
+    status.insert("clientPort".into(), json!(fields.client_port));
+    status.insert("controlPaused".into(), if mode == Mode::Paused { true.into() } else { Value::Null });
+    status.retain(|_, value| !value.is_null());
+    if mode != Mode::Run {
+        return;
+    }
+    let phase = match doing {
+        Doing::Stopped { reason, .. } if LOST.contains(reason) => "Failed",
+        Doing::Nothing => "Running",
+        _ if status.get("currentVersion").is_some() => "Running",
+        _ => "Creating",
+    };
+    let wanted = fields.target_version.as_deref().unwrap_or_default();
+    if *doing == Doing::Nothing {
+        status.insert("currentVersion".into(), wanted.into());
+    }
+    let reached = status.get("currentVersion").is_some_and(|version| version == wanted);
+    status.insert("targetVersion".into(), if reached { "" } else { wanted }.into());
+    status.insert("phase".into(), phase.into());
+    told.conditions = Some(conditions(set, workload, latch, doing, status));
 }
 
 /// Enters what was done about a stateful set. How long until its progress deadline, while it waits.
@@ -76,6 +138,7 @@ pub fn enter(
         set.name.clone(),
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),
     );
+    tell(told, set, workload, latch, mode, doing);
     if mode != Mode::Run {
         return None;
     }
@@ -122,6 +185,8 @@ pub fn enter(
             let limit = set.progress_deadline;
             ("ProgressDeadlineExceeded", format!("{name}: no progress for {limit} seconds: waiting for {why}"))
         }
+        Doing::Waiting(why) if latch.recovery.is_some() => (RECOVERING, format!("waiting for {why}")),
+        Doing::Done(what) if latch.recovery.is_some() => (RECOVERING, what.clone()),
         Doing::Waiting(why) => ("Progressing", format!("{name}: waiting for {why}")),
         Doing::Done(what) => ("Progressing", format!("{name}: {what}")),
         Doing::Nothing => ("Progressing", String::new()),
@@ -144,12 +209,9 @@ fn phases(set: &Set, workload: &Workload, latch: &Latch) -> Vec<Value> {
     }
     names.extend((size..set.size).map(|ordinal| name("add", ordinal)));
     names.extend((set.size..size).rev().map(|ordinal| name("remove", ordinal)));
-    let current = &workload.update_revision;
-    let outdated = workload.pods.iter().rev().filter(|(k, pod)| **k < set.size && pod.revision != *current);
+    let outdated = workload.pods.iter().rev().filter(|(k, pod)| **k < set.size && workload.is_outdated(pod));
     let moving = latch.moving.as_ref().map(|m| m.ordinal);
-    if !current.is_empty() {
-        names.extend(outdated.filter(|(k, _)| Some(**k) != moving).map(|(k, _)| name("restart", *k)));
-    }
+    names.extend(outdated.filter(|(k, _)| Some(**k) != moving).map(|(k, _)| name("restart", *k)));
     if names.is_empty() {
         names.push(format!("settle {}", set.target));
     }
@@ -169,7 +231,31 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
     match (&old.moving, &new.moving) {
         (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
         (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
+        _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
+            Some(cluster) => format!("cluster {cluster} is there"),
+            None => format!("the first member of {} is there", set.target),
+        },
+        _ if new.recovery != old.recovery => describe_recovery(set, old, new),
+        _ if new.reclaimed != old.reclaimed => "note that writes are let again".to_owned(),
+        _ if new.since != old.since || new.stale != old.stale => "note who is waited for".to_owned(),
         _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
+    }
+}
+
+fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
+    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
+    match (&old.recovery, &new.recovery) {
+        (None, Some(begun)) => format!(
+            "{} goes on without the others, as was said ({}): what only they had acknowledged is lost",
+            name(begun.survivor),
+            begun.statement
+        ),
+        (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
+            "{} went on without the others: the cluster has a quorum again, and what only they had acknowledged is lost",
+            name(ended.survivor)
+        ),
+        (Some(_), None) => "a quorum is back by itself: nobody goes on alone".to_owned(),
+        _ => "note which pod does not yet know that it is alone".to_owned(),
     }
 }
 

@@ -3,33 +3,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Doing, Told, enter};
-use crate::members::document::{Driver, OnOrphan, OnRemove, Set};
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Workload};
+use crate::members::document::{Set, Status};
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload};
 
 fn set() -> Set {
-    Set {
-        name: "m".into(),
-        target: "db".into(),
-        size: 3,
-        driver: Driver::Jobs,
-        on_remove: OnRemove::Delete,
-        on_orphan: OnOrphan::Refuse,
-        progress_deadline: 60,
-        service: "peer".into(),
-        etcd: Map::new(),
-    }
-}
-
-fn workload(replicas: u32) -> Workload {
-    Workload {
-        namespace: "ns".into(),
-        name: "db".into(),
-        resource_version: "1".into(),
-        replicas,
-        update_revision: "r".into(),
-        pods: BTreeMap::new(),
-        claims: BTreeMap::new(),
-    }
+    Set { progress_deadline: 60, ..Set::example() }
 }
 
 fn joining() -> Latch {
@@ -50,7 +28,7 @@ fn status(told: &Told) -> Map<String, Value> {
 fn a_plan_tells_its_phases_and_the_present_step() {
     let mut told = Told::default();
     let waiting = Doing::Waiting("Job x".into());
-    let left = enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &waiting, 100);
+    let left = enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 100);
     assert_eq!(left.map(|l| l.as_secs()), Some(60));
     assert_eq!(
         told.plan,
@@ -64,7 +42,10 @@ fn a_plan_tells_its_phases_and_the_present_step() {
     );
     assert_eq!(told.unready, Some(("Progressing", "add db-1: waiting for Job x".into())));
     let mut after = Told::read(&status(&told));
-    assert_eq!(enter(&mut after, &set(), &workload(3), &Latch::default(), Mode::Run, &Doing::Nothing, 130), None);
+    assert_eq!(
+        enter(&mut after, &set(), &Workload::example(3), &Latch::default(), Mode::Run, &Doing::Nothing, 130),
+        None
+    );
     let plan = after.plan.unwrap();
     assert_eq!((&plan["state"], &plan["since"], &plan["phases"]), (&json!("Complete"), &json!(100), &json!([])));
     assert_eq!(after.unready, None);
@@ -74,27 +55,70 @@ fn a_plan_tells_its_phases_and_the_present_step() {
 fn what_makes_no_progress_in_time_says_so_and_why() {
     let waiting = Doing::Waiting("pod db-1: Unschedulable".into());
     let mut told = Told::default();
-    enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 100);
+    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 100);
     let mut told = Told::read(&status(&told));
-    assert_eq!(enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &waiting, 159).unwrap().as_secs(), 1);
+    assert_eq!(
+        enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 159).unwrap().as_secs(),
+        1
+    );
     assert!(!told.stopped);
     let mut told = Told::read(&status(&told));
-    assert_eq!(enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &waiting, 160), None);
+    assert_eq!(enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 160), None);
     let (reason, message) = told.unready.clone().unwrap();
     assert_eq!(reason, "ProgressDeadlineExceeded");
     assert_eq!(message, "add db-1: no progress for 60 seconds: waiting for pod db-1: Unschedulable");
     assert!(told.stopped);
     // Progress ends that.
     let mut told = Told::read(&status(&told));
-    enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
+    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
     assert_eq!(told.unready.unwrap().0, "Progressing");
 }
 
 #[test]
 fn a_pause_leaves_the_plan_as_it_is() {
     let mut told = Told::default();
-    enter(&mut told, &set(), &workload(1), &joining(), Mode::Run, &Doing::Done("x".into()), 100);
+    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("x".into()), 100);
     let plan = told.plan.clone();
-    enter(&mut told, &set(), &workload(1), &joining(), Mode::Paused, &Doing::Nothing, 200);
+    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Paused, &Doing::Nothing, 200);
     assert_eq!(told.plan, plan);
+}
+
+/// coreos' etcd-operator v0.9.4, `pkg/apis/etcd/v1beta2/status.go`.
+#[test]
+fn the_status_is_told_in_the_words_of_coreos_when_the_chart_asks() {
+    let told_status = Status {
+        service_name: Some("db-client".into()),
+        client_port: Some(2379),
+        target_version: Some("3.5.0".into()),
+    };
+    let mut set = Set { size: 1, status: Some(told_status), ..set() };
+    let pod = |ready| Pod { ready, ..Pod::example() };
+    let mut workload = Workload { pods: BTreeMap::from([(0, pod(false))]), ..Workload::example(1) };
+    let latch = Latch { replicas: Some(1), ..Latch::default() };
+    let mut told = Told::default();
+    enter(&mut told, &set, &workload, &latch, Mode::Run, &Doing::Waiting("it".into()), 100);
+    assert_eq!(told.status["phase"], "Creating");
+    assert_eq!(told.status.get("currentVersion"), None);
+    assert_eq!((&told.members["ready"], &told.members["unready"]), (&json!([]), &json!(["db-0"])));
+    workload.pods.insert(0, pod(true));
+    let step = |told: &mut Told, set: &Set, doing| {
+        let mut status = status(told);
+        status.extend(told.status.clone());
+        *told = Told::read(&status);
+        enter(told, set, &workload, &latch, Mode::Run, &doing, 100);
+    };
+    step(&mut told, &set, Doing::Nothing);
+    let expected = json!({"phase": "Running", "size": 1, "serviceName": "db-client", "clientPort": 2379,
+        "targetVersion": "", "currentVersion": "3.5.0"});
+    assert_eq!(Value::Object(told.status.clone()), expected);
+    assert_eq!(told.members["ready"], json!(["db-0"]));
+    // On its way to another version it runs, with the old one.
+    set.status.as_mut().unwrap().target_version = Some("3.6.0".into());
+    step(&mut told, &set, Doing::Waiting("a pod".into()));
+    assert_eq!((&told.status["phase"], &told.status["currentVersion"]), (&json!("Running"), &json!("3.5.0")));
+    assert_eq!(told.status["targetVersion"], "3.6.0");
+    step(&mut told, &set, Doing::Stopped { reason: "DataLost", why: "all of it".into() });
+    assert_eq!(told.status["phase"], "Failed");
+    enter(&mut told, &set, &workload, &latch, Mode::Paused, &Doing::Nothing, 100);
+    assert_eq!((&told.status["phase"], &told.status["controlPaused"]), (&json!("Failed"), &json!(true)));
 }

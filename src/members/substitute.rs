@@ -9,11 +9,14 @@ use crate::render::Manifest;
 use crate::template::yaml;
 
 /// The StatefulSet as it is applied: replicas are substituted and never left out, or the API server would make it one member. Pods
-/// are replaced by the operator alone. With the resourceVersion of the one that was `found`, the write is refused when it is stale.
-pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, found: Option<&Value>) {
+/// are replaced by the operator alone. Pods are counted from `start`. With the resourceVersion of the one that was `found`, the write is refused when it is stale.
+pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, start: u32, found: Option<&Value>) {
     let at = |pointer: &str| found.and_then(|found| found.pointer(pointer));
     let spec = child(body, "spec");
     spec.insert("replicas".into(), replicas.into());
+    if start > 0 {
+        spec.insert("ordinals".into(), json!({"start": start}));
+    }
     spec.insert("updateStrategy".into(), json!({"type": "OnDelete"}));
     let metadata = child(body, "metadata");
     if let Some(version) = at("/metadata/resourceVersion") {
@@ -89,28 +92,14 @@ fn without_line(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{own_strategy, put, strip};
-    use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+    use crate::members::document::{Members, Set};
     use crate::render::Manifest;
-    use serde_json::{Map, json};
-
-    fn set() -> Set {
-        Set {
-            name: "m".into(),
-            target: "db".into(),
-            size: 3,
-            driver: Driver::Jobs,
-            on_remove: OnRemove::Delete,
-            on_orphan: OnOrphan::Refuse,
-            progress_deadline: 600,
-            service: "db".into(),
-            etcd: Map::new(),
-        }
-    }
+    use serde_json::json;
 
     fn stripped(text: &str) -> String {
         let mut manifests =
             [Manifest { text: text.into(), kind: "StatefulSet".into(), name: "db".into(), ..Manifest::default() }];
-        strip(&mut manifests, &Members { sets: vec![set()], hooks: Vec::new() }).unwrap();
+        strip(&mut manifests, &Members { sets: vec![Set::example()], hooks: Vec::new() }).unwrap();
         manifests[0].text.clone()
     }
 
@@ -137,7 +126,7 @@ mod tests {
             json!({"metadata": {"name": "db"}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}});
         let body = body.as_object_mut().unwrap();
         let found = json!({"metadata": {"resourceVersion": "7"}, "spec": {"updateStrategy": {"rollingUpdate": {}}}});
-        put(body, &set(), 2, Some(&found));
+        put(body, &Set::example(), 2, 0, Some(&found));
         let expected = json!({
             "metadata": {"name": "db", "resourceVersion": "7", "annotations": {"tillerman.dev/members": "jobs"}},
             "spec": {"replicas": 2, "updateStrategy": {"type": "OnDelete"}},
@@ -147,8 +136,10 @@ mod tests {
         assert_eq!(first["spec"]["updateStrategy"]["rollingUpdate"]["partition"], i32::MAX);
         assert_eq!(own_strategy(body, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), None);
         let mut new = json!({}).as_object().unwrap().clone();
-        put(&mut new, &set(), 0, None);
+        put(&mut new, &Set::example(), 0, 0, None);
         assert_eq!(new["spec"], json!({"replicas": 0, "updateStrategy": {"type": "OnDelete"}}));
         assert_eq!(new["metadata"].get("resourceVersion"), None);
+        put(&mut new, &Set::example(), 1, 2, None);
+        assert_eq!(new["spec"]["ordinals"], json!({"start": 2}));
     }
 }

@@ -17,12 +17,22 @@ pub struct Workload {
     pub resource_version: Box<str>,
     /// `spec.replicas`.
     pub replicas: u32,
-    /// `status.updateRevision`: the revision that pods of the present template have.
+    /// `spec.ordinals.start`: 0, but while only one of several members may run.
+    pub start: u32,
+    /// `status.updateRevision`: the revision that pods of the present template have; empty until the StatefulSet's controller has
+    /// seen what was last written.
     pub update_revision: Box<str>,
     /// Its pods by ordinal.
     pub pods: BTreeMap<u32, Pod>,
     /// The claims of its claim templates by ordinal, also of ordinals that have no pod.
     pub claims: BTreeMap<u32, Vec<Claim>>,
+}
+
+impl Workload {
+    /// Whether a pod has another template than the present one; false while nobody can tell.
+    pub fn is_outdated(&self, pod: &Pod) -> bool {
+        !self.update_revision.is_empty() && pod.revision != self.update_revision
+    }
 }
 
 /// A pod.
@@ -46,6 +56,8 @@ pub struct Pod {
     pub exit: Option<Exit>,
     /// Why it is not ready, for people: `ImagePullBackOff: …`, `Unschedulable: …`; empty when it is.
     pub reason: Box<str>,
+    /// Whether it takes clients by TLS alone, as its own template says, which may be an older one; None when that says nothing.
+    pub secure: Option<bool>,
 }
 
 /// `status.phase`, with a pod that no node takes told apart.
@@ -70,6 +82,8 @@ pub struct Exit {
     pub code: i32,
     /// Its termination message, which is the end of its log when the chart asks for that.
     pub message: Box<str>,
+    /// When it was started again, in seconds since 1970, if it runs now.
+    pub running_since: Option<i64>,
 }
 
 /// A PersistentVolumeClaim.
@@ -98,6 +112,8 @@ pub struct Target {
     pub delete_claims: bool,
     /// Claims that are there before the first member was: adopted, or a reason to stop.
     pub adopt_claims: bool,
+    /// What the user said about a quorum that is lost for good.
+    pub recover: Option<Box<str>>,
 }
 
 /// Whether what is wanted is to be brought about.
@@ -110,6 +126,10 @@ pub enum Mode {
     /// The custom resource is going: nobody leaves, all of it goes.
     Deleting,
 }
+
+/// The annotation with the uids of those for which the data of a cluster was replaced, the last first. Whoever writes it has taken away
+/// all there was before.
+pub const REPLACED: &str = "tillerman.dev/replaced-for";
 
 /// What nobody but the status of the custom resource remembers. Every driver finds here what it wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -134,12 +154,64 @@ pub struct Latch {
     /// member of that ordinal joins, and what has another uid is fresh.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stale: BTreeMap<u32, Vec<String>>,
-    /// Name of the snapshot that is being restored.
+    /// For whom the data was replaced that this is about, by uid ([`REPLACED`]); None: it is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub restoring: Option<String>,
+    pub replaced: Option<String>,
+    /// A quorum is lost for good, and one member goes on alone: the user said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// What the user said the last time: the same is not done twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<String>,
+    /// How space was reclaimed last, or is just now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimed: Option<Reclaimed>,
     /// The member that comes, goes or is started again just now, for a driver that cannot ask the application which it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Move>,
+}
+
+impl Latch {
+    /// What a status says that is about the present data. `replaced` is the value of [`REPLACED`].
+    ///
+    /// A pass that began before the data was replaced may write down afterwards what it knew; of that nothing counts. It would be a
+    /// cluster that is there, and no member could begin the new one.
+    pub fn of(stored: Option<&serde_json::Value>, replaced: Option<&str>) -> Self {
+        let stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();
+        let replaced = replaced.and_then(|uids| uids.split_whitespace().next());
+        if stored.replaced.as_deref() == replaced {
+            return stored;
+        }
+        Self { replaced: replaced.map(str::to_owned), ..Self::default() }
+    }
+}
+
+/// One member goes on alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Recovery {
+    /// What the user said.
+    pub statement: String,
+    /// The ordinal of the one that goes on.
+    pub survivor: u32,
+    /// The uid of the pod that it had before it was told to go on alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+}
+
+/// How space was reclaimed after files had reached their quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reclaimed {
+    /// When it began, in seconds since 1970.
+    pub since: i64,
+    /// There is no history before this position any more.
+    pub before: u64,
+    /// How often the file of an ordinal was written anew since then.
+    pub written: BTreeMap<u32, u32>,
+    /// Writes are let again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
 }
 
 /// A member that comes, goes or is started again.
@@ -161,4 +233,60 @@ pub enum MoveKind {
     Join,
     Leave,
     Restart,
+}
+
+#[cfg(test)]
+impl Workload {
+    /// One without pods, for tests.
+    pub fn example(replicas: u32) -> Self {
+        Self {
+            namespace: "ns".into(),
+            name: "db".into(),
+            resource_version: "1".into(),
+            replicas,
+            start: 0,
+            update_revision: "r1".into(),
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Pod {
+    /// One that is ready, for tests.
+    pub fn example() -> Self {
+        Self {
+            uid: "pod".into(),
+            revision: "r1".into(),
+            created: 1,
+            phase: PodPhase::Running,
+            ready: true,
+            terminating: false,
+            restarts: 0,
+            exit: None,
+            reason: Box::default(),
+            secure: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Latch;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_known_of_data_that_was_replaced_does_not_count() {
+        let old = json!({"bootstrapped": true, "cluster": "c1", "replicas": 3});
+        assert_eq!(Latch::of(Some(&old), None).replicas, Some(3));
+        // Written by a pass that began before.
+        let begun = Latch::of(Some(&old), Some("u2 u1"));
+        assert_eq!(begun, Latch { replaced: Some("u2".into()), ..Latch::default() });
+        assert_eq!(Latch::of(None, Some("u2 u1")), begun);
+        let grown = Latch { bootstrapped: true, replicas: Some(1), ..begun };
+        let stored = serde_json::to_value(&grown).unwrap();
+        assert_eq!(Latch::of(Some(&stored), Some("u2 u1")), grown);
+        assert!(!Latch::of(Some(&stored), Some("u3 u2 u1")).bootstrapped, "and again");
+    }
 }

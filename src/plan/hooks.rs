@@ -86,7 +86,8 @@ pub enum DeletePolicy {
 }
 
 impl DeletePolicy {
-    fn as_str(self) -> &'static str {
+    /// Helm's word for it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeCreation => "before-hook-creation",
             Self::Succeeded => "hook-succeeded",

@@ -2,7 +2,7 @@
 
 use super::{Event, Hook, Outcome, Progress, Run, next, running};
 use crate::plan::Step;
-use crate::plan::live::{Health, Live};
+use crate::plan::live::Live;
 use crate::plan::situation::{Facts, Situation, situation};
 use crate::plan::stamp::Owner;
 use crate::release::object::Gvk;
@@ -51,19 +51,7 @@ fn facts(live: &[(&Hook, Outcome)], now: i64) -> Facts {
             created: 1000,
             outcome: outcome.clone(),
         };
-        let live = Live {
-            uid: "u".into(),
-            resource_version: 1,
-            digest: None,
-            shared: false,
-            replicas: None,
-            pods: None,
-            owner_uid: Some("cr".into()),
-            kept: false,
-            deleting: false,
-            hook: Some(Box::new(run)),
-            health: Health::Ready,
-        };
+        let live = Live { hook: Some(Box::new(run)), ..Live::example() };
         (hook.id.clone(), live)
     });
     Facts { now, live: live.collect(), ..Facts::default() }
@@ -159,7 +147,9 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             inventory: None,
             rollback: None,
             chunks: None,
+            render_after: None,
             members: None,
+            operations: None,
             kinds: Vec::new(),
         }]
     };

@@ -110,3 +110,23 @@ impl Live {
         }
     }
 }
+
+#[cfg(test)]
+impl Live {
+    /// One that is ready and belongs to the release, for tests.
+    pub fn example() -> Self {
+        Self {
+            uid: "u".into(),
+            resource_version: 1,
+            digest: None,
+            shared: false,
+            owner_uid: Some("cr".into()),
+            kept: false,
+            deleting: false,
+            hook: None,
+            health: Health::Ready,
+            replicas: None,
+            pods: None,
+        }
+    }
+}

@@ -13,6 +13,9 @@ pub mod immutable;
 pub mod leave;
 pub mod live;
 pub mod objects;
+pub mod operations;
+pub mod renewal;
+pub mod results;
 pub mod situation;
 pub mod stamp;
 pub mod status;
@@ -30,6 +33,7 @@ use crate::release::secret::Revision;
 use crds::Definition;
 use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_same, prune, repair};
+use operations::document::Operations;
 use situation::{Facts, Operation, Situation, newest_operation, operation};
 use stamp::Stamped;
 
@@ -48,6 +52,8 @@ pub struct Desired {
     pub crds: Vec<Definition>,
     /// What the chart says of stateful sets with members.
     pub members: Option<Arc<Members>>,
+    /// What the chart says of operations.
+    pub operations: Option<Arc<Operations>>,
 }
 
 /// What a plan is for.

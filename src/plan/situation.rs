@@ -180,6 +180,7 @@ pub fn situation(facts: &Facts) -> Situation {
     let gone = matches!(status, None | Some(Status::Uninstalled | Status::Uninstalling));
     // A record that somebody else wrote over lacks the inventory, and then nothing can be judged by it.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
+    let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
     let stays = facts.refusal.is_some() || facts.spent || facts.pausing;
     match () {
         // A delete hook failed a moment ago.
@@ -192,7 +193,7 @@ pub fn situation(facts: &Facts) -> Situation {
         }
         () if facts.switches.paused => Situation::Paused(if judged { drift(facts) } else { Vec::new() }),
         () if facts.busy => Situation::Waiting,
-        () if judged && (same_inputs && !facts.asked || stays) => match drift(facts) {
+        () if judged && (same_inputs && !asked || stays) => match drift(facts) {
             drift if !drift.is_empty() => Situation::Drifted(drift),
             _ => match &facts.refusal {
                 Some(refusal) => Situation::Refused(refusal.clone()),

@@ -1,7 +1,7 @@
 //! A row for each situation, and for each plan that follows.
 
 use super::crds::{Action, Definition};
-use super::live::{Health, Live};
+use super::live::Live;
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
 use super::stamp::Stamped;
 use super::{Desired, Step, Verb, plan};
@@ -17,19 +17,8 @@ fn id(name: &str) -> ObjectId {
 }
 
 fn live(name: &str) -> (ObjectId, Live) {
-    let live = Live {
-        uid: format!("uid-{name}").into(),
-        resource_version: 1,
-        digest: Some(format!("digest-{name}").into()),
-        owner_uid: Some("cr".into()),
-        shared: false,
-        kept: false,
-        deleting: false,
-        hook: None,
-        health: Health::Ready,
-        replicas: None,
-        pods: None,
-    };
+    let digest = Some(format!("digest-{name}").into());
+    let live = Live { uid: format!("uid-{name}").into(), digest, ..Live::example() };
     (id(name), live)
 }
 
@@ -49,7 +38,9 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         inventory: names.map(|names| Inventory(names.iter().map(|n| (id(n), reference(n))).collect())),
         rollback: None,
         chunks: None,
+        render_after: None,
         members: None,
+        operations: None,
         kinds: Vec::new(),
     }
 }
@@ -81,6 +72,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
         hooks: Vec::new(),
         hooks_equal: true,
         members: None,
+        operations: None,
         crds: Vec::new(),
     }
 }
@@ -94,10 +86,18 @@ fn refusal() -> Option<Refusal> {
 fn every_situation_is_told_by_its_row() {
     let pending = || vec![revision(1, Status::PendingInstall, Some("now"), None)];
     let two = ["a", "b"].as_slice();
+    let until = |at| deployed("now").into_iter().map(|r| Revision { render_after: Some(at), ..r }).collect::<Vec<_>>();
     let table: Vec<(&str, Facts, Situation)> = vec![
         ("nothing exists", facts(vec![], &[]), Situation::New),
         ("all is well", facts(deployed("now"), two), Situation::Settled),
         ("the spec changed", facts(deployed("before"), two), Situation::Changed),
+        ("its time is not over", Facts { now: 99, ..facts(until(100), two) }, Situation::Settled),
+        ("its time is over", Facts { now: 100, ..facts(until(100), two) }, Situation::Changed),
+        (
+            "its time is over, and the values are known to fail",
+            Facts { now: 100, spent: true, ..facts(until(100), two) },
+            Situation::Blocked,
+        ),
         ("a crash stopped the install", facts(pending(), &["a"]), Situation::Unfinished),
         ("the upgrade failed", facts(vec![revision(2, Status::Failed, Some("now"), None)], two), Situation::Unfinished),
         (

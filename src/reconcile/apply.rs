@@ -9,8 +9,8 @@ use super::object::{Applied, Notice, Objects};
 use super::observe::Observed;
 use super::render::Prepared;
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
-use crate::cluster::cache::{Cr, CrObject};
 use crate::cluster::client::describe;
+use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::plan::{Plan, Step, Verb};
@@ -43,6 +43,8 @@ pub struct Outcome {
     pub waiting: Option<Waiting>,
     /// What it found out and did about members.
     pub members: Option<super::members::Seen>,
+    /// What it found out and did about operations.
+    pub operations: Option<super::operations::Seen>,
     /// Why it stopped, if it did.
     pub error: Option<Error>,
 }
@@ -62,6 +64,7 @@ impl Outcome {
             chunks: 0,
             waiting: None,
             members: None,
+            operations: None,
             error: None,
         }
     }
@@ -121,6 +124,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
         chunks,
         waiting,
         members: None,
+        operations: None,
         error,
         prepared,
     }

@@ -17,17 +17,20 @@ use super::look::Looks;
 use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
+use super::results::Results;
 use super::sinks::{CrSink, HistorySink};
 use super::values::ValueWatches;
 use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches};
 use super::{Context, Next, reconcile};
-use crate::cluster::cache::{Cache, CrObject, ReleaseKey};
+use crate::cluster::cache::{Cache, ReleaseKey};
 use crate::cluster::client::Cluster;
+use crate::cluster::cr::CrObject;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
 use crate::kind::Kind;
 use crate::mask::Masks;
+use crate::members::own::Drivers;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
 use crate::server::collect::{CreatedAt, STATES, State};
@@ -47,6 +50,8 @@ pub struct Settings {
     pub kinds: Vec<Kind>,
     /// The namespaces that it watches; none: all.
     pub namespaces: Vec<String>,
+    /// Which custom resources are its own.
+    pub scope: Scope,
     /// Passes that may run at once.
     pub workers: usize,
     /// How often a release is compared with the caches when nothing happens.
@@ -57,6 +62,31 @@ pub struct Settings {
     pub hide_overrides: bool,
     /// What must appear in no text; the log asks it too.
     pub masks: Arc<Masks<ReleaseKey>>,
+    /// Drivers of members that the program brings.
+    pub drivers: Drivers,
+}
+
+/// Which custom resources are an operator's, of charts whose custom resources say so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All that it watches.
+    #[default]
+    Any,
+    /// Those that say `clusterwide`.
+    ClusterWide,
+    /// Those that say nothing.
+    Namespaced,
+}
+
+impl Scope {
+    /// Whether a custom resource is the operator's, by what its annotation says (coreos' etcd-operator v0.9.4).
+    pub fn has(self, said: Option<&str>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::ClusterWide => said == Some("clusterwide"),
+            Self::Namespaced => said.is_none(),
+        }
+    }
 }
 
 /// The operator, ready to run.
@@ -90,6 +120,7 @@ impl Controller {
             move || work.is_busy(),
         );
         tracker.spawn(sending);
+        let suffixes: Vec<Box<str>> = settings.kinds.iter().map(|k| k.release_suffix.clone()).collect();
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
         for served in &kinds {
             metrics.set_workers(&served.controller, settings.workers);
@@ -103,11 +134,13 @@ impl Controller {
         let ctx = Arc::new_cyclic(|context| Context {
             discovery: Arc::new(Discovery::new(cluster.clone())),
             cluster,
-            cache: Arc::new(Cache::new(&gvks, namespaces)),
+            cache: Arc::new(Cache::new(&gvks, namespaces).with_suffixes(suffixes.into_iter())),
             kinds,
             watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             looks: Looks::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            drivers: settings.drivers,
+            results: Results::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             sources: Arc::default(),
             value_watches: ValueWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             masks: Arc::clone(&settings.masks),
@@ -117,6 +150,7 @@ impl Controller {
             metrics: Arc::clone(metrics),
             contests: super::contests::Contests::default(),
             period: settings.period,
+            scope: settings.scope,
             hide_overrides: settings.hide_overrides,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
@@ -319,10 +353,12 @@ async fn work(ctx: Arc<Context>) {
         let controller = &ctx.kinds[key.kind].controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
-        if let Some(period) = ctx.queue.at_rest(&key)
-            && ctx.cache.is_as_recorded(&key)
+        let now = jiff::Timestamp::now().as_second();
+        if let Some((period, due)) = ctx.queue.at_rest(&key)
+            && due.is_none_or(|due| now < due)
+            && ctx.cache.is_as_recorded(&key, now)
         {
-            ctx.queue.rest(&key, period);
+            ctx.queue.rest(&key, period, due);
             ctx.metrics.pass_ended(controller, PassResult::RequeueAfter, started.elapsed());
             continue;
         }
@@ -332,8 +368,8 @@ async fn work(ctx: Arc<Context>) {
                 ctx.queue.done(&key, None);
                 PassResult::Success
             }
-            Ok(Next::Rest(period)) => {
-                ctx.queue.rest(&key, period);
+            Ok(Next::Rest { period, due }) => {
+                ctx.queue.rest(&key, period, due);
                 PassResult::RequeueAfter
             }
             Ok(Next::After(after)) => {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::etcd;
 use super::observe::Observed;
 use super::{Context, Error};
 use crate::cluster::cache::ReleaseKey;
@@ -18,7 +19,8 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::{pod_reason, pod_selector};
 use crate::cluster::watch::{Sink, watch};
-use crate::members::document::{ScaleHook, Set};
+use crate::members::document::{Driver, ScaleHook, Set};
+use crate::members::etcd::url::takes_tls;
 use crate::members::jobs::job;
 use crate::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 use crate::release::digest::Hasher;
@@ -48,7 +50,7 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
         return Ok(None);
     }
     let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
-    ctx.looks.ensure(&observed.key, &namespace, &selector);
+    ctx.looks.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, &set.driver);
     let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));
     let pods = ctx.cluster.list(&pod_list, &namespace, &selector).await?;
     let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
@@ -64,6 +66,7 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
     let mut workload = Workload {
         resource_version: text(&object, "/metadata/resourceVersion").into(),
         replicas: number("/spec/replicas").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        start: number("/spec/ordinals/start").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         update_revision: if is_seen { text(&object, "/status/updateRevision").into() } else { "".into() },
         pods: BTreeMap::new(),
         claims: BTreeMap::new(),
@@ -105,7 +108,9 @@ fn pod(object: &Value) -> Pod {
     let exit = first.and_then(|s| s.pointer("/state/terminated").or_else(|| s.pointer("/lastState/terminated")));
     let exit = exit.and_then(|t| {
         let code = t.get("exitCode")?.as_i64().and_then(|code| i32::try_from(code).ok())?;
-        Some(Exit { code, message: text(t, "/message").into() })
+        let started = first.filter(|s| s.pointer("/state/running/startedAt").is_some());
+        let running_since = started.map(|s| seconds(s, "/state/running/startedAt"));
+        Some(Exit { code, message: text(t, "/message").into(), running_since })
     });
     let phase = match text(object, "/status/phase") {
         "Pending" if text(object, "/spec/nodeName").is_empty() => PodPhase::Unscheduled,
@@ -124,6 +129,7 @@ fn pod(object: &Value) -> Pod {
         restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
         exit,
         reason: if ready { "".into() } else { pod_reason(object).unwrap_or_default().into() },
+        secure: takes_tls(object),
     }
 }
 
@@ -173,15 +179,20 @@ impl Looks {
         Self { watched: Mutex::default(), context, tracker, stop }
     }
 
-    /// Makes sure that the pods, claims and Jobs of a release are watched.
-    fn ensure(&self, key: &ReleaseKey, namespace: &Arc<str>, selector: &str) {
+    /// Makes sure that the pods and claims of a release are watched, and what its driver makes.
+    fn ensure(&self, key: &ReleaseKey, release: &str, namespace: &Arc<str>, selector: &str, driver: &Driver) {
         let mut all = self.lock();
         let watched = all.entry(key.clone()).or_default();
         let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         let claims = ApiResource::erase::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&());
-        let jobs = ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&());
-        let of_jobs = format!("{}={}", job::LABEL, key.name);
-        for (kind, selector) in [(pods, selector), (claims, selector), (jobs, of_jobs.as_str())] {
+        let (made, label) = match driver {
+            Driver::Jobs => (Some(ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())), job::LABEL),
+            Driver::Etcd => (Some(ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&())), etcd::LABEL),
+            Driver::Own(_) => (None, ""),
+        };
+        let of_driver = format!("{label}={release}");
+        let made = made.map(|made| (made, of_driver.as_str()));
+        for (kind, selector) in [(pods, selector), (claims, selector)].into_iter().chain(made) {
             let name = format!("{} {selector}", kind.plural).into_boxed_str();
             if watched.contains_key(&name) {
                 continue;
@@ -205,6 +216,29 @@ impl Looks {
         }
     }
 
+    /// Looks at a stateful set at rest for as long as nothing brings a pass: `trouble` ends when something is not as it should be,
+    /// and then the release gets one.
+    pub fn attend(&self, key: &ReleaseKey, set: &str, trouble: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.child_token();
+        let old = self.lock().entry(key.clone()).or_default().insert(attended(set), stop.clone());
+        old.inspect(CancellationToken::cancel);
+        let (key, context) = (key.clone(), Weak::clone(&self.context));
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = trouble => if let Some(ctx) = context.upgrade() {
+                    ctx.queue.add(key);
+                }
+            }
+        });
+    }
+
+    /// A pass looks at it itself.
+    pub fn leave(&self, key: &ReleaseKey, set: &str) {
+        let old = self.lock().get_mut(key).and_then(|watched| watched.remove(&attended(set)));
+        old.inspect(CancellationToken::cancel);
+    }
+
     /// Nothing of this release is watched any more.
     pub fn forget(&self, key: &ReleaseKey) {
         for stop in self.lock().remove(key).unwrap_or_default().into_values() {
@@ -215,6 +249,11 @@ impl Looks {
     fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeMap<Box<str>, CancellationToken>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Under which name a stateful set at rest is looked at: no kind of object has a space in its plural.
+fn attended(set: &str) -> Box<str> {
+    format!("at rest {set}").into()
 }
 
 struct LookSink {
@@ -233,7 +272,7 @@ impl LookSink {
     }
 }
 
-/// What a pass would see of a pod, a claim or a Job.
+/// What a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
 fn digest(object: &Value) -> String {
     let mut hasher = Hasher::default();
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
@@ -242,6 +281,7 @@ fn digest(object: &Value) -> String {
     }
     let what = pod(object);
     hasher.text(format!("{:?} {:?}", what, text(object, "/status/phase")));
+    hasher.json(object.get("data").unwrap_or(&Value::Null));
     hasher.finish_short(16)
 }
 

@@ -8,17 +8,20 @@ pub mod chart;
 mod contests;
 pub mod controller;
 mod crds;
+mod etcd;
 mod hooks;
 mod look;
 mod members;
 mod object;
 mod observe;
+mod operations;
 mod patches;
 mod pods;
 pub mod queue;
 mod records;
 mod render;
 mod report;
+mod results;
 mod sinks;
 mod values;
 mod watches;
@@ -33,6 +36,7 @@ use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::cluster::sources::Sources;
 use crate::mask::Masks;
+use crate::members::own::Drivers;
 use crate::plan;
 use crate::plan::attempts::Retry;
 use crate::plan::hooks::Event;
@@ -44,6 +48,7 @@ use look::Looks;
 use pods::Pods;
 use queue::Queue;
 use render::Renderer;
+use results::Results;
 use values::ValueWatches;
 use watches::Watches;
 
@@ -70,6 +75,10 @@ pub struct Context {
     pub pods: Pods,
     /// Watches of what belongs to stateful sets with members.
     pub looks: Looks,
+    /// Drivers that the program brings.
+    pub drivers: Drivers,
+    /// What pods with results said.
+    pub results: Results,
     /// What is known of the sources of values.
     pub sources: Arc<Sources>,
     /// Watches of them.
@@ -86,6 +95,8 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// How often a release is compared with the caches when nothing happens.
     pub period: Duration,
+    /// Which custom resources are this operator's.
+    pub scope: controller::Scope,
     /// Events show no overridden values.
     pub hide_overrides: bool,
 }
@@ -96,6 +107,7 @@ impl Context {
         self.contests.forget(key);
         self.pods.forget(key);
         self.looks.forget(key);
+        self.results.forget(key, &self.cache);
         self.sources.set_used(key, Vec::new());
         self.masks.forget(key);
     }
@@ -109,7 +121,12 @@ pub enum Next {
     /// After a time.
     After(Duration),
     /// When something happens; at this period it is only compared with what is known.
-    Rest(Duration),
+    Rest {
+        /// The period.
+        period: Duration,
+        /// When a schedule is due, in seconds since 1970.
+        due: Option<i64>,
+    },
 }
 
 /// Why a pass failed.
@@ -209,9 +226,14 @@ pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
     if let Some(outcome) = members::farewell(&observed, ctx).await {
         return report::report(&observed, outcome, ctx).await;
     }
-    let rendered = render::render(&observed, ctx).await;
-    let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
-    let mut outcome = apply::apply(&observed, plan, ctx).await;
+    let mut outcome = if let Some(held) = operations::hold(&observed) {
+        held
+    } else {
+        let rendered = render::render(&observed, ctx).await;
+        let plan = rendered.map(|r| (plan::plan(&observed.facts, &observed.situation, &r.desired), r));
+        apply::apply(&observed, plan, ctx).await
+    };
     members::step(&observed, &mut outcome, ctx).await;
+    operations::step(&observed, &mut outcome, ctx).await;
     report::report(&observed, outcome, ctx).await
 }

@@ -39,8 +39,9 @@ pub struct Objects<'a> {
     autoscaled: BTreeSet<ObjectId>,
     /// Whose replicas are stepped.
     members: Option<&'a Members>,
-    /// How many replicas a StatefulSet with members shall have from now on; otherwise as many as it has.
-    scale: Option<u32>,
+    /// The first ordinal and how many replicas a StatefulSet with members shall have from now on, and the resourceVersion of the one
+    /// that was looked at for that; otherwise those that it has.
+    scale: Option<((u32, u32), &'a str)>,
     ctx: &'a Context,
 }
 
@@ -75,26 +76,33 @@ impl<'a> Objects<'a> {
         Self { observed, previous, autoscaled: autoscaled(&desired.objects), members, scale: None, ctx }
     }
 
-    /// The same, for giving a StatefulSet with members so many replicas.
+    /// The same, for giving a StatefulSet with members pods of so many ordinals from `start` on, unless it has changed since this
+    /// resourceVersion.
     #[must_use]
-    pub fn scaling(self, replicas: u32) -> Self {
-        Self { scale: Some(replicas), ..self }
+    pub fn scaling(self, start: u32, replicas: u32, version: &'a str) -> Self {
+        Self { scale: Some(((start, replicas), version)), ..self }
     }
 
-    /// A StatefulSet with members as it is sent: with the replicas that it has, or had when it was there last.
+    /// A StatefulSet with members as it is sent: with the pods that it has, or had when it was there last.
     async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Substituted>, Error> {
         let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
-        let found = self.ctx.cluster.get(resource, &object.id).await?;
+        let mut found = self.ctx.cluster.get(resource, &object.id).await?;
         let live = found.as_ref().map(|found| {
-            let replicas = found.pointer("/spec/replicas").and_then(Value::as_u64);
-            replicas.and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
+            let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
+            let number = |pointer: &str| number(pointer).and_then(|n| u32::try_from(n).ok());
+            (number("/spec/ordinals/start").unwrap_or(0), number("/spec/replicas").unwrap_or(1))
         });
-        let replicas = self.scale.or(live).unwrap_or_else(|| {
-            let latch = latch(&self.observed.cr.status(), &set.name);
-            latch.replicas.unwrap_or(0)
+        let (start, replicas) = self.scale.map(|(ordinals, _)| ordinals).or(live).unwrap_or_else(|| {
+            let latch = latch(&self.observed.cr, &set.name);
+            (0, latch.replicas.unwrap_or(0))
         });
+        if let (Some((_, version)), Some(Value::Object(metadata))) =
+            (self.scale, found.as_mut().and_then(|found| found.get_mut("metadata")))
+        {
+            metadata.insert("resourceVersion".into(), version.into());
+        }
         let mut object = object.clone();
-        substitute::put(&mut object.body, set, replicas, found.as_ref());
+        substitute::put(&mut object.body, set, replicas, start, found.as_ref());
         let first = found.as_ref().and_then(|found| substitute::own_strategy(&object.body, found));
         Ok(Some(Substituted { object, first }))
     }

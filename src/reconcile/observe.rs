@@ -6,16 +6,18 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::chart::{Loaded, Served};
+use super::chart::Loaded;
 use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
-use crate::cluster::cache::{Cr, ReleaseKey};
+use crate::cluster::cache::ReleaseKey;
+use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
 use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, Switches};
 use crate::members::document::Members;
 use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
+use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
 use crate::release::chunks;
@@ -70,6 +72,15 @@ pub struct Observed {
     pub members: Option<Arc<Members>>,
 }
 
+impl Observed {
+    /// The operations of a revision, the newest one without a number.
+    pub fn operations(&self, revision: Option<u64>) -> Option<Arc<Operations>> {
+        let of = |r: &&Revision| revision.is_none_or(|revision| r.revision == revision);
+        let revision = self.facts.history.iter().rev().find(of)?;
+        revision.operations.as_deref().and_then(Operations::decode).map(Arc::new)
+    }
+}
+
 /// Looks. `None` when there is no such custom resource.
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
@@ -83,13 +94,13 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Err(refusal) => (Map::new(), Some(refusal)),
     };
     let extras = values::gather(&mut values, key, &cr, ctx);
-    let owner = owner(key, &cr, served, chart.as_deref().ok());
+    let owner = owner(key, &cr, ctx, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
             chart: &chart.digest,
             values: &values,
-            name: &key.name,
-            namespace: &key.namespace,
+            name: &owner.release_name,
+            namespace: &owner.release_namespace,
             capabilities: &chart.capabilities_digest(&capabilities),
             extras: &extras.digest,
         })
@@ -99,7 +110,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Ok(switches) => (switches, None),
         Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
     };
-    let refusal = refusal(key, chart.as_ref().err())
+    let refusal = refusal(key, &owner, chart.as_ref().err())
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
@@ -108,7 +119,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
-    let history = ctx.cache.history(&key.namespace, &key.name);
+    let history = ctx.cache.history(&owner.release_namespace, &owner.release_name);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let live = ctx.cache.objects(key, listed());
@@ -224,13 +235,13 @@ fn with_caches(situation: Situation, facts: &Facts, key: &ReleaseKey, ctx: &Cont
 }
 
 /// The custom resource as the owner of objects.
-fn owner(key: &ReleaseKey, cr: &Cr, served: &Served, chart: Option<&Loaded>) -> Owner {
+fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -> Owner {
     Owner {
-        gvk: served.gvk().clone(),
+        gvk: ctx.kinds[key.kind].gvk().clone(),
         namespace: Some(Arc::clone(&key.namespace)),
         name: Arc::clone(&key.name),
         uid: Arc::clone(&cr.uid),
-        release_name: Arc::clone(&key.name),
+        release_name: ctx.cache.release_name(key),
         release_namespace: Arc::clone(&key.namespace),
         chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
     }
@@ -254,7 +265,7 @@ fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
 
 /// Reads the record that the release goes back to. Without it, what is there stays.
 async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
-    match read_record(&observed.key, to, ctx).await {
+    match read_record(&observed.owner, to, ctx).await {
         Ok(Some(record)) => observed.target = Some(record),
         Ok(None) | Err(Error::Record(RecordError::Corrupted(_))) => observed.situation = Situation::Blocked,
         Err(error) => observed.record = Err(error),
@@ -264,7 +275,7 @@ async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
 /// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
 async fn read_newest(observed: &mut Observed, ctx: &Context) {
     let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
-    match read_record(&observed.key, newest, ctx).await {
+    match read_record(&observed.owner, newest, ctx).await {
         Ok(Some(record)) => {
             if observed.owner.chart.is_empty() {
                 observed.owner.chart = record.chart().name.into();
@@ -287,8 +298,8 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
 }
 
 /// Reads the record of a revision; `None` when its Secret is gone.
-pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
-    let id = secret_id(key, revision);
+pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
+    let id = secret_id(owner, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
     if let Some(release) = secret_data(&secret, "release")? {
         return Ok(Some(Record::decode(&release)?));
@@ -300,7 +311,7 @@ pub async fn read_record(key: &ReleaseKey, revision: u64, ctx: &Context) -> Resu
         annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
     let mut text = String::new();
     for index in 0..count {
-        let id = ObjectId { name: chunks::name(&key.name, digest, index).into(), ..id.clone() };
+        let id = ObjectId { name: chunks::name(&owner.release_name, digest, index).into(), ..id.clone() };
         let chunk =
             ctx.cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
         let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
@@ -316,9 +327,9 @@ fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError
 }
 
 /// The Secret of a revision.
-pub fn secret_id(key: &ReleaseKey, revision: u64) -> ObjectId {
-    let name = secret::name(&key.name, revision).into();
-    ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&key.namespace)), name }
+pub fn secret_id(owner: &Owner, revision: u64) -> ObjectId {
+    let name = secret::name(&owner.release_name, revision).into();
+    ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&owner.release_namespace)), name }
 }
 
 fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
@@ -362,15 +373,15 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-fn refusal(key: &ReleaseKey, no_chart: Option<&String>) -> Option<Refusal> {
+fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     if key.namespace.is_empty() {
         return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
     }
-    if key.name.len() > MAX_NAME {
+    if owner.release_name.len() > MAX_NAME {
         let message = format!(
             "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name",
-            key.name.len()
+            owner.release_name.len()
         );
         return refuse("NameTooLong", message);
     }

@@ -36,8 +36,8 @@ struct State {
     due: HashMap<ReleaseKey, Instant>,
     heap: BinaryHeap<Reverse<(Instant, ReleaseKey)>>,
     failures: HashMap<ReleaseKey, u32>,
-    /// Keys to which nothing happened since their pass found nothing to do, and their period.
-    resting: HashMap<ReleaseKey, Duration>,
+    /// Keys to which nothing happened since their pass found nothing to do, their period, and when a schedule of theirs is due.
+    resting: HashMap<ReleaseKey, (Duration, Option<i64>)>,
     closed: bool,
 }
 
@@ -103,18 +103,21 @@ impl Queue {
     }
 
     /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a second later: what is
-    /// due in the same second is looked at in one go, or a thousand releases at rest would wake the process all the time.
-    pub fn rest(&self, key: &ReleaseKey, period: Duration) {
+    /// due in the same second is looked at in one go, or a thousand releases at rest would wake the process all the time. A
+    /// schedule is `due` by the clock, in seconds since 1970.
+    pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let mut state = self.lock();
         state.failures.remove(key);
-        state.resting.insert(key.clone(), period);
+        state.resting.insert(key.clone(), (period, due));
         let over = (self.started.elapsed() + period).as_secs_f64();
         let late = if period < SECOND { 0.0 } else { over.ceil() - over };
-        self.finish(state, key, Some(period + Duration::from_secs_f64(late)));
+        let after = period + Duration::from_secs_f64(late);
+        let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
+        self.finish(state, key, Some(left.map_or(after, |left| after.min(Duration::from_secs(left)))));
     }
 
-    /// The period of a key to which nothing has happened since its last pass found nothing to do.
-    pub fn at_rest(&self, key: &ReleaseKey) -> Option<Duration> {
+    /// The period of a key to which nothing has happened since its last pass found nothing to do, and when a schedule is due.
+    pub fn at_rest(&self, key: &ReleaseKey) -> Option<(Duration, Option<i64>)> {
         self.lock().resting.get(key).copied()
     }
 
@@ -283,22 +286,22 @@ mod tests {
         queue.add(key("a"));
         let a = queue.next().await.unwrap();
         assert_eq!(queue.at_rest(&a), None);
-        queue.rest(&a, period);
+        queue.rest(&a, period, Some(7));
         assert_eq!(queue.next().await.unwrap(), a);
-        assert_eq!(queue.at_rest(&a), Some(period), "its period is over, and nothing has happened");
-        queue.rest(&a, period);
+        assert_eq!(queue.at_rest(&a), Some((period, Some(7))), "its period is over, and nothing has happened");
+        queue.rest(&a, period, None);
         queue.add(a.clone());
         assert_eq!(queue.next().await.unwrap(), a);
         assert_eq!(queue.at_rest(&a), None);
         // A pass that its period brought about finds something to do.
-        queue.rest(&a, period);
+        queue.rest(&a, period, None);
         assert_eq!(queue.next().await.unwrap(), a);
         queue.done(&a, Some(period));
         assert_eq!(queue.next().await.unwrap(), a);
         assert_eq!(queue.at_rest(&a), None);
         // Something happens while it is looked at.
         queue.add(a.clone());
-        queue.rest(&a, period);
+        queue.rest(&a, period, None);
         assert_eq!(queue.next().await.unwrap(), a);
         assert_eq!(queue.at_rest(&a), None);
     }

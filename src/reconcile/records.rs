@@ -1,6 +1,7 @@
 //! The record of a release: written, marked and deleted as Helm does it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +13,12 @@ use super::observe::{read_record, secret_id};
 use super::sinks::metadata;
 use crate::cluster::discovery::Resource;
 use crate::plan::Verb;
+use crate::plan::operations::document::Hook;
+use crate::plan::renewal;
 use crate::plan::situation::{Operation, newest_operation};
 use crate::release::chunks::{self, Chunks};
 use crate::release::inventory::{Inventory, MAX_BYTES};
-use crate::release::object::ObjectId;
+use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::{New, Record, RecordError, Status};
 use crate::release::secret::{self, Revision};
 
@@ -43,7 +46,11 @@ impl Run<'_> {
             rendered,
         });
         let inputs = self.observed.facts.inputs.as_deref().unwrap_or_default();
-        self.write_record(revision, record, json!({secret::INPUTS: inputs})).await
+        let mut annotations = json!({secret::INPUTS: inputs});
+        if let Some(at) = self.render_after() {
+            annotations[secret::RENDER_AFTER] = at.to_string().into();
+        }
+        self.write_record(revision, record, annotations).await
     }
 
     pub(super) async fn create_rollback(&mut self, revision: u64, to: u64) -> Result<(), Error> {
@@ -57,6 +64,11 @@ impl Run<'_> {
         self.write_record(revision, record, annotations).await
     }
 
+    /// When what was rendered is to be rendered again.
+    fn render_after(&self) -> Option<i64> {
+        renewal::next(&self.prepared.desired.objects, jiff::Timestamp::now().as_second())
+    }
+
     /// Creates the Secret of a revision.
     async fn write_record(&mut self, revision: u64, mut record: Record, mut annotations: Value) -> Result<(), Error> {
         if let Some(cut) = record.cut()? {
@@ -64,17 +76,21 @@ impl Run<'_> {
             annotations[chunks::CHUNKS] = cut.annotation().into();
             self.chunks = cut.parts.len();
         }
-        let id = secret_id(&self.observed.key, revision);
+        let id = secret_id(&self.observed.owner, revision);
         let owner = &self.observed.owner;
         let desired = &self.prepared.desired;
         let ids = desired.objects.iter().map(|o| &o.id).chain(desired.hooks.iter().map(|h| &h.id));
-        let kinds: BTreeSet<_> = ids.map(|id| (id.gvk.clone(), id.namespace.clone())).collect();
+        let kinds: BTreeSet<_> =
+            ids.map(|id| (id.gvk.clone(), id.namespace.clone())).chain(self.kinds_of_operations()).collect();
         for (gvk, namespace) in &kinds {
             self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
         }
         annotations[secret::OWNER] = owner.describe().into();
         if let Some(members) = &desired.members {
             annotations[secret::MEMBERS] = members.encode().map_err(Error::Manifest)?.into();
+        }
+        if let Some(operations) = &desired.operations {
+            annotations[secret::OPERATIONS] = operations.encode().map_err(Error::Manifest)?.into();
         }
         annotations[secret::KINDS] = secret::encode_kinds(&kinds).into();
         let now = jiff::Timestamp::now().as_second();
@@ -98,7 +114,7 @@ impl Run<'_> {
         let owner = &self.observed.owner;
         for (index, part) in cut.parts.iter().enumerate() {
             let name = chunks::name(&owner.release_name, &cut.digest, index);
-            let id = ObjectId { name: name.as_str().into(), ..secret_id(&self.observed.key, 0) };
+            let id = ObjectId { name: name.as_str().into(), ..secret_id(&self.observed.owner, 0) };
             let body = json!({
                 "apiVersion": "v1", "kind": "Secret", "type": chunks::TYPE,
                 "metadata": {
@@ -131,7 +147,7 @@ impl Run<'_> {
             .map(|(digest, _)| digest)
             .collect();
         for (name, _) in chunks.iter().filter(|(_, digest)| !named.contains(&**digest)) {
-            let id = ObjectId { name: (&**name).into(), ..secret_id(&self.observed.key, 0) };
+            let id = ObjectId { name: (&**name).into(), ..secret_id(&self.observed.owner, 0) };
             self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
             self.ctx.cache.chunks.remove(namespace, release, name);
         }
@@ -142,19 +158,20 @@ impl Run<'_> {
         let known = self.observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == revision);
         let record = match known {
             Some(record) => Some(record),
-            None => match read_record(&self.observed.key, revision, self.ctx).await {
+            None => match read_record(&self.observed.owner, revision, self.ctx).await {
                 Err(Error::Record(RecordError::Corrupted(_))) => None,
                 record => record?,
             },
         };
         let mut patch = status_patch(Status::Superseded);
         // Only the newest revision is judged; what the others consisted of stands in their manifest.
-        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null});
+        patch["metadata"]["annotations"] =
+            json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null, secret::RENDER_AFTER: null});
         if let Some(mut record) = record {
             record.set_status(Status::Superseded, "superseded by new release");
             patch["data"] = data(&record)?;
         }
-        let id = secret_id(&self.observed.key, revision);
+        let id = secret_id(&self.observed.owner, revision);
         match self.ctx.cluster.merge::<Value>(&Resource::secrets(), &id, &patch, None).await {
             Ok(answer) => self.cache_revision(&answer),
             Err(e) if e.is_not_found() => {}
@@ -184,6 +201,19 @@ impl Run<'_> {
         patch["metadata"]["labels"][secret::OWNER_UID] = Value::from(&*self.observed.owner.uid);
         patch["data"] = data(record)?;
         self.patch_head(revision, patch).await
+    }
+
+    /// The kinds that operations make, of which the objects are watched from the start.
+    fn kinds_of_operations(&self) -> BTreeSet<(Gvk, Option<Arc<str>>)> {
+        let hooks = self.prepared.desired.operations.iter().flat_map(|operations| &operations.hooks);
+        let kind = |hook: &Hook| {
+            let gvk = hook.gvk();
+            let namespaced = self.ctx.discovery.cached(&gvk).is_none_or(|resource| resource.namespaced);
+            let of_release = || Arc::clone(&self.observed.owner.release_namespace);
+            let namespace = namespaced.then(|| hook.namespace().map_or_else(of_release, Into::into));
+            (gvk, namespace)
+        };
+        hooks.map(kind).collect()
     }
 
     /// What the revision consists of: as its annotation says, and what this pass applied.
@@ -248,16 +278,27 @@ impl Run<'_> {
             None if self.prepared.rendered.is_some() => None,
             None => head.members.as_deref().map(str::to_owned),
         };
-        let same_members = head.members.as_deref() == members.as_deref();
-        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs && same_members {
+        let operations = match &self.prepared.desired.operations {
+            Some(operations) => Some(operations.encode().map_err(Error::Manifest)?),
+            None if self.prepared.rendered.is_some() => None,
+            None => head.operations.as_deref().map(str::to_owned),
+        };
+        let rendered = self.prepared.rendered.is_some();
+        let render_after = if rendered { self.render_after() } else { head.render_after };
+        let same = head.members.as_deref() == members.as_deref()
+            && head.operations.as_deref() == operations.as_deref()
+            && head.render_after == render_after;
+        if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs && same {
             return Ok(());
         }
-        let kinds: BTreeSet<_> = inventory.kinds().into_iter().chain(head.kinds.clone()).collect();
+        let kinds: BTreeSet<_> =
+            inventory.kinds().into_iter().chain(head.kinds.clone()).chain(self.kinds_of_operations()).collect();
         let patch = json!({"metadata": {
             "annotations": {
                 secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
                 secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
-                secret::MEMBERS: members,
+                secret::MEMBERS: members, secret::OPERATIONS: operations,
+                secret::RENDER_AFTER: render_after.map(|at| at.to_string()),
             },
             "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
         }});
@@ -265,7 +306,7 @@ impl Run<'_> {
     }
 
     pub(super) async fn forget(&mut self, revision: u64) -> Result<(), Error> {
-        let id = secret_id(&self.observed.key, revision);
+        let id = secret_id(&self.observed.owner, revision);
         self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
         let owner = &self.observed.owner;
         self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
@@ -303,7 +344,7 @@ impl Run<'_> {
         if let Some(head) = &self.head {
             patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
         }
-        let id = secret_id(&self.observed.key, revision);
+        let id = secret_id(&self.observed.owner, revision);
         let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
         self.enter(&answer);
         Ok(())

@@ -15,6 +15,7 @@ use crate::members::document::{self, Members};
 use crate::members::substitute;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
+use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::object::{Gvk, Object, push_flat};
@@ -107,7 +108,8 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
             };
             let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
             let members = observed.members.clone();
-            let desired = Desired { objects, previous, hooks, members, ..Desired::default() };
+            let operations = observed.operations(Some(target.revision()));
+            let desired = Desired { objects, previous, hooks, members, operations, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
@@ -115,8 +117,9 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
             values::learn(observed, ctx).await;
             let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
             let hooks = hooks(record.hooks(), observed, ctx).await?;
-            let members = observed.members.clone();
-            Ok(Prepared { desired: Desired { objects, hooks, members, ..Desired::default() }, ..Prepared::default() })
+            let (members, operations) = (observed.members.clone(), observed.operations(None));
+            let desired = Desired { objects, hooks, members, operations, ..Desired::default() };
+            Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
@@ -159,6 +162,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     if members.is_some() {
         objects = parse(&rendered.manifests)?;
     }
+    let operations = operations(&rendered, &objects, ctx).await?;
     if objects.len() > MAX_OBJECTS {
         return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
     }
@@ -169,7 +173,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
-    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members };
+    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
     Ok(Prepared { desired, rendered: Some(rendered), values })
 }
 
@@ -197,6 +201,19 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
     members.encode().map_err(Error::Manifest)?;
     substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
     Ok(Some(Arc::new(members)))
+}
+
+/// What the chart says of operations. A kind that is not served yet may be by the time that one begins.
+async fn operations(rendered: &Rendered, objects: &[Object], ctx: &Context) -> Result<Option<Arc<Operations>>, Error> {
+    let Some(operations) = Operations::read(&rendered.unknown, objects).map_err(Error::Manifest)? else {
+        return Ok(None);
+    };
+    // What cannot be remembered is refused before anything is written.
+    operations.encode().map_err(Error::Manifest)?;
+    for hook in &operations.hooks {
+        ctx.discovery.resolve(&hook.gvk()).await?;
+    }
+    Ok(Some(Arc::new(operations)))
 }
 
 /// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.

@@ -7,15 +7,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::apply::{Outcome, cr_id};
+use super::chart::Loaded;
 use super::observe::Observed;
+use super::operations::Seen;
 use super::queue::with_jitter;
 use super::{Context, Error, Next};
-use crate::cluster::cache::{Cr, CrObject};
+use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
 use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
+use crate::plan::results;
 use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
@@ -32,7 +35,7 @@ const WAIT: Duration = Duration::from_secs(30);
 const MAX_NOTICES: usize = 10;
 
 /// Writes the report and says when the next pass is due.
-pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
+pub async fn report(observed: &Observed, mut outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
     log(observed, &outcome);
     count(observed, &outcome, ctx);
     if outcome.finished {
@@ -58,6 +61,29 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
         write_status(observed, &outcome, ctx).await?;
     }
     events(observed, &outcome, ctx);
+    let seen = outcome.operations.take();
+    let next = following(observed, outcome, ctx)?;
+    Ok(seen.map_or(next, |seen| sooner(next, &seen)))
+}
+
+/// With when the operation that runs is looked at, or when a schedule is due.
+fn sooner(next: Next, seen: &Seen) -> Next {
+    let until = |at: i64| {
+        let left = at.saturating_sub(jiff::Timestamp::now().as_second());
+        Duration::from_secs(u64::try_from(left).unwrap_or(0))
+    };
+    match (next, seen.next, seen.due) {
+        (Next::Event, Some(at), _) | (Next::Event, None, Some(at)) => Next::After(until(at)),
+        (Next::After(after), Some(at), _) | (Next::After(after), None, Some(at)) => Next::After(after.min(until(at))),
+        (Next::Rest { period, .. }, Some(at), _) => Next::After(period.min(until(at))),
+        (Next::Rest { period, .. }, None, due) => Next::Rest { period, due },
+        (next, None, None) => next,
+    }
+}
+
+/// When the next pass is due, but for operations.
+fn following(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
+    let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
     match outcome.error {
         // What follows, such as a rollback, is another pass.
         Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
@@ -78,9 +104,11 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
             let period = period(observed, ctx);
-            Ok(match due {
+            // In the last period before it, the hour of the next rendering is kept to the second.
+            let renewal = renewal(observed, ctx).filter(|left| *left <= period);
+            Ok(match due.into_iter().chain(renewal).min() {
                 Some(due) => Next::After(due.min(period)),
-                None => Next::Rest(period),
+                None => Next::Rest { period, due: None },
             })
         }
     }
@@ -90,6 +118,14 @@ pub async fn report(observed: &Observed, outcome: Outcome, ctx: &Context) -> Res
 fn spent(observed: &Observed, ctx: &Context) -> bool {
     let status = ctx.cache.cr(&observed.key).map(|cr| cr.status()).unwrap_or_default();
     !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
+}
+
+/// How long it is until the chart is to be rendered again, when it said so.
+fn renewal(observed: &Observed, ctx: &Context) -> Option<Duration> {
+    let history = ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name);
+    let left = history.last()?.render_after? - jiff::Timestamp::now().as_second();
+    // What is over was seen by the pass that ends here, which could do nothing about it.
+    u64::try_from(left).ok().map(|left| Duration::from_secs(left.max(1)))
 }
 
 /// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
@@ -131,6 +167,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     let notes = notes.filter(|_| can_mask).map(|notes| ctx.masks.clean(notes));
     let situation = clean(&observed.situation, ctx);
     let now = format!("{:.0}", jiff::Timestamp::now());
+    let told = outcome.operations.as_ref().map(|seen| &seen.told);
     let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
@@ -140,7 +177,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
         attempt: &observed.attempt,
-        asked: observed.facts.switches.reconcile_at.as_deref(),
+        asked: observed.facts.switches.reconcile_at.as_deref().filter(|_| !told.is_some_and(|told| told.holds)),
         dry_run: outcome.dry_run.as_deref(),
         repaired: &repaired(outcome),
         release: deployed.map(|r| Release {
@@ -154,7 +191,14 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         objects: &objects,
         blind: observed.blind.as_deref(),
         members: outcome.members.as_ref().map(|seen| &seen.told),
+        operations: told,
     });
+    let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
+    if observed.chart.as_deref().is_some_and(has_results)
+        && let Some(ended) = ctx.results.of(&observed.key, &cr, &ctx.cache)
+    {
+        results::enter(&mut new, &ended);
+    }
     let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
     status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
     ctx.masks.clean_status(&mut new);
@@ -174,8 +218,18 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             Ok(())
         }
         Err(e) if e.is_not_found() => Ok(()),
-        // Also a conflict: what was to be said is not said yet.
-        Err(e) => Err(e.into()),
+        // Also a conflict: what was to be said is not said yet. It may have been, when only the answer was lost: the next pass must
+        // know, or it takes a spent attempt for one that goes on.
+        Err(e) => {
+            if e.is_outage()
+                && let Ok(Some(found)) = ctx.cluster.get(&resource, &id).await
+                && let Some(cr) = serde_json::from_value(found).ok().and_then(Cr::read)
+                && cr.uid == observed.cr.uid
+            {
+                ctx.cache.put_cr(observed.key.clone(), cr);
+            }
+            Err(e.into())
+        }
     }
 }
 
@@ -356,7 +410,7 @@ fn repaired(outcome: &Outcome) -> String {
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.
-fn is_news(observed: &Observed, reason: &str, message: &str, ctx: &Context) -> bool {
+pub fn is_news(observed: &Observed, reason: &str, message: &str, ctx: &Context) -> bool {
     let status = observed.cr.status();
     let conditions = status.get("conditions").and_then(Value::as_array);
     let message = crate::plan::status::bound(&ctx.masks.clean(message));

@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
+use super::controller::Scope;
 use super::queue::Queue;
-use crate::cluster::cache::{Cache, Cr, CrObject, ReleaseKey, WatchKey, summary};
+use crate::cluster::cache::{Cache, ReleaseKey, WatchKey, summary};
 use crate::cluster::chunks::SecretName;
+use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
 use crate::plan::live::Change;
 use crate::release::chunks;
@@ -115,7 +117,7 @@ impl HistorySink {
 
 /// What the Secret of a release is.
 enum Part {
-    Revision(Arc<str>, Revision),
+    Revision(Arc<str>, Box<Revision>),
     /// Of a release: name and digest.
     Chunk(Arc<str>, String, String),
 }
@@ -127,7 +129,7 @@ fn part(object: &PartialObjectMeta<Secret>) -> Option<(Arc<str>, Part)> {
         return Some((namespace, Part::Chunk(release.into(), name.to_owned(), digest.to_owned())));
     }
     let (name, revision) = Revision::read(&metadata)?;
-    Some((namespace, Part::Revision(name.into(), revision)))
+    Some((namespace, Part::Revision(name.into(), Box::new(revision))))
 }
 
 impl Sink<PartialObjectMeta<Secret>> for HistorySink {
@@ -144,7 +146,7 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
                 if listed {
                     self.seen.insert((Arc::clone(&namespace), Arc::clone(&name), revision.revision));
                 }
-                self.queue.add_all(self.cache.put_revision(&namespace, &name, revision));
+                self.queue.add_all(self.cache.put_revision(&namespace, &name, *revision));
             }
             Some((namespace, Part::Chunk(release, name, digest))) => {
                 if listed {
@@ -180,6 +182,9 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
     }
 }
 
+/// The annotation of a chart that names the annotation by which a custom resource says whose it is.
+const SCOPE: &str = "tillerman.dev/scope";
+
 /// Custom resources of one kind.
 pub struct CrSink {
     kind: usize,
@@ -190,11 +195,15 @@ pub struct CrSink {
     seen: HashSet<ReleaseKey>,
     metrics: Arc<Metrics>,
     synced: Arc<tokio::sync::Notify>,
+    scope_of: Scope,
+    /// The annotation by which a custom resource says whose it is.
+    scope_annotation: Option<String>,
 }
 
 impl CrSink {
     /// For one kind, in one namespace or all.
     pub fn new(kind: usize, scope: Option<Arc<str>>, ctx: &super::Context, synced: Arc<tokio::sync::Notify>) -> Self {
+        let chart = ctx.kinds[kind].chart().ok();
         Self {
             kind,
             name: ctx.kinds[kind].gvk().to_string(),
@@ -204,6 +213,8 @@ impl CrSink {
             seen: HashSet::new(),
             metrics: Arc::clone(&ctx.metrics),
             synced,
+            scope_of: ctx.scope,
+            scope_annotation: chart.and_then(|chart| chart.chart.metadata.annotation(SCOPE).map(str::to_owned)),
         }
     }
 
@@ -221,6 +232,12 @@ impl Sink<CrObject> for CrSink {
     fn put(&mut self, object: CrObject, listed: bool) {
         let Some(key) = self.key(&object) else { return };
         let Some(cr) = Cr::read(object) else { return };
+        if let Some(annotation) = &self.scope_annotation
+            && !self.scope_of.has(cr.annotations.get(annotation.as_str()).map(|said| &**said))
+        {
+            self.cache.remove_cr(&key, Some(&cr.uid));
+            return;
+        }
         if listed {
             self.seen.insert(key.clone());
         }
@@ -233,9 +250,8 @@ impl Sink<CrObject> for CrSink {
         if let Some(key) = self.key(&object) {
             self.cache.remove_cr(&key, object.metadata.uid.as_deref());
             // Another kind's custom resource may have waited for the name of this release.
-            let (namespace, name) = (&key.namespace, &key.name);
-            let same_name = |k: &ReleaseKey| k.namespace == *namespace && k.name == *name;
-            self.queue.add_all(self.cache.created_at().into_iter().map(|(k, _)| k).filter(same_name));
+            let release = self.cache.release_name(&key);
+            self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
         }
     }
 

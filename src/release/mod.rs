@@ -9,6 +9,7 @@ pub mod inventory;
 pub mod managers;
 pub mod object;
 pub mod owned;
+pub mod packed;
 pub mod patch;
 pub mod record;
 pub mod secret;

@@ -33,6 +33,11 @@ pub const KINDS: &str = "tillerman.dev/kinds";
 /// Annotation: the stateful sets with members of the newest revision, as [`members::document`](crate::members::document) writes
 /// them. Helm's record has nothing of them.
 pub const MEMBERS: &str = "tillerman.dev/members";
+/// Annotation: when the chart is to be rendered again though nothing has changed, in seconds since 1970.
+pub const RENDER_AFTER: &str = "tillerman.dev/render-after";
+/// Annotation: the operations of the revision, as [`plan::operations`](crate::plan::operations) writes them. Helm's record has nothing of
+/// them.
+pub const OPERATIONS: &str = "tillerman.dev/operations";
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
 
@@ -68,13 +73,22 @@ pub struct Revision {
     pub rollback: Option<u64>,
     /// Digest and number of the [`chunks`](super::chunks) of its record.
     pub chunks: Option<Box<str>>,
+    /// [`RENDER_AFTER`].
+    pub render_after: Option<i64>,
     /// [`MEMBERS`].
     pub members: Option<std::sync::Arc<str>>,
+    /// [`OPERATIONS`].
+    pub operations: Option<std::sync::Arc<str>>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
 
 impl Revision {
+    /// Its time is over: the chart is to be rendered again.
+    pub fn is_due(&self, now: i64) -> bool {
+        self.render_after.is_some_and(|at| at <= now)
+    }
+
     /// The kinds that it names: it may have objects of them.
     pub fn uses(&self) -> impl Iterator<Item = (&Gvk, Option<&std::sync::Arc<str>>)> {
         let listed = self.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
@@ -101,7 +115,9 @@ impl Revision {
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             chunks: annotation(CHUNKS).map(Into::into),
+            render_after: annotation(RENDER_AFTER).and_then(|at| at.parse().ok()),
             members: annotation(MEMBERS).map(Into::into),
+            operations: annotation(OPERATIONS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

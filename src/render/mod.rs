@@ -14,7 +14,7 @@ mod schema;
 
 use crate::chart::{Chart, File, Values, version};
 use crate::template::budget::{self, Budget, Spent};
-use crate::template::function::{Context, FnResult, Host};
+use crate::template::function::{Context, Host};
 use crate::template::functions;
 use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
@@ -146,24 +146,6 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self::new(Fixed::default())
-    }
-}
-
-/// A host behind a pointer that threads may share.
-struct Shared(Arc<dyn Host + Send + Sync>);
-
-impl Host for Shared {
-    fn random(&self, buffer: &mut [u8]) {
-        self.0.random(buffer);
-    }
-    fn now(&self) -> i128 {
-        self.0.now()
-    }
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
-        self.0.lookup(api_version, kind, namespace, name)
-    }
-    fn resolve(&self, name: &str) -> String {
-        self.0.resolve(name)
     }
 }
 
@@ -302,7 +284,7 @@ fn render_files(
         map.insert("Revision", Value::int(0));
     }
     let capabilities = objects::capabilities(capabilities, &kube);
-    let objects = Objects { release, release_map, capabilities, kube };
+    let objects = Objects { release, release_map, capabilities, kube, host: &options.host };
     let mut templates = BTreeMap::new();
     let mut files = BTreeMap::new();
     let mut origins = FileOrigins::new();
@@ -341,7 +323,7 @@ pub fn text(template: &str, options: &Options) -> Result<String, String> {
 pub(crate) fn text_with(template: &str, options: &Options, functions: Arc<Functions>) -> Result<String, String> {
     let mut set = TemplateSet::new(functions);
     set.parse("name-template", template).map_err(|e| go::unmarked(&e.original))?;
-    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let context = Context { host: Rc::new(Arc::clone(&options.host)) };
     let rendered = Renderer::new(&set, context, options.limits).render("name-template", Value::Nil);
     rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| go::unmarked(&e.original))
 }
@@ -382,6 +364,7 @@ struct Objects<'a> {
     release_map: Value,
     capabilities: Value,
     kube: KubeVersion,
+    host: &'a Arc<dyn Host + Send + Sync>,
 }
 
 impl Objects<'_> {
@@ -466,7 +449,7 @@ impl Objects<'_> {
                 "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
             },
         });
-        files.extend(templates.render(&context)?);
+        files.extend(templates.render(&context, self.host)?);
         Ok(())
     }
 }
@@ -501,7 +484,7 @@ fn execute(
     let mut names: Vec<&String> = templates.keys().collect();
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
     let set = compile(chart, &names, templates)?;
-    let context = Context { host: Rc::new(Shared(Arc::clone(&options.host))) };
+    let context = Context { host: Rc::new(Arc::clone(&options.host)) };
     let mut renderer = Renderer::new(&set, context, options.limits);
     renderer.set_lenient(options.lint);
     for name in names {

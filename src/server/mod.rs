@@ -15,6 +15,11 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::serve::Listener;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -23,13 +28,30 @@ use metrics::Metrics;
 use tls::{Certificate, TlsListener};
 
 /// Serves the probes until cancelled. Alive means that the process answers; ready means that the API server was reached lately.
-pub async fn serve_probes(
-    listener: TcpListener,
-    metrics: Arc<Metrics>,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
+pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) {
     let app = Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readyz)).with_state(metrics);
-    axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
+    serve(listener, app, false, stop).await;
+}
+
+/// Serves HTTP/1.1, and HTTP/2 too if it is wanted, until cancelled; what is being answered then is answered.
+async fn serve<L: Listener>(mut listener: L, app: Router, http2: bool, stop: CancellationToken) {
+    let builder = Builder::new(TokioExecutor::new());
+    let builder = if http2 { builder } else { builder.http1_only() };
+    let graceful = GracefulShutdown::new();
+    loop {
+        let (io, _) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let connection = builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(app.clone()));
+        let connection = graceful.watch(connection.into_owned());
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended");
+            }
+        });
+    }
+    graceful.shutdown().await;
 }
 
 /// How the metrics are served.
@@ -39,6 +61,8 @@ pub struct Security {
     pub certificate: Option<Arc<Certificate>>,
     /// Only to whom it lets through.
     pub guard: Option<Arc<Guard>>,
+    /// Also by HTTP/2. As in helm-operator it is off: its streams have let clients exhaust servers (CVE-2023-44487).
+    pub http2: bool,
 }
 
 /// Serves the metrics until cancelled.
@@ -52,11 +76,14 @@ pub async fn serve_metrics(
     if let Some(guard) = security.guard {
         app = app.layer(axum::middleware::from_fn_with_state(guard, guard::guard));
     }
-    let Some(certificate) = security.certificate else {
-        return axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await;
-    };
-    let listener = TlsListener::new(listener, certificate, stop.clone())?;
-    axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
+    match security.certificate {
+        None => serve(listener, app, security.http2, stop).await,
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, certificate, security.http2, stop.clone())?;
+            serve(listener, app, security.http2, stop).await;
+        }
+    }
+    Ok(())
 }
 
 /// An address as controller-runtime takes it: `:8080`, `127.0.0.1:8080`; `0` means not to serve at all.

@@ -83,10 +83,16 @@ pub struct TlsListener {
 }
 
 impl TlsListener {
-    /// On a listener, until cancelled.
-    pub fn new(listener: TcpListener, certificate: Arc<Certificate>, stop: CancellationToken) -> std::io::Result<Self> {
+    /// On a listener, until cancelled; with `http2`, clients that speak it are told that it is served.
+    pub fn new(
+        listener: TcpListener,
+        certificate: Arc<Certificate>,
+        http2: bool,
+        stop: CancellationToken,
+    ) -> std::io::Result<Self> {
         let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificate);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols.extend(http2.then(|| b"h2".to_vec()));
+        config.alpn_protocols.push(b"http/1.1".to_vec());
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let address = listener.local_addr()?;
         let (sender, ready) = mpsc::channel(HANDSHAKES);

@@ -19,7 +19,7 @@ pub mod link;
 pub mod provenance;
 pub mod registry;
 pub mod repositories;
-mod tls;
+pub(crate) mod tls;
 
 use crate::chart::go_io;
 use sha2::{Digest, Sha256};

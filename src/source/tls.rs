@@ -32,7 +32,7 @@ pub struct TlsConnector(Arc<ClientConfig>);
 impl TlsConnector {
     /// Fails when a file cannot be read or does not hold what it should.
     pub fn new(tls: &Tls) -> Result<Self, SourceError> {
-        config(tls).map(|config| Self(Arc::new(config)))
+        client_config(tls).map(|config| Self(Arc::new(config)))
     }
 }
 
@@ -96,7 +96,8 @@ impl Transport for TlsTransport {
     }
 }
 
-fn config(tls: &Tls) -> Result<ClientConfig, SourceError> {
+/// What clients of TLS do; fails when a file cannot be read or does not hold what it should.
+pub(crate) fn client_config(tls: &Tls) -> Result<ClientConfig, SourceError> {
     let files = Files::read(tls)?;
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())

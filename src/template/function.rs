@@ -5,6 +5,7 @@
 
 use super::value::Value;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The Go type of a parameter.
 ///
@@ -73,6 +74,24 @@ pub trait Host {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult;
     /// `getHostByName`; the empty string unless DNS is enabled.
     fn resolve(&self, name: &str) -> String;
+}
+
+/// A host that threads may share, and that functions may hold as long as a rendering takes.
+pub type SharedHost = Arc<dyn Host + Send + Sync>;
+
+impl Host for SharedHost {
+    fn random(&self, buffer: &mut [u8]) {
+        (**self).random(buffer);
+    }
+    fn now(&self) -> i128 {
+        (**self).now()
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        (**self).lookup(api_version, kind, namespace, name)
+    }
+    fn resolve(&self, name: &str) -> String {
+        (**self).resolve(name)
+    }
 }
 
 /// What is passed to every function.

@@ -3,7 +3,8 @@
 #   build-tools.sh control-plane   etcd kube-apiserver kube-controller-manager kubectl helm
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
-#   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver
+#   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
+#   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and an S3-compatible server
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
@@ -21,7 +22,8 @@ is_built() { [ -x "$1" ] && [ "$(cat "$1.built-from" 2>/dev/null)" = "$2" ]; }
 # build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
 build() {
 	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
-	stamp=$(cat "$here/tools/$module/go.mod" | sha256sum | cut -c1-16)
+	# check.go is a source of ours, that changes when its go.mod does not.
+	stamp=$(cat "$here/tools/$module/"{go.mod,check.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
 	flock 9 # two builds at once would only fight for the cores
 	is_built "$out" "$stamp" && return
@@ -56,7 +58,12 @@ sources)
 	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
 members)
 	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
-	build etcd35 etcd-3.5 go.etcd.io/etcd/server/v3 "-s -w" ;;
+	build etcd35 etcd-3.5 go.etcd.io/etcd/server/v3 "-s -w"
+	build porcupine linearizable . "-s -w" ;;
+backup)
+	build etcd etcdutl go.etcd.io/etcd/etcdutl/v3 "-s -w"
+	build etcd35 etcdutl-3.5 go.etcd.io/etcd/etcdutl/v3 "-s -w"
+	build versitygw versitygw github.com/versity/versitygw/cmd/versitygw "-s -w" ;;
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
@@ -65,5 +72,5 @@ helm-operator)
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources, members, metrics, helm-operator or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, members, backup, metrics, helm-operator or traces" >&2; exit 2 ;;
 esac; done

@@ -32,6 +32,11 @@ protoc_works() {
 		"${PROTOC:-protoc}" -I /dev --descriptor_set_out=/dev/null /dev/stdin 2>/dev/null
 }
 
+# need_redis: redis-server, which its package would start at once outside of run level 1
+need_redis() {
+	RUNLEVEL=1 need redis-server redis-server
+}
+
 # until_ok SECONDS CMD...: runs CMD every 0.1 s until it succeeds
 until_ok() {
 	local end=$((SECONDS + $1))
@@ -56,6 +61,14 @@ cert() {
 	openssl x509 -req -in "$d/$n.csr" -CA "$d/ca.crt" -CAkey "$d/ca.key" -CAcreateserial \
 		-days 3650 -extfile "$d/$n.ext" -out "$d/$n.crt" 2>/dev/null
 	rm -f "$d/$n.csr" "$d/$n.ext"
+}
+
+# member_certs FOLDER SAN: an authority, a certificate for members of etcd and one for clients
+member_certs() {
+	openssl ecparam -name prime256v1 -genkey -noout -out "$1/ca.key"
+	openssl req -x509 -new -key "$1/ca.key" -subj /CN=members -days 2 -out "$1/ca.crt"
+	cert "$1" member /CN=member "$2"
+	cert "$1" client /CN=nobody
 }
 
 # kubeconfig PKI NAME SERVER FILE: with the client certificate inlined

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::etcd::restore;
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::kubelet::Kubelet;
+use crate::node::Node;
 use crate::proxy::{Fault, Proxy};
 use crate::release::{Sight, Web, apply, chunked, hooked};
 
 /// Whether a release of this name is as it should be.
 pub type Look<'a> = &'a (dyn Fn(&Sight, &str) -> Result<(), String> + Sync);
 /// Does something to a release of this name.
-pub type Act<'a> = &'a (dyn Fn(&Space, &str) + Sync);
+pub type Act<'a> = &'a (dyn Fn(&Scene, &str) + Sync);
 
 /// What is killed in the middle of what.
 pub struct Sweep<'a> {
@@ -37,34 +39,38 @@ impl Sweep<'_> {
     /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer; each time with
     /// a release of its own. How often that was.
     pub fn run(&self) -> u64 {
+        self.run_with(Fault::Freeze)
+    }
+
+    /// The same, and each write is still done, or not, as the fault says.
+    pub fn run_with(&self, fault: Fault) -> u64 {
         let kills: u64 = std::thread::scope(|scope| {
-            let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane))).collect();
+            let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane, fault))).collect();
             lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
         });
-        println!("{}: killed after each of {kills} writes", self.test);
+        let when = if fault == Fault::Freeze { "after" } else { "before" };
+        println!("{}: killed {when} each of {kills} writes", self.test);
         kills
     }
 
-    fn lane(&self, lane: u64) -> u64 {
+    fn lane(&self, lane: u64, fault: Fault) -> u64 {
         let scene = Scene::new(self.test, self.chart);
-        let space = &scene.space;
         let mut operator = scene.start();
         let mut kills = 0;
         for write in (lane + 1..).step_by(usize::try_from(self.lanes).unwrap()) {
             let name = format!("r{write}");
-            (self.prepare.0)(space, &name);
-            eventually(&format!("{name} is prepared"), || (self.prepare.1)(&Sight::of(space)?, &name));
+            (self.prepare.0)(&scene, &name);
+            eventually(&format!("{name} is prepared"), || (self.prepare.1)(&scene.sight()?, &name));
             operator.settle();
             let seen = Arc::new(AtomicU64::new(0));
             let counter = Arc::clone(&seen);
             scene.proxy.judge(move |request| {
                 let is_last = request.is_write() && counter.fetch_add(1, Ordering::Relaxed) + 1 == write;
-                is_last.then_some(Fault::Freeze)
+                is_last.then_some(fault)
             });
-            (self.act)(space, &name);
-            if scene.is_killed(&operator, &format!("{}, write {write}", self.test), || {
-                (self.end)(&Sight::of(space)?, &name)
-            }) {
+            (self.act)(&scene, &name);
+            let end = || (self.end)(&scene.sight()?, &name);
+            if scene.is_killed(&operator, &format!("{}, write {write}", self.test), end) {
                 operator.kill();
                 kills += 1;
                 scene.proxy.judge(|_| None);
@@ -72,20 +78,36 @@ impl Sweep<'_> {
             } else {
                 return kills;
             }
-            let what = format!("{}, after write {write} in {}", self.test, space.name);
-            eventually_within(120, &what, || (self.end)(&Sight::of(space)?, &name));
+            let what = format!("{}, after write {write} in {}", self.test, scene.name);
+            eventually_within(120, &what, end);
         }
         kills
     }
 }
 
 /// A namespace whose operator talks through a proxy.
-struct Scene {
+pub struct Scene {
     space: Space,
     proxy: Proxy,
     kubeconfig: PathBuf,
     watches: PathBuf,
-    _kubelet: Kubelet,
+    /// Kinds of custom resources beside `Web`.
+    kinds: &'static str,
+    pods: Pods,
+}
+
+/// What stands in for kubelets, for as long as it lives.
+enum Pods {
+    Ended { _by: Kubelet },
+    Run(Box<Node>),
+}
+
+impl std::ops::Deref for Scene {
+    type Target = Space;
+
+    fn deref(&self) -> &Space {
+        &self.space
+    }
 }
 
 impl Scene {
@@ -93,15 +115,29 @@ impl Scene {
         let space = Space::new(test);
         let proxy = Proxy::new(&space.kubeconfig(None));
         let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
-        let watches = match chart {
-            "large" => space.watches(&[("Web", &space.large_chart())]),
-            chart => space.watches(&[("Web", chart)]),
+        let (watches, kinds) = match chart {
+            "large" => (space.watches(&[("Web", &space.large_chart())]), ""),
+            "restored" => (restore::watches(&space), restore::KINDS),
+            chart => (space.watches(&[("Web", chart)]), ""),
         };
-        let kubelet = match chart {
-            "members" => Kubelet::of_members(&space, |_| (0, String::new())),
-            _ => Kubelet::new(&space),
+        let pods = match chart {
+            "members" => Pods::Ended { _by: Kubelet::of_members(&space, |_| (0, String::new())) },
+            "etcd" | "restored" => Pods::Run(Box::new(Node::new(&space))),
+            _ => Pods::Ended { _by: Kubelet::new(&space) },
         };
-        Self { space, proxy, kubeconfig, watches, _kubelet: kubelet }
+        Self { space, proxy, kubeconfig, watches, kinds, pods }
+    }
+
+    /// What runs pods of etcd.
+    pub fn node(&self) -> &Node {
+        match &self.pods {
+            Pods::Run(node) => node,
+            Pods::Ended { .. } => panic!("no pod runs here"),
+        }
+    }
+
+    fn sight(&self) -> Result<Sight, String> {
+        Sight::with(&self.space, self.kinds)
     }
 
     fn start(&self) -> Operator {
@@ -134,9 +170,9 @@ fn put(space: &Space, name: &str, web: &Web) {
     apply(space, &[name.to_owned()], web);
 }
 
-fn nothing(_: &Space, _: &str) {}
+fn nothing(_: &Scene, _: &str) {}
 
-fn install(space: &Space, name: &str) {
+fn install(space: &Scene, name: &str) {
     space.apply("Web", name, &json!({"extra": true}));
 }
 
@@ -144,7 +180,7 @@ fn is_installed(sight: &Sight, name: &str) -> Result<(), String> {
     sight.is_web(name, &["ConfigMap/N-extra"])
 }
 
-fn delete(space: &Space, name: &str) {
+fn delete(space: &Scene, name: &str) {
     space.kubectl(&["delete", &format!("web/{name}"), "--wait=false"]).unwrap();
 }
 
@@ -274,7 +310,7 @@ fn after_each_write_of_an_uninstall_in_chunks() {
 #[test]
 fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
     let scene = Scene::new("kill-orphans", "large");
-    let space = &scene.space;
+    let space: &Space = &scene;
     let mut operator = scene.start();
     let mut most = 0;
     for write in 1..=4 {
@@ -288,7 +324,7 @@ fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
         eventually("a write freezes the proxy", || if scene.proxy.is_frozen() { Ok(()) } else { Err("not yet") });
         operator.kill();
         most = most.max(chunked::chunks(&Sight::of(space).unwrap(), &name).len());
-        delete(space, &name);
+        delete(&scene, &name);
         scene.proxy.judge(|_| None);
         operator = scene.start();
         eventually(&format!("nothing is left after write {write}"), || Sight::of(space)?.is_gone(&name));

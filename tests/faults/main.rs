@@ -4,9 +4,13 @@
 
 mod alone;
 mod cluster;
+mod etcd;
 mod killed;
 mod kubelet;
 mod members;
+#[allow(dead_code, reason = "shared with the tests of the operator")]
+mod node;
+mod operations;
 mod proxy;
 mod refused;
 mod release;

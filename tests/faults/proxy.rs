@@ -26,6 +26,8 @@ pub enum Fault {
     Hang,
     /// The API server does what it says; from then on nothing passes.
     Freeze,
+    /// The API server never sees it, and from then on nothing passes.
+    FreezeBefore,
     /// The watch that it begins says that its version is too old.
     Gone,
 }
@@ -156,6 +158,10 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
     match fault {
         Some(Fault::Answer(status)) => return Ok(refusal(status)),
         Some(Fault::CutBefore) => return Err(Cut),
+        Some(Fault::FreezeBefore) => {
+            state.frozen.send_replace(true);
+            std::future::pending::<Infallible>().await;
+        }
         Some(Fault::Gone) if watches => return Ok(gone()),
         _ => {}
     }

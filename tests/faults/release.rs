@@ -19,8 +19,13 @@ pub struct Sight(Vec<Value>);
 impl Sight {
     /// Looks.
     pub fn of(space: &Space) -> Result<Self, String> {
-        let list: Value =
-            serde_json::from_str(&space.kubectl(&["get", KINDS, "-o", "json"])?).map_err(|e| e.to_string())?;
+        Self::with(space, "")
+    }
+
+    /// The same with more kinds, each with a comma before it.
+    pub fn with(space: &Space, more: &str) -> Result<Self, String> {
+        let text = space.kubectl(&["get", &format!("{KINDS}{more}"), "-o", "json"])?;
+        let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
         Ok(Self(list["items"].as_array().cloned().unwrap_or_default()))
     }
 

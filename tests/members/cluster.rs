@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
+use tillerman::chaos::record::Recorder;
 use tillerman::members::driver::{MemberDriver, Outcome, Step};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
-use tillerman::members::etcd::state::{Action, Call, Observed, Settings};
+use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
 use tillerman::members::etcd::url::Pattern;
 use tillerman::members::workload::{Latch, Mode, Target};
 
@@ -32,6 +33,15 @@ pub struct Cluster {
 /// The `ConfigMap`, shared with those who start pods.
 #[derive(Clone, Default)]
 pub struct Map(Arc<Mutex<Option<BTreeMap<String, String>>>>);
+
+impl Map {
+    /// Changes it as somebody else would.
+    pub fn change(&self, key: &str, value: impl FnOnce(&str) -> String) {
+        let mut data = self.0.lock().expect("nobody panicked");
+        let entry = data.get_or_insert_default().entry(key.into()).or_default();
+        *entry = value(entry);
+    }
+}
 
 impl ConfigMaps for Map {
     async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
@@ -59,11 +69,15 @@ impl Cluster {
             join_deadline: 60,
             dead_after: 3,
             version: None,
+            defragmentation: None,
+            no_space: NoSpace::Reclaim,
+            learners: true,
+            quota: None,
         };
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
             driver: Etcd { settings, access, config_maps: Map::default() },
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },
+            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
             latch: Latch::default(),
             pods,
             done: Vec::new(),
@@ -77,6 +91,21 @@ impl Cluster {
         cluster.settle().await;
         cluster.done.clear();
         cluster
+    }
+
+    /// One at rest whose members have a network between them that can be parted.
+    pub async fn networked(size: u32) -> Self {
+        let mut cluster = Self::of(StatefulSet::networked().await, None, size);
+        cluster.settle().await;
+        cluster.done.clear();
+        cluster
+    }
+
+    /// Clients of all members that there may ever be, which record what they are told.
+    pub fn recorder(&self) -> Recorder {
+        let urls = (0..6).map(|ordinal| self.pods.client_url(ordinal)).collect();
+        let access = Access { timeout: Duration::from_secs(1), ..self.driver.access.clone() };
+        Recorder::start(access, urls, "recorded", 1)
     }
 
     /// Writes to all members that there may ever be.
@@ -101,13 +130,22 @@ impl Cluster {
     /// One pass.
     pub async fn pass(&mut self) -> Step<Action> {
         let (_, step) = self.look().await;
-        match step.clone() {
+        let (do_it, then) = match step.clone() {
+            Step::ActThen { action, latch } => (Step::Act(action), Some(latch)),
+            step => (step, None),
+        };
+        match do_it {
+            Step::ActThen { .. } => unreachable!("it was taken apart"),
             Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => {}
             Step::Latch(latch) => self.latch = latch,
             Step::Scale(replicas) => {
                 self.done.push(format!("scale to {replicas}"));
                 self.latch.replicas = Some(replicas);
-                self.pods.replicas = replicas;
+                (self.pods.start, self.pods.replicas) = (0, replicas);
+            }
+            Step::Only(ordinal) => {
+                self.done.push(format!("no pod but {ordinal}"));
+                (self.pods.start, self.pods.replicas) = (ordinal, 1);
             }
             Step::DeleteClaim { name, uid } => {
                 self.done.push(format!("delete {name}"));
@@ -124,7 +162,10 @@ impl Cluster {
             Step::Act(action) => {
                 let what = self.driver.describe(&action);
                 match self.driver.act(action).await {
-                    Outcome::Done => self.done.push(what),
+                    Outcome::Done => {
+                        self.done.push(what);
+                        self.latch = then.unwrap_or_else(|| self.latch.clone());
+                    }
                     Outcome::Wait { why, .. } => self.done.push(format!("{what}: not yet: {why}")),
                     outcome => self.refused.push(outcome),
                 }
@@ -137,12 +178,15 @@ impl Cluster {
     pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &Step<Action>) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
-            let step = self.pass().await;
+            let step = Box::pin(self.pass()).await;
             if holds(self, &step) {
                 return;
             }
+            if Instant::now() > end {
+                eprintln!("{:#?}", self.look().await.0.answers);
+            }
             assert!(Instant::now() < end, "{what}: still {step:?} after {:#?}; refused: {:?}", self.done, self.refused);
-            if !matches!(step, Step::Act(_) | Step::Latch(_) | Step::Scale(_)) {
+            if !matches!(step, Step::Act(_) | Step::ActThen { .. } | Step::Latch(_) | Step::Scale(_)) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -214,7 +258,7 @@ impl Cluster {
 /// Whether a step calls the cluster.
 pub fn calls(step: &Step<Action>) -> Option<&Call> {
     match step {
-        Step::Act(Action::Call { call, .. }) => Some(call),
+        Step::Act(Action::Call { call, .. }) | Step::ActThen { action: Action::Call { call, .. }, .. } => Some(call),
         _ => None,
     }
 }

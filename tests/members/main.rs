@@ -1,7 +1,13 @@
 //! The drivers of members, on real processes of etcd. Numbers are those of the faults in the design.
 
+mod check;
 mod cluster;
 mod etcd;
+mod joining;
+mod network;
+mod partition;
 mod pods;
+mod recovery;
 mod tls;
+mod votes;
 mod writer;

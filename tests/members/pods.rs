@@ -9,10 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::network::Network;
 use tillerman::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 
 /// A kubelet waits longer from time to time; here one that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
+
+/// Where members find each other, and where they listen when a proxy does there.
+const PEERS: u16 = 2380;
+const BEHIND: u16 = 12380;
 
 /// How many there have been.
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
@@ -20,6 +25,8 @@ static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 /// A StatefulSet, its pods and its claims.
 pub struct StatefulSet {
     pub replicas: u32,
+    /// The first ordinal that has a pod.
+    pub start: u32,
     pub template: &'static str,
     pub config_map: BTreeMap<String, String>,
     pub pods: BTreeMap<u32, Running>,
@@ -30,6 +37,14 @@ pub struct StatefulSet {
     pub programs: BTreeMap<&'static str, PathBuf>,
     /// Flags of TLS, with which URLs are of https.
     pub tls: Vec<String>,
+    /// Flags of pods of a template whose peers call each other with https.
+    pub peer_tls: BTreeMap<&'static str, Vec<String>>,
+    /// Flags of pods of a template that clients call with https.
+    pub client_tls: BTreeMap<&'static str, Vec<String>>,
+    /// More flags.
+    pub flags: Vec<String>,
+    /// What lies between the members; None: nothing.
+    pub network: Option<Network>,
     etcd: PathBuf,
     pub folder: PathBuf,
     /// The first three bytes of all addresses.
@@ -62,6 +77,7 @@ impl StatefulSet {
         fs::create_dir_all(&folder).expect("the temporary folder can be written");
         Self {
             replicas: 0,
+            start: 0,
             template: "r1",
             config_map: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -69,11 +85,26 @@ impl StatefulSet {
             unschedulable: BTreeSet::new(),
             programs: BTreeMap::new(),
             tls: Vec::new(),
+            peer_tls: BTreeMap::new(),
+            client_tls: BTreeMap::new(),
+            flags: Vec::new(),
+            network: None,
             etcd,
             folder,
             net,
             next: 0,
         }
+    }
+
+    /// The same with a network between the members that can be parted.
+    pub async fn networked() -> Self {
+        let mut pods = Self::new();
+        let address = |port: u16| move |pods: &Self, k: u32| format!("{}:{port}", pods.address(k)).parse();
+        let (public, private) = (address(PEERS), address(BEHIND));
+        let members = (0..6).map(|k| Some((k, public(&pods, k).ok()?, private(&pods, k).ok()?)));
+        let members = members.collect::<Option<_>>().expect("they are addresses");
+        pods.network = Some(Network::between(members).await);
+        pods
     }
 
     /// The URL of a port, with `$(ORDINAL)` in its host.
@@ -114,6 +145,7 @@ impl StatefulSet {
             name: "e".into(),
             resource_version: "1".into(),
             replicas: self.replicas,
+            start: self.start,
             update_revision: self.template.into(),
             pods: self.pods.iter().map(|(ordinal, running)| (*ordinal, running.pod.clone())).collect(),
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, vec![claim.clone()])).collect(),
@@ -131,8 +163,9 @@ impl StatefulSet {
 
     /// Does what is due, and waits for nothing.
     pub fn tick(&mut self, now: i64) {
-        let beyond: Vec<_> =
-            self.pods.range(self.replicas..).map(|(k, running)| (*k, running.pod.uid.clone())).collect();
+        let ordinals = self.start..self.start + self.replicas;
+        let beyond = self.pods.iter().filter(|(k, _)| !ordinals.contains(k));
+        let beyond: Vec<_> = beyond.map(|(k, running)| (*k, running.pod.uid.clone())).collect();
         for (ordinal, uid) in beyond {
             self.delete(ordinal, &uid);
         }
@@ -146,7 +179,7 @@ impl StatefulSet {
             let claim = self.claims.remove(&ordinal).expect("it is there");
             drop(fs::remove_dir_all(self.folder.join(&*claim.uid)));
         }
-        for ordinal in 0..self.replicas {
+        for ordinal in ordinals {
             if !self.claims.contains_key(&ordinal) {
                 let (uid, name) = (self.uid(), format!("data-e-{ordinal}").into());
                 fs::create_dir_all(self.folder.join(&*uid)).expect("the temporary folder can be written");
@@ -163,10 +196,11 @@ impl StatefulSet {
                     restarts: 0,
                     exit: None,
                     reason: Box::default(),
+                    secure: Some(!self.tls.is_empty() || self.client_tls.contains_key(self.template)),
                 };
                 self.pods.insert(ordinal, Running { pod, process: None, ended: None });
             }
-            self.start(ordinal);
+            self.start(ordinal, now);
         }
     }
 
@@ -184,13 +218,13 @@ impl StatefulSet {
         let code = status.code().unwrap_or(137);
         // As FallbackToLogsOnError has it: nothing of the log after an end without an error.
         let message = if code == 0 { String::new() } else { tail(&log) };
-        running.pod.exit = Some(Exit { code, message: message.into() });
+        running.pod.exit = Some(Exit { code, message: message.into(), running_since: None });
         running.pod.ready = false;
         running.process = None;
         running.ended = Some(Instant::now());
     }
 
-    fn start(&mut self, ordinal: u32) {
+    fn start(&mut self, ordinal: u32, now: i64) {
         let claim_ok = self.claims.get(&ordinal).is_some_and(|claim| !claim.terminating);
         let waits = self.pods[&ordinal].ended.is_some_and(|ended| ended.elapsed() < BACKOFF);
         let idle = self.pods[&ordinal].process.is_none() && !self.pods[&ordinal].pod.terminating;
@@ -199,27 +233,44 @@ impl StatefulSet {
         }
         let host = format!("{}://{}", self.scheme(), self.address(ordinal));
         let log = fs::File::create(self.log(ordinal)).expect("the temporary folder can be written");
+        let peer_tls = self.peer_tls.get(&*self.pods[&ordinal].pod.revision);
+        let peer = if peer_tls.is_some() { host.replace("http:", "https:") } else { host.clone() };
+        let client_tls = self.client_tls.get(&*self.pods[&ordinal].pod.revision);
+        let client = if client_tls.is_some() { host.replace("http:", "https:") } else { host.clone() };
         let program = self.programs.get(&*self.pods[&ordinal].pod.revision).unwrap_or(&self.etcd);
+        let peers = if self.network.is_some() { BEHIND } else { PEERS };
         let process = Command::new(program)
             .args(["--name", &format!("e-{ordinal}"), "--unsafe-no-fsync", "--data-dir"])
             .arg(self.data(ordinal))
             .args([
                 "--listen-peer-urls",
-                &format!("{host}:2380"),
+                &format!("{peer}:{peers}"),
                 "--initial-advertise-peer-urls",
-                &format!("{host}:2380"),
+                &format!("{peer}:{PEERS}"),
             ])
-            .args(["--listen-client-urls", &format!("{host}:2379"), "--advertise-client-urls", &format!("{host}:2379")])
+            .args([
+                "--listen-client-urls",
+                &format!("{client}:2379"),
+                "--advertise-client-urls",
+                &format!("{client}:2379"),
+            ])
             .args(&self.tls)
+            .args(peer_tls.into_iter().flatten())
+            .args(client_tls.into_iter().flatten())
+            .args(&self.flags)
             .envs(&self.config_map)
             .env("GOMAXPROCS", "2")
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .expect("etcd starts");
+        if let Some(network) = &self.network {
+            network.knows(process.id(), ordinal);
+        }
         let running = self.pods.get_mut(&ordinal).expect("it is there");
         running.pod.restarts += u32::from(running.ended.is_some());
         running.pod.phase = PodPhase::Running;
+        running.pod.exit.iter_mut().for_each(|exit| exit.running_since = Some(now));
         running.process = Some(process);
     }
 

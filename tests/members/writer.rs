@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, GetOptions};
+use etcd_client::{Client, ConnectOptions, GetOptions};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -14,6 +14,9 @@ pub struct Writer {
     written: Arc<Mutex<Written>>,
     task: JoinHandle<()>,
 }
+
+/// Where a member is reached, and how.
+pub type Endpoint = (String, Option<ConnectOptions>);
 
 #[derive(Default)]
 struct Written {
@@ -31,8 +34,13 @@ impl Written {
 impl Writer {
     /// Starts to write to whichever of these answers.
     pub fn start(urls: Vec<String>) -> Self {
+        Self::start_with(urls.into_iter().map(|url| (url, None)).collect())
+    }
+
+    /// The same, with certificates or a password.
+    pub fn start_with(endpoints: Vec<Endpoint>) -> Self {
         let written = Arc::new(Mutex::new(Written::default()));
-        let task = tokio::spawn(write(urls, written.clone()));
+        let task = tokio::spawn(write(endpoints, written.clone()));
         Self { written, task }
     }
 
@@ -48,9 +56,14 @@ impl Writer {
 
     /// Stops, and returns how many acknowledged writes cannot be read on one member.
     pub async fn lost(self, url: &str) -> usize {
+        self.lost_with(&(url.to_owned(), None)).await
+    }
+
+    /// The same, with certificates or a password.
+    pub async fn lost_with(self, (url, options): &Endpoint) -> usize {
         self.task.abort();
         drop(self.task.await);
-        let mut client = Client::connect([url], None).await.expect("it is a URL");
+        let mut client = Client::connect([url], options.clone()).await.expect("it is a URL");
         let all = client
             .get(PREFIX, Some(GetOptions::new().with_prefix().with_keys_only()))
             .await
@@ -64,11 +77,16 @@ impl Writer {
     }
 }
 
-async fn write(urls: Vec<String>, written: Arc<Mutex<Written>>) {
+async fn write(endpoints: Vec<Endpoint>, written: Arc<Mutex<Written>>) {
     let mut last: Option<Instant> = None;
     let mut number = 0_u64;
-    for url in urls.iter().cycle() {
-        let Ok(mut client) = Client::connect([url], None).await else { continue };
+    for (url, options) in endpoints.iter().cycle() {
+        // One that cannot be connected to, or takes no password just now, is no reason to hurry.
+        let connected = timeout(Duration::from_secs(3), Client::connect([url], options.clone())).await;
+        let Ok(Ok(mut client)) = connected else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
         // Stays with a member as long as it takes writes.
         loop {
             number += 1;

@@ -1,12 +1,19 @@
 //! The operator as a pod on a real node (tests/node/run.sh): a project as `operator-sdk init --plugins helm` lays it out, with only
 //! its image changed and with the rights that its own roles give.
 
+mod chaos;
+mod etcd;
 mod failures;
 mod project;
+mod restore;
+mod secure;
+mod volumes;
 
 #[allow(dead_code, reason = "shared with the tests of the operator")]
 #[path = "../operator/harness.rs"]
 mod harness;
+#[path = "../members/writer.rs"]
+mod writer;
 
 use harness::{eventually_within, kubectl};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the operator as a pod on a real node: run.sh TILLERMAN_BINARY
+# Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
 set -euo pipefail
@@ -16,9 +16,12 @@ stop_node() { "$here/../cluster/node-down.sh"; }
 undeploy() {
 	kubectl delete pages --all --all-namespaces --ignore-not-found --timeout=60s
 	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
+	kubectl delete etcd --all --all-namespaces --ignore-not-found --timeout=60s
+	kubectl delete -f "$here/../../examples/etcd/operator.yaml" --ignore-not-found --timeout=60s
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
+"$here/../cluster/build-tools.sh" members backup
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
@@ -30,6 +33,11 @@ cp -r "$here/project" "$work/project"
 "$here/image.sh" "$bin" "$work/project" "$image" "$work/image.tar"
 "$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
 	images import --snapshotter overlayfs "$work/image.tar" >/dev/null
+"$here/etcd-images.sh" "$bin" "$work/etcd"
+for archive in "$work"/etcd/*.tar; do
+	"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
+		images import --snapshotter overlayfs "$archive" >/dev/null
+done
 say "image $image: $(($(stat -c %s "$work/image.tar") / 1048576)) MiB"
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.

@@ -67,6 +67,39 @@ fn a_deployment_of_operator_sdk_starts_with_only_its_image_changed() {
     assert!(operator.stop());
 }
 
+/// The version of HTTP that a client gets which offers both, and one that starts with HTTP/2 unasked.
+fn versions(operator: &Operator, scheme: &str) -> (String, String) {
+    let url = format!("{scheme}://127.0.0.1:{}/metrics", operator.metrics_port());
+    let ask = |how: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sk", "--max-time", "20", how, "-o", "/dev/null", "-w", "%{http_version} %{http_code}", &url]);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    (ask("--http2"), ask("--http2-prior-knowledge"))
+}
+
+#[test]
+fn http_2_is_served_when_it_is_enabled_and_not_otherwise() {
+    let space = Space::new("http2");
+    let watches = space.watches(&[("Web", "web")]);
+    let got = |more: &[&str], scheme: &str| {
+        let operator = space.operator(&watches, more);
+        let got = eventually("it serves", || match versions(&operator, scheme) {
+            (first, second) if first.ends_with(" 000") => Err(format!("{first} {second}")),
+            versions => Ok(versions),
+        });
+        assert!(operator.stop());
+        got
+    };
+    let (negotiated, unasked) = got(&["--metrics-secure"], "https");
+    assert_eq!(negotiated, "1.1 200");
+    assert_ne!(unasked, "2 200");
+    let (_, unasked) = got(&[], "http");
+    assert_ne!(unasked, "2 200");
+    let (negotiated, _) = got(&["--metrics-secure", "--enable-http2"], "https");
+    assert_eq!(negotiated, "2 200");
+}
+
 #[test]
 fn every_flag_of_helm_operator_is_accepted() {
     let space = Space::new("flags");

@@ -298,11 +298,16 @@ impl Space {
 
     /// Starts an operator with a kubeconfig of its own.
     pub fn operator_with(&self, watches: &Path, kubeconfig: &Path, more: &[&str]) -> Operator {
+        self.program_with(env!("CARGO_BIN_EXE_tillerman"), watches, kubeconfig, more)
+    }
+
+    /// [`Space::operator_with`] of another program.
+    pub fn program_with(&self, program: &str, watches: &Path, kubeconfig: &Path, more: &[&str]) -> Operator {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let log = self.dir.join(format!("operator-{}.log", NEXT.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::create(&log).unwrap();
         let (metrics, probes) = (free_port(), free_port());
-        let child = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+        let child = Command::new(program)
             .arg("run")
             .arg("--watches-file")
             .arg(watches)
@@ -385,6 +390,16 @@ impl Operator {
             let after = self.sent();
             if before == after && self.ready().is_ok() { Ok(after) } else { Err(format!("{before}, {after}")) }
         })
+    }
+
+    /// Comes to rest and stays so: for so many seconds nobody sends a request in the namespace. That nothing happens is the point, so
+    /// there is no condition to wait for.
+    pub fn rests(&self, space: &Space, seconds: u64) {
+        let before = self.settle();
+        let audited = space.requests().len();
+        std::thread::sleep(Duration::from_secs(seconds));
+        assert_eq!(self.sent(), before);
+        assert_eq!(space.requests().len(), audited, "{:?}", &space.requests()[audited..]);
     }
 
     /// The file of its log.

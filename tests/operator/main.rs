@@ -5,8 +5,13 @@
 
 mod attempts;
 mod bad_input;
+mod chaos;
+mod coreos;
 mod crds;
 mod drift;
+mod etcd;
+mod etcd_chart;
+mod farewell;
 mod flags;
 mod harness;
 mod health;
@@ -21,14 +26,26 @@ mod lifecycle;
 mod lookup;
 mod members;
 mod metrics;
+#[allow(dead_code, reason = "shared with the tests of faults")]
+#[path = "../faults/node.rs"]
+mod node;
+mod operations;
 mod outage;
+mod own_driver;
+mod policy;
 mod prune;
+mod renewal;
 mod rest;
+mod results;
 mod rights;
 mod shared;
 mod sources;
+mod status;
 mod switches;
 mod takeover;
 mod traces;
 mod values;
 mod versions;
+#[allow(dead_code, reason = "shared with the tests of members")]
+#[path = "../members/writer.rs"]
+mod writer;

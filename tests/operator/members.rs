@@ -11,7 +11,7 @@ use crate::harness::{Space, cluster_dir, eventually};
 use crate::kubelet::Kubelet;
 
 /// What this test's operator wrote of members, in order: the name of an object without what is behind the last dash of a Job.
-fn writes(space: &Space) -> Vec<String> {
+pub fn writes(space: &Space) -> Vec<String> {
     let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
     let of_ours = |line: &str| -> Option<String> {
         let entry: Value = serde_json::from_str(line).ok()?;
@@ -387,4 +387,41 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     let requests = space.requests()[before..].to_vec();
     let is_read = |r: &String| r.starts_with("get") || r.starts_with("list");
     assert!(requests.iter().all(is_read), "{requests:?}");
+}
+
+/// Issue 6, part 4: phase, size, members and versions as coreos' etcd-operator told them; `paused` of the document.
+#[test]
+fn the_status_speaks_as_coreos_did_and_a_paused_set_is_left_alone() {
+    let space = Space::new("memcoreos");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    let status = json!({"serviceName": "a-client", "clientPort": 2379, "targetVersion": "1"});
+    space.apply("Web", "a", &json!({"size": 2, "status": status}));
+    wait_size(&space, "a", 2);
+    let told = space.get("web/a").unwrap()["status"].clone();
+    let field = |name: &str| told[name].clone();
+    assert_eq!((field("phase"), field("size"), field("serviceName")), (json!("Running"), json!(2), json!("a-client")));
+    assert_eq!((field("currentVersion"), field("targetVersion")), (json!("1"), json!("")));
+    assert_eq!(told["members"]["ready"], json!(["a-db-0", "a-db-1"]));
+    assert_eq!(told["members"]["unready"], json!([]));
+
+    // While it is paused nobody comes.
+    let before = writes(&space).len();
+    space.apply("Web", "a", &json!({"size": 3, "paused": true, "status": status}));
+    space.wait_field("web/a", "/status/controlPaused", &json!(true));
+    space.wait_field("web/a", "/status/members/db/size", &json!(3));
+    assert_eq!(writes(&space)[before..], Vec::<String>::new());
+    space.apply("Web", "a", &json!({"size": 3, "status": status}));
+    wait_size(&space, "a", 3);
+    assert_eq!(space.get("web/a").unwrap()["status"].get("controlPaused"), None);
+    // Without the chart's wish the status does not speak so.
+    space.apply("Web", "a", &json!({"size": 3}));
+    eventually("its fields are gone", || {
+        let told = space.get("web/a")?["status"].clone();
+        if told.get("phase").is_none() && told["members"].get("ready").is_none() {
+            Ok(())
+        } else {
+            Err(told.to_string())
+        }
+    });
 }

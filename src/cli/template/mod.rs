@@ -1,11 +1,11 @@
 //! `tillerman template`: renders a chart and prints exactly what `helm template` of Helm 4.3.1 prints.
 
-mod context;
+pub(super) mod context;
 mod flags;
 mod post_render;
 mod print;
 #[cfg(feature = "operator")]
-mod server;
+pub(super) mod server;
 
 use super::CliError;
 use super::chart_path::{ChartPathArgs, ON_ERROR};

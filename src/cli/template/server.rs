@@ -64,6 +64,11 @@ impl Server {
         Ok(Self { runtime, cluster, discovery })
     }
 
+    /// Runs what asks more of the server.
+    pub fn block_on<T>(&self, ask: impl AsyncFnOnce(&Cluster, &Discovery) -> T) -> T {
+        self.runtime.block_on(ask(&self.cluster, &self.discovery))
+    }
+
     /// What templates see of the server.
     pub fn capabilities(&self) -> Result<Capabilities, CliError> {
         self.runtime.block_on(self.discovery.refresh()).map_err(|e| {

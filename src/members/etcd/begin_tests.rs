@@ -4,6 +4,7 @@ use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits
 use super::state::{Action, Call, Version};
 use super::world_tests::{Fate, World, pod};
 use crate::members::driver::Step;
+use crate::members::workload::PodPhase;
 
 #[test]
 fn row_14_what_a_member_left_goes_before_another_joins() {
@@ -63,6 +64,35 @@ fn row_16_one_that_waits_for_a_node_is_not_dead() {
     remembered(&mut world);
     world.now += world.settings.dead_after + 1;
     assert!(removes(world.decide(), 2), "but one whose volume is lost is");
+}
+
+#[test]
+fn row_16_one_that_began_again_and_is_silent_later_is_not_dead() {
+    // F20: it ended often before it joined, runs now, and cannot be reached.
+    for text in ["couldn't find local name", "could not retrieve cluster information", "SIGSEGV"] {
+        let mut world = World::grown(3);
+        ended(&mut world, 1, 1, text);
+        let since = world.now - 1000;
+        let exit = world.pods.get_mut(&1).and_then(|pod| pod.exit.as_mut()).expect("it ended");
+        exit.running_since = Some(since);
+        assert!(waits(&remembered(&mut world)), "{text}");
+        world.now += 100 * world.settings.dead_after;
+        assert!(waits(&remembered(&mut world)), "{text}");
+    }
+}
+
+#[test]
+fn row_16_one_that_ends_whenever_it_is_started_is_dead_also_while_it_runs() {
+    let mut world = World::grown(3);
+    ended(&mut world, 1, 1, "could not retrieve cluster information");
+    for _ in 0..10 {
+        remembered(&mut world);
+        world.now += world.settings.dead_after / 10 + 1;
+        let now = world.now;
+        let exit = world.pods.get_mut(&1).and_then(|pod| pod.exit.as_mut()).expect("it ended");
+        exit.running_since = Some(now);
+    }
+    assert!(removes(remembered(&mut world), 1));
 }
 
 #[test]
@@ -176,6 +206,29 @@ fn row_19_a_pod_that_its_template_broke_is_replaced_first() {
 }
 
 #[test]
+fn no_pod_is_old_before_the_controller_has_told_what_is_new() {
+    let mut world = World::new(1);
+    while world.pods.is_empty() {
+        world.pass(Fate::Done);
+        if world.replicas > 0 {
+            world.tick();
+        }
+    }
+    world.down.insert(0);
+    world.pods.get_mut(&0).expect("it has begun").phase = PodPhase::Pending;
+    world.unseen = true;
+    assert!(waits(&world.decide()), "row 2b: its first start would be interrupted");
+
+    let mut world = World::grown(3);
+    world.unseen = true;
+    assert_eq!(remembered(&mut world), Step::Quiet, "row 19");
+    world.template = "r2";
+    assert_eq!(world.decide(), Step::Quiet, "row 19");
+    world.unseen = false;
+    assert!(matches!(world.decide(), Step::EvictPod { .. }));
+}
+
+#[test]
 fn row_19_a_version_is_neither_skipped_nor_taken_back() {
     let mut world = World::grown(3);
     world.template = "r2";
@@ -272,4 +325,32 @@ fn b5_a_reversal_before_the_removal_does_nothing() {
     world.pass(Fate::Done);
     world.target.size = 3;
     assert_eq!(world.decide(), Step::Quiet);
+}
+
+/// F21: each is told of under its new URL before it starts anew, and one that was replaced before that afterwards.
+#[test]
+fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
+    let mut world = World::grown(3);
+    world.leader = world.member(1).unwrap().id;
+    let url = "https://$(POD).peer.ns.svc:2380";
+    world.settings.peer_url = crate::members::etcd::url::Pattern::new(url, "e").unwrap();
+    world.template = "r2";
+    let mut order = Vec::new();
+    for _ in 0..40 {
+        match world.decide() {
+            Step::EvictPod { ordinal, .. } => order.push(format!("pod {ordinal}")),
+            Step::Act(Action::Call { call: Call::Update { ordinal, peer_url, .. }, .. }) => {
+                assert_eq!(peer_url, format!("https://e-{ordinal}.peer.ns.svc:2380"));
+                order.push(format!("url {ordinal}"));
+            }
+            Step::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            _ => {}
+        }
+        world.pass(Fate::Done);
+        world.tick();
+    }
+    assert_eq!(order, ["url 2", "pod 2", "url 0", "pod 0", "lead 0", "url 1", "pod 1"]);
+    world.members[0].peer_urls = vec!["http://e-0.peer.ns.svc:2380".to_owned()];
+    assert!(matches!(world.decide(), Step::Act(Action::Call { call: Call::Update { ordinal: 0, .. }, .. })));
+    world.settle();
 }

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use etcd_client::{Certificate, Client, ConnectOptions, Error, GetOptions, Identity, TlsOptions};
+use etcd_client::{Certificate, Client, ConnectOptions, Error, GetOptions, Identity, StatusResponse, TlsOptions};
 use tokio::time::timeout;
 
-use super::state::{Answer, Member, Version};
+use super::state::{Alarm, Answer, Member, Version};
 use super::verdict::is_denied;
+
+/// What URLs begin with that need certificates.
+const SECURE: &str = "https://";
 
 /// How members are reached.
 #[derive(Clone)]
 pub struct Access {
-    /// Certificates; none for `http`.
+    /// Certificates, for URLs of `https`.
     pub tls: Option<Tls>,
     /// User and password, where authentication is enabled. The user needs the role `root`.
     pub user: Option<(String, String)>,
@@ -33,16 +36,29 @@ pub(super) type Said = (Answer, Option<Vec<Member>>);
 
 impl Access {
     /// A client of one endpoint. It connects with the first call.
-    pub(super) async fn client(&self, url: &str) -> Result<Client, Error> {
-        self.client_of(url, self.user.as_ref()).await
+    pub(crate) async fn client(&self, url: &str) -> Result<Client, Error> {
+        self.client_by(url, None).await
     }
 
-    async fn client_of(&self, url: &str, user: Option<&(String, String)>) -> Result<Client, Error> {
+    /// The same of a member whose certificate is not for the URL's host, but for this name.
+    pub(crate) async fn client_by(&self, url: &str, name: Option<&str>) -> Result<Client, Error> {
+        match self.client_of(url, name, self.user.as_ref()).await {
+            // A cluster has no users until somebody makes them.
+            Err(error) if asks_for_no_user(&error) => self.client_of(url, name, None).await,
+            client => client,
+        }
+    }
+
+    async fn client_of(&self, url: &str, name: Option<&str>, user: Option<&(String, String)>) -> Result<Client, Error> {
         let mut options = ConnectOptions::new().with_connect_timeout(self.timeout);
-        if let Some(tls) = &self.tls {
+        // The crate refuses certificates for http.
+        if let Some(tls) = self.tls.as_ref().filter(|_| url.starts_with(SECURE)) {
             let mut with = TlsOptions::new().ca_certificate(Certificate::from_pem(&tls.ca));
             if let Some((certificate, key)) = &tls.identity {
                 with = with.identity(Identity::from_pem(certificate, key));
+            }
+            if let Some(name) = name {
+                with = with.domain_name(name);
             }
             options = options.with_tls(with);
         }
@@ -52,16 +68,27 @@ impl Access {
         Client::connect([url], Some(options)).await
     }
 
-    /// What a member says; None when it does not answer in time.
-    pub(super) async fn ask(&self, url: &str) -> Option<Said> {
-        // A learner takes no password, and a status needs none.
-        let client = timeout(self.timeout, self.client_of(url, None)).await.ok()?.ok()?;
-        let mut maintenance = client.maintenance_client();
-        let status = timeout(self.timeout, maintenance.status());
-        let (status, read) =
-            tokio::join!(status, timeout(self.timeout, async { read(&self.client(url).await?).await }));
-        let status = status.ok()?.ok()?;
+    /// What a member says; None when it does not answer in time. `others` are the URLs of all members.
+    pub(super) async fn ask(&self, url: &str, others: &[String]) -> Option<Said> {
+        // Without a user: who is without a quorum cannot tell whether a password is right.
+        let status = async { self.client_of(url, None, None).await?.maintenance_client().status().await };
+        let read = async {
+            let client = self.client(url).await.ok()?;
+            let read = timeout(self.timeout, read(&client)).await;
+            Some((client, read.ok().and_then(Result::ok)))
+        };
+        let (status, read) = tokio::join!(timeout(self.timeout, status), timeout(self.timeout * 2, read));
+        let (client, read) = read.ok().flatten().map_or((None, None), |(client, read)| (Some(client), read));
+        let status = match status.ok()? {
+            Err(error) if asks_for_user(&error) => {
+                let asking = Box::pin(self.status_with_user(client, url, others));
+                timeout(self.timeout, asking).await.ok()??
+            }
+            status => status.ok()?,
+        };
         let header = status.header()?;
+        let alarms: Vec<Alarm> = status.errors().iter().filter_map(|error| Alarm::parse(error)).collect();
+        let bytes = |size: i64| u64::try_from(size).unwrap_or_default();
         let mut answer = Answer {
             cluster: header.cluster_id(),
             member: header.member_id(),
@@ -72,23 +99,46 @@ impl Access {
             revision: u64::try_from(header.revision()).unwrap_or_default(),
             learner: status.is_learner(),
             version: Version::parse(status.version()),
-            // An alarm is printed as `memberID:1050 alarm:CORRUPT `, and all members print all alarms.
-            corrupt: status.errors().iter().any(|error| {
-                error.contains("alarm:CORRUPT") && error.contains(&format!("memberID:{} ", header.member_id()))
-            }),
+            size: bytes(status.db_size()),
+            used: bytes(status.raft_used_db_size()),
+            quota: Some(bytes(status.db_size_quota())).filter(|quota| *quota > 0),
+            alarms,
         };
-        let read = read
-            .ok()
-            .and_then(Result::ok)
-            .filter(|read| (read.cluster, read.member) == (answer.cluster, answer.member));
+        let read = read.filter(|read| (read.cluster, read.member) == (answer.cluster, answer.member));
         answer.linearizable = read.is_some();
         answer.revision = read.as_ref().map_or(answer.revision, |read| read.revision.max(answer.revision));
         Some((answer, read.map(|read| read.members)))
     }
+
+    /// The status of a member that wants to know who asks, by the client that has told it. A learner takes no password, but a token
+    /// that a voter gave: so the client goes from one to the other.
+    async fn status_with_user(&self, client: Option<Client>, url: &str, others: &[String]) -> Option<StatusResponse> {
+        if let Some(client) = client {
+            return client.maintenance_client().status().await.ok();
+        }
+        // A client has one way to reach all its endpoints.
+        let same = |other: &&String| *other != url && other.starts_with(SECURE) == url.starts_with(SECURE);
+        for voter in others.iter().filter(same) {
+            if let Ok(client) = self.client(voter).await {
+                client.remove_endpoint(voter).await.ok()?;
+                client.add_endpoint(url).await.ok()?;
+                return client.maintenance_client().status().await.ok();
+            }
+        }
+        None
+    }
+}
+
+fn asks_for_no_user(error: &Error) -> bool {
+    error.to_string().contains("authentication is not enabled")
+}
+
+fn asks_for_user(error: &Error) -> bool {
+    error.to_string().contains("user name is empty")
 }
 
 /// A linearizable read, and the list of members after it.
-pub(super) struct Read {
+pub(crate) struct Read {
     pub cluster: u64,
     pub member: u64,
     pub revision: u64,
@@ -96,7 +146,7 @@ pub(super) struct Read {
 }
 
 /// Reads what a quorum agrees on, and then the list: the crate asks for a list that may be old, but not older than that.
-pub(super) async fn read(client: &Client) -> Result<Read, Error> {
+pub(crate) async fn read(client: &Client) -> Result<Read, Error> {
     // The key is the one of etcd's own health check, which also takes a denial for an answer.
     let revision = match client.kv_client().get("health", Some(GetOptions::new().with_count_only())).await {
         Ok(read) => read.header().map_or(0, |header| u64::try_from(header.revision()).unwrap_or_default()),

@@ -4,11 +4,15 @@
 //! Rows that need no quorum stand here, the others in `with_quorum`.
 
 mod health;
+mod recovery;
+mod upkeep;
 mod with_quorum;
 
 use std::time::Duration;
 
-use super::state::{Action, ClusterState, InitialCluster, Observed, Settings};
+pub use recovery::FORCE_NEW_CLUSTER;
+
+use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Version};
 use crate::members::driver::Step;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
 
@@ -40,15 +44,18 @@ pub fn decide(
 type Row<Scene> = fn(&Scene) -> Option<Step<Action>>;
 
 /// The rows that need no quorum, in their order.
-fn rows<'a>() -> [Row<Scene<'a>>; 9] {
+fn rows<'a>() -> [Row<Scene<'a>>; 12] {
     [
         Scene::row_0_deleting_or_1_paused,
+        Scene::recovery_goes_on,
         Scene::row_4_split_brain,
         Scene::row_2_seed,
         Scene::row_2a_and_3_existing,
         Scene::row_2b_first_answer,
         Scene::row_3_bootstrapped,
         Scene::row_4a_scaled_by_hand,
+        Scene::recovery_begins,
+        Scene::row_10_vote_that_is_needed,
         Scene::row_5_quorum_lost,
         Scene::row_5_size,
     ]
@@ -104,14 +111,14 @@ impl Scene<'_> {
         }
         let claims = || self.workload.claims.iter().filter(|(_, claims)| !claims.is_empty());
         if claims().flat_map(|(_, claims)| claims).any(|claim| claim.terminating) {
-            return Some(Step::Wait { why: "claims of an earlier release are going".into(), after: SOON });
+            return Some(Step::Wait { why: "claims of an earlier release to go".into(), after: SOON });
         }
         let Some(highest) = claims().map(|(ordinal, _)| *ordinal).max() else {
             return Some(self.written(ClusterState::New, self.listed(0..1)).unwrap_or(Step::Scale(1)));
         };
         if !self.target.adopt_claims {
             return Some(Step::Stop {
-                reason: "ClaimsExist",
+                reason: "OrphanedVolumes",
                 why: format!(
                     "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
                     self.workload.name
@@ -139,8 +146,12 @@ impl Scene<'_> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
+        // Somebody deleted what the first pod is waiting for. Of claims that were there before, nobody knows what is on them.
+        if self.workload.replicas == 1 && !self.target.adopt_claims && self.observed.initial == Ok(None) {
+            return self.written(ClusterState::New, self.listed(0..1));
+        }
         Some(self.replaced_broken_pod().unwrap_or_else(|| Step::Wait {
-            why: format!("{} has not answered yet{}", self.pod_name(0), self.reason(0)),
+            why: format!("the first answer of {}{}", self.pod_name(0), self.reason(0)),
             after: SOON,
         }))
     }
@@ -156,14 +167,47 @@ impl Scene<'_> {
             replicas: Some(self.workload.replicas),
             cluster: Some(format!("{cluster:x}")),
             position: Some(self.revision()),
-            restoring: None,
             ..self.latch.clone()
         }))
     }
 
     /// Row 4a: somebody else lowered the replicas, which may have cost the quorum.
     fn row_4a_scaled_by_hand(&self) -> Option<Step<Action>> {
-        self.latch.replicas.filter(|last| self.workload.replicas < *last).map(Step::Scale)
+        let last = self.latch.replicas?;
+        (self.workload.replicas < last || self.workload.start > 0).then_some(Step::Scale(last))
+    }
+
+    /// Row 10, before 3.4: the first member has voted for a second, and is alone no quorum any more. The pod of the second is started
+    /// all the same, wanted or not: only that brings the quorum back.
+    fn row_10_vote_that_is_needed(&self) -> Option<Step<Action>> {
+        if self.observed.members.is_some() || !self.latch.bootstrapped {
+            return None;
+        }
+        let k = self.announced().filter(|k| *k <= self.workload.replicas)?;
+        if k == self.workload.replicas {
+            return Some(Step::Scale(k + 1));
+        }
+        let starts = self.workload.pods.get(&k).is_none_or(|pod| !pod.ready);
+        let why = || format!("{} to start, whose vote is needed{}", self.pod_name(k), self.reason(k));
+        starts.then(|| Step::Wait { why: why(), after: SOON })
+    }
+
+    /// Whether members can join without a vote; as far as anybody knows.
+    fn has_learners(&self) -> bool {
+        let has = |version: Version| (version.major, version.minor) >= (3, 4);
+        self.settings.learners && self.observed.answers.values().filter_map(|answer| answer.version).all(has)
+    }
+
+    /// The ordinal that the list in the `ConfigMap` is for, where there are no learners.
+    fn announced(&self) -> Option<u32> {
+        let initial = self.observed.initial.as_ref().ok()?.as_ref()?;
+        let entries = initial.members.split(',').filter_map(|entry| entry.split_once('='));
+        // All others stand there by their IDs.
+        let mut named = entries.filter_map(|(name, url)| {
+            let ordinal = self.settings.peer_url.ordinal(url)?;
+            (name == self.pod_name(ordinal)).then_some(ordinal)
+        });
+        named.next().filter(|_| initial.state == ClusterState::Existing && !self.has_learners())
     }
 
     /// Row 5: no quorum. Nothing is called, deleted or lowered; only a pod that a template broke gets another.
@@ -176,7 +220,8 @@ impl Scene<'_> {
             let silent: Vec<_> =
                 silent.map(|ordinal| format!("{}{}", self.pod_name(ordinal), self.reason(ordinal))).collect();
             let silent = if silent.is_empty() { "none".into() } else { silent.join(", ") };
-            let why = format!("no member can read what a quorum agrees on; silent: {silent}");
+            let offer = self.recovery_offer();
+            let why = format!("no member can read what a quorum agrees on; silent: {silent}{offer}");
             Step::Stop { reason: "QuorumLost", why }
         }))
     }
@@ -195,7 +240,7 @@ impl Scene<'_> {
         let broken = |ordinal: &u32, pod: &Pod| {
             !pod.terminating
                 && !pod.ready
-                && pod.revision != self.workload.update_revision
+                && self.workload.is_outdated(pod)
                 && !self.observed.answers.contains_key(ordinal)
                 && self.workload.claims.get(ordinal).is_some_and(|claims| !claims.is_empty())
                 && (pod.restarts > 0 || matches!(pod.phase, PodPhase::Unscheduled | PodPhase::Pending))

@@ -43,7 +43,7 @@ pub(super) fn remembered(world: &mut World) -> Step<Action> {
 /// A container that ended so, and whose process is gone.
 pub(super) fn ended(world: &mut World, k: u32, code: i32, message: &str) {
     let pod = world.pods.get_mut(&k).expect("it is there");
-    (pod.ready, pod.restarts, pod.exit) = (false, 3, Some(Exit { code, message: message.into() }));
+    (pod.ready, pod.restarts, pod.exit) = (false, 3, Some(Exit { code, message: message.into(), running_since: None }));
     world.down.insert(k);
 }
 
@@ -106,7 +106,7 @@ fn row_2_claims_that_are_there_start_no_new_cluster() {
     for _ in 0..3 {
         world.tick();
     }
-    assert_eq!(stopped(&world.decide()), "ClaimsExist");
+    assert_eq!(stopped(&world.decide()), "OrphanedVolumes");
     world.target.adopt_claims = true;
     assert_eq!(world.initial.as_ref().map(|initial| initial.state), Some(ClusterState::Existing));
     world.initial = None;
@@ -316,6 +316,21 @@ fn row_9b_a_learner_with_data_of_another_leaves_and_is_wiped() {
 }
 
 #[test]
+fn row_9b_one_that_has_just_joined_is_not_judged_by_what_it_said_before() {
+    let mut world = with_learner(3);
+    while !world.members.iter().any(|member| member.learner && member.started()) {
+        world.pass(Fate::Done);
+        world.tick();
+    }
+    ended(&mut world, 3, 1, "couldn't find local name \"e-3\" in the initial cluster configuration");
+    let now = world.now;
+    world.pods.get_mut(&3).and_then(|pod| pod.exit.as_mut()).expect("it ended").running_since = Some(now);
+    assert!(waits(&remembered(&mut world)), "its client port is not open yet");
+    world.pods.get_mut(&3).and_then(|pod| pod.exit.as_mut()).expect("it ended").running_since = None;
+    assert!(removes(world.decide(), 3), "it lost its data");
+}
+
+#[test]
 fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_again_later() {
     let mut world = with_learner_that_waits(3);
     let deadline = world.settings.join_deadline;
@@ -395,4 +410,30 @@ fn row_13_a_pod_without_a_member_goes() {
     world.target.size = 3;
     world.replicas = 5;
     assert_eq!(remembered(&mut world), Step::Scale(4), "one at a time");
+}
+
+/// Rows 17 and 10 before 3.4: the list comes first, for of two both must agree, and nothing can be asked until the second has started.
+#[test]
+fn row_17_without_learners_members_join_with_a_vote() {
+    let mut world = World::grown(1);
+    (world.version, world.target.size) = ("3.3.27", 2);
+    assert!(written(remembered(&mut world)).members.contains("e-1=http://e-1.peer.ns.svc:2380"));
+    world.pass(Fate::Done);
+    assert!(matches!(call(world.decide()), Call::AddVoter { ordinal: 1, .. }));
+    world.pass(Fate::Crash);
+    assert_eq!(world.observed().members, None, "one of two is no quorum");
+    assert_eq!(world.decide(), Step::Scale(2));
+    world.pass(Fate::Done);
+    assert!(waits(&world.decide()));
+    world.settle();
+    assert_eq!(world.members.len(), 2);
+}
+
+/// Where there are learners a list that was left behind starts nothing without a quorum.
+#[test]
+fn row_5_a_list_of_a_learner_raises_nothing_without_a_quorum() {
+    let mut world = with_learner(3);
+    world.pass(Fate::Done);
+    world.down.extend([1, 2]);
+    assert_eq!(stopped(&world.decide()), "QuorumLost");
 }

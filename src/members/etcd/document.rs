@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::state::{Settings, Version};
+use super::state::{Defragmentation, NoSpace, Settings, Version};
 use super::url::Pattern;
 use crate::kind::duration;
 
@@ -33,6 +33,17 @@ struct Raw {
     join_deadline: Option<String>,
     dead_after: Option<String>,
     version: Option<String>,
+    defragmentation: Option<RawDefragmentation>,
+    no_space: Option<String>,
+    quota_backend_bytes: Option<Value>,
+    learners: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RawDefragmentation {
+    fragmented_percent: Option<u64>,
+    minimum_size: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +73,14 @@ impl Document {
             join_deadline: seconds("joinDeadline", raw.join_deadline, 300)?,
             dead_after: seconds("deadAfter", raw.dead_after, 600)?,
             version: version.transpose()?,
+            defragmentation: raw.defragmentation.map(defragmentation).transpose()?,
+            no_space: match raw.no_space.as_deref() {
+                None | Some("Reclaim") => NoSpace::Reclaim,
+                Some("Report") => NoSpace::Report,
+                Some(other) => return Err(format!("spec.etcd.noSpace {other:?} is unknown; it is Reclaim or Report")),
+            },
+            learners: raw.learners.unwrap_or(true),
+            quota: raw.quota_backend_bytes.map(|size| bytes("spec.etcd.quotaBackendBytes", &size)).transpose()?,
         };
         Ok(Self {
             settings,
@@ -72,11 +91,32 @@ impl Document {
     }
 }
 
+/// The thresholds of the operator of `OpenShift`, unless told otherwise.
+fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
+    let at = "spec.etcd.defragmentation";
+    let fragmented_percent = raw.fragmented_percent.unwrap_or(45);
+    if !(10..100).contains(&fragmented_percent) {
+        return Err(format!("{at}.fragmentedPercent is not from 10 to 99"));
+    }
+    let minimum_size = raw.minimum_size.map(|size| bytes(&format!("{at}.minimumSize"), &size)).transpose()?;
+    Ok(Defragmentation { fragmented_percent, minimum_size: minimum_size.unwrap_or(100 << 20) })
+}
+
+/// Bytes: a number, or a text such as `100Mi`.
+fn bytes(at: &str, value: &Value) -> Result<u64, String> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];
+    let (number, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((&text, 0));
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number.ok_or_else(|| format!("{at} is not a number of bytes, such as 100Mi"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Document, Version};
+    use super::{Defragmentation, Document, NoSpace, Version};
 
     fn read(etcd: Value) -> Result<Document, String> {
         let Value::Object(etcd) = etcd else { panic!("not an object") };
@@ -93,6 +133,8 @@ mod tests {
         assert_eq!(document.settings.client_url.url(2), "http://my-etcd-2.my-etcd-peer.ns.svc:2379");
         assert_eq!((document.settings.join_deadline, document.settings.dead_after), (300, 600));
         assert_eq!(document.config_map, "my-etcd-initial-cluster");
+        assert_eq!(document.settings.defragmentation, None);
+        assert_eq!((document.settings.no_space, document.settings.quota), (NoSpace::Reclaim, None));
         assert!(document.tls_secret.is_none() && document.user_secret.is_none());
     }
 
@@ -101,12 +143,16 @@ mod tests {
         let document = read(json!({
             "peerURL": "https://$(POD).p:2380", "clientURL": "https://$(POD).p:2379", "configMap": "map", "version": "v3.5.35",
             "tls": {"secretName": "certs"}, "auth": {"secretName": "root"}, "joinDeadline": "90s", "deadAfter": "1h30m",
+            "defragmentation": {"minimumSize": "10Mi"}, "noSpace": "Report", "quotaBackendBytes": 8_589_934_592_u64,
         }))
         .unwrap();
         assert_eq!((document.settings.join_deadline, document.settings.dead_after), (90, 5400));
         assert_eq!(document.settings.version, Version::parse("3.5.35"));
         assert_eq!((&*document.config_map, document.tls_secret.as_deref()), ("map", Some("certs")));
         assert_eq!(document.user_secret.as_deref(), Some("root"));
+        let expected = Defragmentation { fragmented_percent: 45, minimum_size: 10 << 20 };
+        assert_eq!(document.settings.defragmentation, Some(expected));
+        assert_eq!((document.settings.no_space, document.settings.quota), (NoSpace::Report, Some(8 << 30)));
     }
 
     #[test]
@@ -122,6 +168,9 @@ mod tests {
         assert!(with("clientURL", json!("http://etcd:2379")).starts_with("spec.etcd.clientURL: "));
         assert!(with("deadAfter", json!("soon")).starts_with("spec.etcd.deadAfter: "));
         assert!(with("version", json!("latest")).starts_with("spec.etcd.version: "));
+        assert!(with("noSpace", json!("Ignore")).ends_with("it is Reclaim or Report"));
+        assert!(with("quotaBackendBytes", json!("8 GB")).starts_with("spec.etcd.quotaBackendBytes is not"));
+        assert!(with("defragmentation", json!({"fragmentedPercent": 5})).ends_with("is not from 10 to 99"));
         assert!(with("tls", json!({"name": "x"})).contains("unknown field `name`"));
     }
 }

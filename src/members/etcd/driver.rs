@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::time::Duration;
 
-use etcd_client::MemberAddOptions;
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, CompactionOptions, MemberAddOptions};
 use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::client::{Access, read};
 use super::decide::decide;
-use super::state::{Action, Call, ClusterState, InitialCluster, Member, Observed, Settings};
+use super::state::{Action, AlarmKind, Call, ClusterState, InitialCluster, Member, Observed, Settings};
 use super::verdict::of_error;
 use crate::members::driver::{MemberDriver, Outcome, Step};
 use crate::members::workload::{Latch, PodPhase, Target, Workload};
@@ -17,6 +18,10 @@ use crate::members::workload::{Latch, PodPhase, Target, Workload};
 /// Keys of the `ConfigMap`, which are variables of etcd.
 const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
 const STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
+const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
+
+/// How much longer a member may take to write its file anew: some seconds for each GiB, and minutes on a slow disk.
+const REWRITE: Duration = Duration::from_secs(180);
 
 /// Reads and writes the `ConfigMap` that members without data read when they start.
 pub trait ConfigMaps: Send + Sync {
@@ -43,8 +48,10 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
 
     async fn observe(&self, workload: &Workload, _: &Latch) -> Observed {
         let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
-        let asked = may_answer.map(|(ordinal, _)| async {
-            let said = Box::pin(self.access.ask(&self.settings.client_url.url(*ordinal))).await;
+        let ordinals: Vec<u32> = may_answer.map(|(ordinal, _)| *ordinal).collect();
+        let urls: Vec<String> = ordinals.iter().map(|ordinal| self.settings.client_url(*ordinal, workload)).collect();
+        let asked = ordinals.iter().zip(&urls).map(|(ordinal, url)| async {
+            let said = Box::pin(self.access.ask(url, &urls)).await;
             said.map(|said| (*ordinal, said))
         });
         let (initial, said) = tokio::join!(self.config_maps.read(), join_all(asked));
@@ -73,14 +80,17 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
                 Ok(()) => Outcome::Done,
                 Err(why) => Outcome::Indeterminate(why),
             },
-            Action::Call { call, via, cluster } => {
-                let url = self.settings.client_url.url(via);
+            Action::Call { call, url, cluster, .. } => {
                 // Each of the two has its time: what fails before the call is sent is certain not to have happened.
                 match timeout(self.access.timeout, self.prepared(&url, &call, cluster)).await {
                     Err(_) => Outcome::Wait { why: format!("{url} does not answer"), after: self.access.timeout },
                     Ok(Err(outcome)) => outcome,
                     Ok(Ok(client)) => {
-                        let sent = timeout(self.access.timeout, send(&client, &call)).await;
+                        let patience = match call {
+                            Call::Compact { .. } | Call::Defragment { .. } => self.access.timeout + REWRITE,
+                            _ => self.access.timeout,
+                        };
+                        let sent = timeout(patience, send(&client, &call)).await;
                         sent.unwrap_or_else(|_| Outcome::Indeterminate(format!("{url} did not answer in time")))
                     }
                 }
@@ -93,12 +103,25 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
             Action::WriteInitialCluster(InitialCluster { state: ClusterState::New, .. }) => {
                 "let the first member start a cluster".into()
             }
+            Action::WriteInitialCluster(InitialCluster { state: ClusterState::Forced, .. }) => {
+                "let the member that is left go on alone".into()
+            }
             Action::WriteInitialCluster(_) => "write the list of members".into(),
             Action::Call { call, .. } => match call {
                 Call::AddLearner { ordinal, .. } => format!("add member {ordinal} as a learner"),
+                Call::AddVoter { ordinal, .. } => format!("add member {ordinal} as a voter"),
                 Call::Promote { ordinal, .. } => format!("give member {ordinal} a vote"),
+                Call::Update { ordinal, peer_url, .. } => {
+                    format!("tell the others that member {ordinal} is at {peer_url}")
+                }
                 Call::Remove { ordinal, .. } => format!("remove member {ordinal}"),
                 Call::MoveLeader { to, .. } => format!("let member {to} lead"),
+                Call::Defragment { ordinal, .. } => format!("defragment member {ordinal}"),
+                Call::Compact { revision } => format!("compact the history before revision {revision}"),
+                Call::Disarm(alarm) => match alarm.kind {
+                    AlarmKind::NoSpace => "disarm the alarm NOSPACE".into(),
+                    AlarmKind::Corrupt => "disarm the alarm CORRUPT".into(),
+                },
             },
         }
     }
@@ -108,7 +131,7 @@ impl<C> Etcd<C> {
     /// A client that is known to be of the right cluster, right before the call: another operator may have been at work since the
     /// members were asked. Fails with the outcome when there is nothing to call for.
     async fn prepared(&self, url: &str, call: &Call, cluster: u64) -> Result<etcd_client::Client, Outcome> {
-        let again = |why: String| Outcome::Wait { why, after: std::time::Duration::from_secs(1) };
+        let again = |why: String| Outcome::Wait { why, after: Duration::from_secs(1) };
         let client = self.access.client(url).await.map_err(|error| again(error.to_string()))?;
         let now = read(&client).await.map_err(|error| again(error.to_string()))?;
         if now.cluster != cluster {
@@ -116,6 +139,9 @@ impl<C> Etcd<C> {
                 "{url} belongs to cluster {:x}, and not to {cluster:x}",
                 now.cluster
             )));
+        }
+        if matches!(call, Call::Defragment { member, .. } if now.member != *member) {
+            return Err(again(format!("{url} is another member by now")));
         }
         match self.still_wanted(call, &now.members) {
             Ok(()) => Ok(client),
@@ -128,7 +154,7 @@ impl<C> Etcd<C> {
     fn still_wanted(&self, call: &Call, members: &[Member]) -> Result<(), Option<&'static str>> {
         let of = |id: u64| members.iter().find(|member| member.id == id);
         match call {
-            Call::AddLearner { ordinal, .. } => {
+            Call::AddLearner { ordinal, .. } | Call::AddVoter { ordinal, .. } => {
                 let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(*ordinal);
                 if members.iter().flat_map(|member| &member.peer_urls).any(is_it) {
                     return Err(None);
@@ -141,11 +167,21 @@ impl<C> Etcd<C> {
                 Some(_) => Err(None),
                 None => Err(Some("the learner has left")),
             },
+            Call::Update { member, peer_url, .. } => match of(*member) {
+                Some(member) if member.peer_urls == [peer_url.as_str()] => Err(None),
+                Some(member) if !member.learner => Ok(()),
+                _ => Err(Some("it is no voter by now")),
+            },
             Call::Remove { member, .. } => of(*member).map(|_| ()).ok_or(None),
             Call::MoveLeader { member, .. } => match of(*member) {
                 Some(member) if !member.learner => Ok(()),
                 _ => Err(Some("the next leader has left")),
             },
+            Call::Defragment { .. } => {
+                let busy = members.iter().any(|member| member.learner || !member.started());
+                if busy { Err(Some("another member is joining")) } else { Ok(()) }
+            }
+            Call::Compact { .. } | Call::Disarm(_) => Ok(()),
         }
     }
 }
@@ -157,9 +193,26 @@ async fn send(client: &etcd_client::Client, call: &Call) -> Outcome {
             let learner = MemberAddOptions::new().with_is_learner();
             members.member_add(vec![peer_url.clone()], Some(learner)).await.map(drop)
         }
+        Call::AddVoter { peer_url, .. } => members.member_add(vec![peer_url.clone()], None).await.map(drop),
         Call::Promote { member, .. } => members.member_promote(*member).await.map(drop),
+        Call::Update { member, peer_url, .. } => members.member_update(*member, vec![peer_url.clone()]).await.map(drop),
         Call::Remove { member, .. } => members.member_remove(*member).await.map(drop),
         Call::MoveLeader { member, .. } => client.maintenance_client().move_leader(*member).await.map(drop),
+        Call::Defragment { .. } => client.maintenance_client().defragment().await.map(drop),
+        Call::Compact { revision } => {
+            // Physical: what goes is gone when it answers, so that a defragmentation finds the holes.
+            let physical = CompactionOptions::new().with_physical();
+            client.kv_client().compact(i64::try_from(*revision).unwrap_or(i64::MAX), Some(physical)).await.map(drop)
+        }
+        Call::Disarm(alarm) => {
+            let kind = match alarm.kind {
+                AlarmKind::NoSpace => AlarmType::Nospace,
+                AlarmKind::Corrupt => AlarmType::Corrupt,
+            };
+            let mut of = AlarmOptions::new();
+            of.with_member(alarm.member);
+            client.maintenance_client().alarm(AlarmAction::Deactivate, kind, Some(of)).await.map(drop)
+        }
     };
     match sent {
         Ok(()) => Outcome::Done,
@@ -170,15 +223,20 @@ async fn send(client: &etcd_client::Client, call: &Call) -> Outcome {
 fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
     let state = match initial.state {
         ClusterState::New => "new",
-        ClusterState::Existing => "existing",
+        ClusterState::Existing | ClusterState::Forced => "existing",
     };
-    [(MEMBERS.into(), initial.members), (STATE.into(), state.into())].into()
+    let mut data = BTreeMap::from([(MEMBERS.into(), initial.members), (STATE.into(), state.into())]);
+    if initial.state == ClusterState::Forced {
+        data.insert(FORCE.into(), "true".into());
+    }
+    data
 }
 
 /// What was written. Anything else is as if there were none, and is written anew.
 fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
     let state = match data.get(STATE)?.as_str() {
         "new" => ClusterState::New,
+        "existing" if data.contains_key(FORCE) => ClusterState::Forced,
         "existing" => ClusterState::Existing,
         _ => return None,
     };

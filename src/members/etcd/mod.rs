@@ -5,6 +5,7 @@
 //! - [`document`]: what a chart says of a cluster.
 //! - [`driver`]: asks the members and carries out what was decided.
 //! - [`client`]: one client for each member. `verdict`: what an error means.
+//! - [`secret`]: certificates and passwords as Secrets have them.
 //! - [`url`]: which ordinal a peer URL belongs to.
 
 #[cfg(test)]
@@ -16,8 +17,13 @@ mod decide_tests;
 pub mod document;
 pub mod driver;
 #[cfg(test)]
+mod recovery_tests;
+#[cfg(test)]
 mod runs_tests;
+pub mod secret;
 pub mod state;
+#[cfg(test)]
+mod upkeep_tests;
 pub mod url;
 mod verdict;
 #[cfg(test)]

@@ -100,6 +100,17 @@ proptest! {
         run(World::new(3), events);
     }
 
+    /// The same where there are no learners. That a vote is added after all, long after nobody heard whether it was, is what learners
+    /// are there for: without them it can cost a quorum for good.
+    #[test]
+    fn whatever_is_wanted_comes_about_without_learners(events in proptest::collection::vec(quiet_events(), 0..150)) {
+        let is_late = |event: &Event| matches!(event, Event::Pass(Fate::Late));
+        let events = events.into_iter().filter(|event| !is_late(event)).collect();
+        let mut world = World::new(3);
+        world.settings.learners = false;
+        run(world, events);
+    }
+
     /// The same with claims that are kept, from which members come back.
     #[test]
     fn kept_claims_harm_nobody(events in proptest::collection::vec(quiet_events(), 0..150)) {

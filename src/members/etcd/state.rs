@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::url::Pattern;
+use crate::members::workload::Workload;
 
 /// What the Members document says of a cluster.
 #[derive(Clone, Debug)]
@@ -17,6 +18,33 @@ pub struct Settings {
     pub dead_after: i64,
     /// The version of etcd in the pod template, such as `3.6.16`. With it, upgrades of more than a minor version are refused.
     pub version: Option<Version>,
+    /// When files with holes are defragmented; none: never.
+    pub defragmentation: Option<Defragmentation>,
+    /// What is done when a member has reached its quota.
+    pub no_space: NoSpace,
+    /// The quota in bytes, for versions of etcd that do not tell it.
+    pub quota: Option<u64>,
+    /// Members join as learners, where their version has them.
+    pub learners: bool,
+}
+
+/// When a file with holes is defragmented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defragmentation {
+    /// Hundredths of the file that are holes.
+    pub fragmented_percent: u64,
+    /// Bytes that a file has at least.
+    pub minimum_size: u64,
+}
+
+/// What is done when a member has reached its quota, and writes are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoSpace {
+    /// The history goes and the files are written anew; if that is enough, writes are let again.
+    #[default]
+    Reclaim,
+    /// A condition says so.
+    Report,
 }
 
 /// A version of etcd.
@@ -61,6 +89,8 @@ pub enum ClusterState {
     New,
     /// It joins the cluster whose member it already is, or ends.
     Existing,
+    /// One with data goes on as the only member of its cluster. Only while no other pod can start.
+    Forced,
 }
 
 /// What is seen of a cluster.
@@ -115,8 +145,67 @@ pub struct Answer {
     pub learner: bool,
     /// Its version.
     pub version: Option<Version>,
+    /// The alarms of all members.
+    pub alarms: Vec<Alarm>,
+    /// Bytes that its file has.
+    pub size: u64,
+    /// Bytes of it that are in use, as of the last write: none is written while writes are refused.
+    pub used: u64,
+    /// How many it may have, for versions that tell it (from 3.6 on).
+    pub quota: Option<u64>,
+}
+
+impl Settings {
+    /// Where the pod of an ordinal is reached by clients. One of an older template keeps its scheme until it is replaced.
+    pub fn client_url(&self, ordinal: u32, workload: &Workload) -> String {
+        match workload.pods.get(&ordinal).and_then(|pod| pod.secure) {
+            Some(secure) => self.client_url.url_by(ordinal, secure),
+            None => self.client_url.url(ordinal),
+        }
+    }
+}
+
+impl Answer {
     /// An alarm says that its own data is corrupt.
-    pub corrupt: bool,
+    pub fn is_corrupt(&self) -> bool {
+        self.alarms.contains(&Alarm { member: self.member, kind: AlarmKind::Corrupt })
+    }
+}
+
+/// An alarm: writes are refused until it is disarmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// The ID of the member that it is about; 0 when nobody knows.
+    pub member: u64,
+    /// What is wrong.
+    pub kind: AlarmKind,
+}
+
+/// What an alarm is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlarmKind {
+    /// A file has reached its quota.
+    NoSpace,
+    /// Data differs from that of the others.
+    Corrupt,
+}
+
+impl Alarm {
+    /// Reads `memberID:1050 alarm:CORRUPT `, as a member's status has it.
+    pub fn parse(text: &str) -> Option<Self> {
+        // A member of 0 is not printed.
+        let (member, kind) = text.trim().split_once("alarm:")?;
+        let kind = match kind {
+            "NOSPACE" => AlarmKind::NoSpace,
+            "CORRUPT" => AlarmKind::Corrupt,
+            _ => return None,
+        };
+        let member = match member.trim().strip_prefix("memberID:") {
+            Some(id) => id.parse().ok()?,
+            None => 0,
+        };
+        Some(Self { member, kind })
+    }
 }
 
 /// What the driver does itself.
@@ -130,6 +219,8 @@ pub enum Action {
         call: Call,
         /// The ordinal of the member that is called: a voter that is with a quorum.
         via: u32,
+        /// Where that is reached.
+        url: String,
         /// The ID of the cluster that it must belong to.
         cluster: u64,
     },
@@ -145,12 +236,28 @@ pub enum Call {
         /// Its peer URL.
         peer_url: String,
     },
+    /// A voter joins: etcd before 3.4 has no learners. Its vote counts before it has started.
+    AddVoter {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its peer URL.
+        peer_url: String,
+    },
     /// A learner gets a vote.
     Promote {
         /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
+    },
+    /// The others find a voter at another URL from now on. Never a learner: etcd would give it a vote (#21694).
+    Update {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its ID.
+        member: u64,
+        /// Its peer URL.
+        peer_url: String,
     },
     /// A member leaves.
     Remove {
@@ -166,4 +273,18 @@ pub enum Call {
         /// Its ID.
         member: u64,
     },
+    /// A member's file is written anew without holes. It answers nobody meanwhile.
+    Defragment {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its ID.
+        member: u64,
+    },
+    /// The history before a revision goes.
+    Compact {
+        /// The revision.
+        revision: u64,
+    },
+    /// An alarm ends, and writes are let again if there is no other.
+    Disarm(Alarm),
 }

@@ -49,12 +49,17 @@ fn of_status(call: &Call, code: i32, text: &str) -> Outcome {
     } else if says("member not found") {
         match call {
             Call::Remove { .. } => Outcome::Done,
-            Call::AddLearner { .. } => wait(NEXT_SECOND),
-            Call::Promote { .. } | Call::MoveLeader { .. } => wait(SOON),
+            Call::AddLearner { .. } | Call::AddVoter { .. } => wait(NEXT_SECOND),
+            Call::Promote { .. }
+            | Call::Update { .. }
+            | Call::MoveLeader { .. }
+            | Call::Defragment { .. }
+            | Call::Compact { .. }
+            | Call::Disarm(_) => wait(SOON),
         }
     } else if says("learner member which is in sync with leader") {
         wait(SOON)
-    } else if says("can only promote a learner member") {
+    } else if says("can only promote a learner member") || says("required revision has been compacted") {
         Outcome::Done
     } else if says("unhealthy cluster") {
         wait(CONNECTED)

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
-use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, Observed, Settings, Version};
+use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, NoSpace, Observed, Settings, Version};
 use super::url::Pattern;
 use crate::members::driver::Step;
 use crate::members::workload::{Claim, Exit, Latch, Mode, Pod, PodPhase, Target, Workload};
@@ -19,7 +19,11 @@ pub(super) struct World {
     pub latch: Latch,
     pub now: i64,
     pub replicas: u32,
+    /// The first ordinal that has a pod.
+    pub start: u32,
     pub template: &'static str,
+    /// The StatefulSet's controller has not seen what was last written.
+    pub unseen: bool,
     pub initial: Option<InitialCluster>,
     pub pods: BTreeMap<u32, Pod>,
     pub claims: BTreeMap<u32, Claim>,
@@ -39,6 +43,10 @@ pub(super) struct World {
     pub late: Vec<Call>,
     /// Somebody but the operator did harm: sizes may differ by more than one meanwhile.
     pub harmed: bool,
+    /// Ordinals that left before a higher one, as they did not answer (row 18), though replicas are lowered only from the top.
+    early: BTreeSet<u32>,
+    /// What all members run.
+    pub version: &'static str,
     next: u64,
     pub calls: Vec<Call>,
 }
@@ -63,12 +71,18 @@ impl World {
                 join_deadline: 300,
                 dead_after: 600,
                 version: None,
+                defragmentation: None,
+                no_space: NoSpace::Reclaim,
+                learners: true,
+                quota: None,
             },
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },
+            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
             latch: Latch::default(),
             now: 1_000_000,
             replicas: 0,
+            start: 0,
             template: "r1",
+            unseen: false,
             initial: None,
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
@@ -82,6 +96,8 @@ impl World {
             revision: 1,
             late: Vec::new(),
             harmed: false,
+            early: BTreeSet::new(),
+            version: "3.6.16",
             next: 100,
             calls: Vec::new(),
         }
@@ -109,7 +125,8 @@ impl World {
     }
 
     pub fn add_member(&mut self, ordinal: u32, learner: bool) -> u64 {
-        let id = self.fresh();
+        // Long, so that no other number looks like it.
+        let id = 0xfeed_0000_0000_0000 + self.fresh();
         let peer_urls = vec![self.settings.peer_url.url(ordinal)];
         self.members.push(Member { id, name: String::new(), peer_urls, learner });
         id
@@ -141,6 +158,17 @@ impl World {
         voting > 0 && self.healthy() > voting / 2
     }
 
+    /// Also with the vote of a member that starts.
+    fn has_quorum_with(&self, k: u32) -> bool {
+        let voting = self.members.iter().filter(|member| !member.learner).count();
+        let one_more = self.member(k).is_some_and(|member| !member.learner && !member.started());
+        self.has_quorum() || self.healthy() > 0 && self.healthy() + usize::from(one_more) > voting / 2
+    }
+
+    fn alive_member(&self, member: &Member) -> bool {
+        self.ordinal(member).is_some_and(|k| self.alive(k))
+    }
+
     /// What etcd compares of a list: the URLs, and whether it finds its own name.
     fn fits(&self, initial: &InitialCluster, k: u32) -> (bool, bool) {
         let mut urls: Vec<_> = self.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str).collect();
@@ -157,7 +185,8 @@ impl World {
             name: "e".into(),
             resource_version: "1".into(),
             replicas: self.replicas,
-            update_revision: self.template.into(),
+            start: self.start,
+            update_revision: if self.unseen { "".into() } else { self.template.into() },
             pods: self.pods.clone(),
             claims: self.claims.iter().map(|(k, claim)| (*k, vec![claim.clone()])).collect(),
         }
@@ -178,8 +207,8 @@ impl World {
                     index: self.revision,
                     revision: self.revision,
                     learner: member.learner,
-                    version: Version::parse("3.6.16"),
-                    corrupt: false,
+                    version: Version::parse(self.version),
+                    ..Answer::default()
                 },
             ))
         };
@@ -196,16 +225,28 @@ impl World {
 
     /// One pass. Returns whether it changed something.
     pub fn pass(&mut self, fate: Fate) -> bool {
-        let step = self.decide();
+        let (step, then) = match self.decide() {
+            Step::ActThen { action, latch } => (Step::Act(action), Some(latch)),
+            step => (step, None),
+        };
         self.check(&step);
+        if let (Some(latch), Fate::Done) = (then, fate) {
+            self.latch = latch;
+        }
         match step {
+            Step::ActThen { .. } => unreachable!("it was taken apart"),
             Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => return false,
             Step::Latch(latch) => self.latch = latch,
             Step::Scale(replicas) => {
                 self.latch.replicas = Some(replicas);
                 if fate != Fate::Crash {
-                    self.replicas = replicas;
+                    (self.start, self.replicas) = (0, replicas);
+                    self.unseen = true;
                 }
+            }
+            Step::Only(ordinal) => {
+                (self.start, self.replicas) = (ordinal, 1);
+                self.unseen = true;
             }
             Step::DeleteClaim { uid, .. } => {
                 self.claims.values_mut().filter(|claim| claim.uid == uid).for_each(|claim| claim.terminating = true);
@@ -240,14 +281,28 @@ impl World {
                     self.add_member(*ordinal, true);
                 }
             }
+            Call::AddVoter { ordinal, .. } => {
+                if self.member(*ordinal).is_none() && self.members.iter().all(Member::started) {
+                    self.add_member(*ordinal, false);
+                }
+            }
             Call::Promote { member, .. } => {
                 self.members.iter_mut().filter(|m| m.id == *member).for_each(|member| member.learner = false);
             }
-            Call::Remove { member, .. } => {
+            Call::Remove { ordinal, member } => {
+                if *ordinal >= self.target.size && self.voters().into_iter().any(|voter| voter > *ordinal) {
+                    self.early.insert(*ordinal);
+                }
                 self.members.retain(|m| m.id != *member);
                 self.removed.insert(*member);
             }
+            Call::Update { member, peer_url, .. } => {
+                let updated = self.members.iter_mut().find(|m| m.id == *member).expect("it is in the list");
+                assert!(!updated.learner, "it would get a vote");
+                updated.peer_urls = vec![peer_url.clone()];
+            }
             Call::MoveLeader { member, .. } => self.leader = *member,
+            Call::Defragment { .. } | Call::Compact { .. } | Call::Disarm(_) => {}
         }
     }
 
@@ -256,7 +311,7 @@ impl World {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
         match step {
-            Step::Act(Action::Call { call, via, cluster }) => {
+            Step::Act(Action::Call { call, via, cluster, .. }) => {
                 assert!(self.has_quorum() && self.target.mode == Mode::Run, "I10: {call:?} without a quorum");
                 assert!(self.alive(*via) && *cluster == CLUSTER, "{call:?} goes to a member that does not answer");
                 match call {
@@ -279,11 +334,33 @@ impl World {
                             );
                         }
                     }
-                    Call::Promote { .. } | Call::MoveLeader { .. } => {}
+                    Call::AddVoter { ordinal, .. } => {
+                        let has = self.settings.learners && Version::parse(self.version) >= Version::parse("3.4.0");
+                        assert!(!has, "I2: {call:?} where there are learners");
+                        assert!(self.members.iter().all(|m| m.started() && self.alive_member(m)), "B2: {call:?}");
+                        let data = self.claims.get(ordinal).and_then(|claim| self.disks.get(&claim.uid));
+                        assert!(data.is_none(), "I5: {call:?} while {data:x?} lies there");
+                        assert!(*ordinal < self.target.size, "{call:?} is not wanted");
+                    }
+                    Call::Promote { .. }
+                    | Call::Update { .. }
+                    | Call::MoveLeader { .. }
+                    | Call::Defragment { .. }
+                    | Call::Compact { .. }
+                    | Call::Disarm(_) => {}
                 }
             }
             Step::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
                 assert!(!self.latch.bootstrapped && self.members.is_empty(), "I3: another cluster could start");
+            }
+            Step::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
+                let survivor = self.latch.recovery.as_ref().expect("the user said so").survivor;
+                let others = self.pods.iter().filter(|(k, pod)| **k != survivor && !pod.terminating).count();
+                assert!(self.start == survivor && self.replicas == 1 && others == 0, "another pod could start alone");
+            }
+            Step::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
+            Step::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
+                panic!("more than one pod could go on alone");
             }
             Step::Scale(replicas) if *replicas < self.replicas => {
                 assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");
@@ -293,20 +370,37 @@ impl World {
                 let (k, _) =
                     self.claims.iter().find(|(_, claim)| claim.uid == *uid).expect("the claim it says is there");
                 assert!(self.member(*k).is_none(), "I17: the claim of a member");
-                assert!(*k < self.replicas || !self.pods.contains_key(k), "I6: the claim goes before its pod");
+                let recovers = self.latch.recovery.is_some();
+                assert!(!recovers || self.has_quorum(), "the last data is given up");
+                assert!(
+                    recovers || *k < self.replicas || !self.pods.contains_key(k),
+                    "I6: the claim goes before its pod"
+                );
             }
-            Step::DeletePod { ordinal, .. } => assert!(!self.alive(*ordinal), "{step:?}: it is alive"),
+            Step::EvictPod { ordinal, .. } => {
+                assert_ne!(&*self.pods[ordinal].revision, self.template, "it has the present template");
+            }
+            Step::DeletePod { ordinal, .. } => {
+                let alone = self.latch.recovery.as_ref().is_some_and(|recovery| recovery.survivor == *ordinal);
+                assert!(alone || !self.alive(*ordinal), "{step:?}: it is alive");
+            }
             _ => {}
         }
         assert!(self.members.iter().filter(|member| member.learner).count() <= 1, "I2");
+        let kept = serde_json::to_string(&self.latch).expect("it is data");
+        let is_kept = |id: u64| kept.contains(&format!("{id:x}")) || kept.contains(&id.to_string());
+        assert!(!self.members.iter().any(|member| is_kept(member.id)), "I16: {kept}");
         if !self.harmed {
-            assert!(self.replicas.abs_diff(u32::try_from(self.members.len()).expect("few")) <= 1, "I9");
+            let early = self.early.iter().filter(|k| **k < self.replicas && self.member(**k).is_none()).count();
+            let counted = u32::try_from(self.members.len() + early).expect("few");
+            assert!(self.replicas.abs_diff(counted) <= 1, "I9");
         }
     }
 
     /// The StatefulSet controller and the kubelet do their part, and what was late happens.
     pub fn tick(&mut self) {
         self.now += 5;
+        self.unseen = false;
         if self.has_quorum() {
             self.revision += 1;
             for call in std::mem::take(&mut self.late) {
@@ -325,8 +419,9 @@ impl World {
                 self.disks.remove(&claim.uid);
             }
         }
-        self.pods.iter_mut().filter(|(k, _)| **k >= self.replicas).for_each(|(_, pod)| pod.terminating = true);
-        for k in 0..self.replicas {
+        let ordinals = self.start..self.start + self.replicas;
+        self.pods.iter_mut().filter(|(k, _)| !ordinals.contains(k)).for_each(|(_, pod)| pod.terminating = true);
+        for k in ordinals {
             if !self.claims.contains_key(&k) {
                 let uid = format!("claim-{k}-{}", self.fresh()).into();
                 let name = format!("data-e-{k}").into();
@@ -357,7 +452,7 @@ impl World {
 
     /// A container starts, as etcd does: with its data, or with the list it is given.
     fn start(&mut self, k: u32) {
-        let ends = |code, message: &str| Some(Exit { code, message: message.into() });
+        let ends = |code, message: &str| Some(Exit { code, message: message.into(), running_since: None });
         let Some(claim) = self.claims.get(&k) else { return };
         if self.running.contains(&k) && self.member(k).is_some_and(Member::started) {
             return self
@@ -374,6 +469,14 @@ impl World {
             (Some(id), _) if self.removed.contains(id) => {
                 ends(0, "the member has been permanently removed from the cluster")
             }
+            // `--force-new-cluster`
+            (Some(id), Some(initial)) if initial.state == ClusterState::Forced => {
+                let others: Vec<u64> =
+                    self.members.iter().map(|member| member.id).filter(|other| other != id).collect();
+                self.removed.extend(others);
+                self.members.retain(|member| member.id == *id);
+                None
+            }
             (Some(_), _) => None,
             (None, None) => return,
             (None, Some(initial)) if initial.state == ClusterState::New => {
@@ -384,7 +487,12 @@ impl World {
             }
             (None, Some(initial)) => match (self.member(k), self.fits(&initial, k)) {
                 (_, (false, _)) => ends(1, "couldn't find local name \"e\" in the initial cluster configuration"),
-                _ if !self.has_quorum() => ends(1, "could not retrieve cluster information from the given URLs"),
+                _ if !self.has_quorum_with(k) => ends(1, "could not retrieve cluster information from the given URLs"),
+                // It lost its data before the list was closed: raft panics, and no vote ever depended on it.
+                (Some(member), (_, true)) if member.started() && member.learner => ends(
+                    2,
+                    "tocommit(9) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?",
+                ),
                 (Some(member), (_, true)) => {
                     assert!(!member.started(), "I4: e-{k} starts again without what it acknowledged");
                     let id = member.id;
@@ -457,15 +565,5 @@ impl World {
 }
 
 pub(super) fn pod(uid: Box<str>, revision: &str, created: i64) -> Pod {
-    Pod {
-        uid,
-        revision: revision.into(),
-        created,
-        phase: PodPhase::Pending,
-        ready: false,
-        terminating: false,
-        restarts: 0,
-        exit: None,
-        reason: Box::default(),
-    }
+    Pod { uid, revision: revision.into(), created, phase: PodPhase::Pending, ready: false, ..Pod::example() }
 }

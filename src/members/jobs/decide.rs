@@ -86,9 +86,9 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
     }
 }
 
-/// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, and
-/// one that refuses does. `since` tells this custom resource from another of its name.
-pub fn farewell(view: &View<'_>, since: i64) -> Step<Action> {
+/// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, unless
+/// it `must` succeed, and one that refuses does. `since` tells this custom resource from another of its name.
+pub fn farewell(view: &View<'_>, since: i64, must: bool) -> Step<Action> {
     if let Some(why) = &view.observed.blind {
         return Step::Wait { why: why.clone(), after: LOOK };
     }
@@ -102,7 +102,8 @@ pub fn farewell(view: &View<'_>, since: i64) -> Step<Action> {
         view.observed.jobs.iter().any(failed)
     };
     let sizes = Sizes { from: view.workload.replicas, to: 0 };
-    let hooks = view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && !given_up(hook));
+    let hooks =
+        view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && (must || !given_up(hook)));
     hooks.map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook)).find_map(|step| step).unwrap_or(Step::Quiet)
 }
 
@@ -128,8 +129,7 @@ fn first_look(view: &View<'_>) -> Step<Action> {
 fn next(view: &View<'_>) -> Step<Action> {
     let View { workload, target, latch, now, .. } = view;
     let size = workload.replicas;
-    let revision = &*workload.update_revision;
-    let outdated = |pod: &Pod| !revision.is_empty() && *pod.revision != *revision;
+    let outdated = |pod: &Pod| workload.is_outdated(pod);
     // A template that cannot work is mended by the next one: a pod of it is in the way of everything else.
     let broken = workload.pods.iter().find(|(k, pod)| **k < size && !pod.ready && !pod.terminating && outdated(pod));
     if let Some((k, pod)) = broken {
@@ -145,7 +145,7 @@ fn next(view: &View<'_>) -> Step<Action> {
     }
     let grows = target.size > size;
     if !grows && last_outdated.is_none() {
-        return if revision.is_empty() {
+        return if workload.update_revision.is_empty() {
             Step::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER }
         } else {
             Step::Quiet

@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::{Action, Ended, Observed, Run, Seen, Sizes, State, View, decide, farewell};
 use crate::members::document::{Event, ScaleHook};
 use crate::members::driver::Step;
-use crate::members::workload::{Claim, Latch, Mode, Move, MoveKind, Pod, PodPhase, Target, Workload};
+use crate::members::workload::{Claim, Latch, Mode, Move, MoveKind, Pod, Target, Workload};
 
 const NOW: i64 = 1_000;
 
@@ -21,17 +21,7 @@ struct World {
 }
 
 fn pod(ordinal: u32) -> Pod {
-    Pod {
-        uid: format!("pod-{ordinal}").into(),
-        revision: "r1".into(),
-        created: 1,
-        phase: PodPhase::Running,
-        ready: true,
-        terminating: false,
-        restarts: 0,
-        exit: None,
-        reason: "".into(),
-    }
+    Pod { uid: format!("pod-{ordinal}").into(), ..Pod::example() }
 }
 
 fn claim(ordinal: u32, terminating: bool) -> Claim {
@@ -53,13 +43,9 @@ impl World {
         };
         Self {
             workload: Workload {
-                namespace: "ns".into(),
-                name: "db".into(),
-                resource_version: "1".into(),
-                replicas: members,
-                update_revision: "r1".into(),
                 pods: (0..members).map(|k| (k, pod(k))).collect(),
                 claims: (0..members).map(|k| (k, vec![claim(k, false)])).collect(),
+                ..Workload::example(members)
             },
             observed: Observed::default(),
             hooks: [
@@ -73,7 +59,7 @@ impl World {
             ]
             .map(hook)
             .to_vec(),
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false },
+            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
             latch: Latch { bootstrapped: members > 0, replicas: Some(members), ..Latch::default() },
             now: NOW,
         }
@@ -334,11 +320,12 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on
             None => world,
         }
     };
-    let step = |world: World| {
+    let step_that = |world: World, must: bool| {
         let (hooks, observed, workload) = (&world.hooks, &world.observed, &world.workload);
         let view = View { workload, observed, hooks, set: "m", target: &world.target, latch: &world.latch, now: NOW };
-        farewell(&view, 900)
+        farewell(&view, 900, must)
     };
+    let step = |world: World| step_that(world, false);
     match step(world(0, None)) {
         Step::Act(Action::Start(run, sizes)) => {
             assert_eq!((run.event, sizes), (Event::BeforeDelete, Sizes { from: 2, to: 0 }));
@@ -350,6 +337,9 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on
     let failed = |attempt| step(world(attempt, Some(State::Ended(Ended::Failed(1, String::new()), NOW))));
     assert!(matches!(failed(3), Step::Wait { .. }));
     assert_eq!(failed(4), Step::Quiet);
+    // Where it is a backup that must be, it never is.
+    let failed = State::Ended(Ended::Failed(1, String::new()), NOW);
+    assert!(matches!(step_that(world(40, Some(failed)), true), Step::Wait { .. }));
     let refused = State::Ended(Ended::Refused("in use".into()), NOW);
     assert!(matches!(step(world(9, Some(refused))), Step::Stop { .. }));
 }

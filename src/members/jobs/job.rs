@@ -230,6 +230,18 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<Seen> {
 }
 
 fn ended(pods: &[&Value], container: Option<&str>) -> Ended {
+    match exit(pods, container) {
+        (Some(0), _) => Ended::Done,
+        (Some(75), last) => Ended::Later(last),
+        (Some(64), last) => Ended::Refused(last),
+        (Some(code), last) => Ended::Failed(code, last),
+        (None, _) => Ended::Unknown { pod_remains: !pods.is_empty() },
+    }
+}
+
+/// The exit code that the first of these pods has, of the named container or else of the first one, and the last line of its termination
+/// message.
+pub fn exit(pods: &[&Value], container: Option<&str>) -> (Option<i64>, String) {
     let terminated = pods.iter().find_map(|pod| {
         let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
         let named = |s: &&Value| s.get("name").and_then(Value::as_str) == container;
@@ -241,13 +253,7 @@ fn ended(pods: &[&Value], container: Option<&str>) -> Ended {
     let code = terminated.and_then(|t| t.get("exitCode")).and_then(Value::as_i64);
     let message = terminated.and_then(|t| t.get("message")).and_then(Value::as_str).unwrap_or_default();
     let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
-    match code {
-        Some(0) => Ended::Done,
-        Some(75) => Ended::Later(last),
-        Some(64) => Ended::Refused(last),
-        Some(code) => Ended::Failed(code, last),
-        None => Ended::Unknown { pod_remains: !pods.is_empty() },
-    }
+    (code, last)
 }
 
 #[cfg(test)]

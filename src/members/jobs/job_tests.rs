@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Ended, LABEL, RUN, Run, Sizes, State, body, read};
-use crate::members::document::{Driver, Event, OnOrphan, OnRemove, ScaleHook, Set};
+use crate::members::document::{Event, ScaleHook, Set};
 use crate::plan::stamp::owner;
 
 fn run() -> Run {
@@ -29,17 +29,7 @@ fn hook(job: &Value) -> ScaleHook {
 }
 
 fn made() -> Value {
-    let set = Set {
-        name: "m".into(),
-        target: "db".into(),
-        size: 3,
-        driver: Driver::Jobs,
-        on_remove: OnRemove::Delete,
-        on_orphan: OnOrphan::Refuse,
-        progress_deadline: 600,
-        service: "peer".into(),
-        etcd: serde_json::Map::new(),
-    };
+    let set = Set::example();
     let job = json!({
         "metadata": {"name": "join", "annotations": {"helm.sh/hook": "after-ready", "helm.sh/hook-weight": "1", "a": "b"}},
         "spec": {

@@ -36,8 +36,21 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             }
             continue;
         }
-        if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old) {
+        // A map that is nil and stands in another cannot be made.
+        if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old)
+            && (!old.is_nil() || new.is_nil())
+        {
             deeper(|| merge(old, new, overwrite, depth + 1))?;
+        }
+        // `.Files` is a map of lists of bytes.
+        if let (Value::Object(files), Some(Value::Map(old))) = (&new, &old)
+            && files.kind() == Kind::Map
+        {
+            let entries =
+                files.fields().into_iter().filter_map(|name| Some((name.clone(), files.field(&name.text())?)));
+            if let Value::Map(files) = Value::map(entries) {
+                deeper(|| merge(old, &files, overwrite, depth + 1))?;
+            }
         }
         if let (Value::Map(_), Some(Value::Object(old))) = (&new, &old)
             && old.kind() == Kind::Struct
@@ -58,7 +71,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         let set = match &old {
             None => true,
             Some(old) if empty(old) => true,
-            Some(Value::Map(_)) if matches!(new, Value::Map(_)) => false,
+            Some(old) if is_map(old) && is_map(&new) => false,
             Some(_) => overwrite,
         };
         if set {
@@ -66,6 +79,14 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         }
     }
     Ok(())
+}
+
+fn is_map(value: &Value) -> bool {
+    match value {
+        Value::Map(_) => true,
+        Value::Object(object) => object.kind() == Kind::Map,
+        _ => false,
+    }
 }
 
 /// What mergo says when a map is merged into `.Files`, whose type takes nothing but bytes; what is there stays.

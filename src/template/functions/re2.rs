@@ -144,7 +144,10 @@ impl<'p> Translator<'p> {
             return Ok(());
         }
         let rest = self.rest;
-        let named = [("(?P<", 4), ("(?<", 3)].iter().find(|(start, _)| rest.starts_with(start)).map(|(_, n)| *n);
+        let named = [("(?P<", 4), ("(?<", 3)]
+            .iter()
+            .find(|(start, n)| rest.len() > *n && rest.starts_with(start))
+            .map(|(_, n)| *n);
         if let Some(start) = named {
             let Some(end) = rest.find('>') else { return wrong("invalid named capture", rest) };
             let (capture, name) = (&rest[..=end], &rest[start..end]);
@@ -170,15 +173,23 @@ impl<'p> Translator<'p> {
     fn flags(&mut self) -> Result<(), String> {
         let start = self.rest;
         let (mut negative, mut seen) = (false, false);
+        // Go may be told of a flag several times, of which the last counts; Rust only once.
+        let (mut on, mut off) = (String::new(), String::new());
         for (i, c) in start.char_indices().skip(2) {
             let end = i + c.len_utf8();
             match c {
-                'i' | 'm' | 's' | 'U' => seen = true,
+                'i' | 'm' | 's' | 'U' => {
+                    seen = true;
+                    on.retain(|flag| flag != c);
+                    off.retain(|flag| flag != c);
+                    if negative { &mut off } else { &mut on }.push(c);
+                }
                 '-' if !negative => (negative, seen) = (true, false),
                 ':' | ')' if !negative || seen => {
                     // `(?)` means nothing to Go, and is an error to Rust.
+                    let minus = if off.is_empty() { "" } else { "-" };
                     if end > 3 || c == ':' {
-                        self.out.push_str(&start[..end]);
+                        let _ = write!(self.out, "(?{on}{minus}{off}{c}");
                     }
                     self.rest = &start[end..];
                     if c == ':' {

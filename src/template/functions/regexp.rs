@@ -7,14 +7,15 @@ use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
 use crate::template::value::{Elem, List, Room, Value};
 use regex::bytes::{Captures, Regex};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use Param::{Int, Str as S};
 
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
-    fixed("regexMatch", &[S, S], |_, a| Ok(pattern(a, true).is_ok_and(|r| r.is_match(bytes(a, 1))).into())),
-    fixed("mustRegexMatch", &[S, S], |_, a| Ok(pattern(a, true)?.is_match(bytes(a, 1)).into())),
+    fixed("regexMatch", &[S, S], |_, a| Ok(pattern(a, true).is_ok_and(|r| r.is_match(&Subject::of(a).read)).into())),
+    fixed("mustRegexMatch", &[S, S], |_, a| Ok(pattern(a, true)?.is_match(&Subject::of(a).read).into())),
     fixed("regexFind", &[S, S], |_, a| find(a, false)),
     fixed("mustRegexFind", &[S, S], |_, a| find(a, true)),
     fixed("regexFindAll", &[S, S, Int], |_, a| find_all(a, false)),
@@ -48,8 +49,49 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
     })
 }
 
+/// The second argument, as a pattern reads it: a byte that is no part of a character is one U+FFFD, as for Go.
+struct Subject<'t> {
+    bytes: &'t [u8],
+    /// Always UTF-8.
+    read: Cow<'t, [u8]>,
+    /// Of each place in `read` between characters, the place in `bytes`, where the two differ.
+    places: Vec<usize>,
+}
+
+impl<'t> Subject<'t> {
+    fn of(args: &'t [Value]) -> Self {
+        let bytes = bytes(args, 1);
+        if std::str::from_utf8(bytes).is_ok() {
+            return Self { bytes, read: Cow::Borrowed(bytes), places: Vec::new() };
+        }
+        let (mut read, mut places) = (String::with_capacity(bytes.len()), Vec::with_capacity(bytes.len() + 1));
+        let mut at = 0;
+        while let Some((c, width)) = text::next_char(&bytes[at..]) {
+            read.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
+            places.resize(read.len(), at);
+            at += width;
+        }
+        places.push(at);
+        Self { bytes, read: Cow::Owned(read.into_bytes()), places }
+    }
+
+    /// What stands between two places of `read`.
+    fn part(&self, begin: usize, end: usize) -> &'t [u8] {
+        let place = |at: usize| self.places.get(at).copied().unwrap_or(at);
+        &self.bytes[place(begin)..place(end)]
+    }
+
+    /// All matches. Empty ones stand between characters only.
+    fn matches<'a>(&'a self, pattern: &'a Regex) -> impl Iterator<Item = regex::bytes::Match<'a>> {
+        let inside = |at: usize| self.read.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+        pattern.find_iter(&self.read).filter(move |found| !found.is_empty() || !inside(found.start()))
+    }
+}
+
 fn find(args: &[Value], must: bool) -> FnResult {
-    Ok(Value::str(pattern(args, must)?.find(bytes(args, 1)).map_or(&b""[..], |m| m.as_bytes())))
+    let pattern = pattern(args, must)?;
+    let subject = Subject::of(args);
+    Ok(Value::str(pattern.find(&subject.read).map_or(&b""[..], |m| subject.part(m.start(), m.end()))))
 }
 
 fn limit(args: &[Value], i: usize) -> usize {
@@ -58,12 +100,12 @@ fn limit(args: &[Value], i: usize) -> usize {
 
 fn find_all(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
-    let text = bytes(args, 1);
+    let subject = Subject::of(args);
     let mut all = Vec::new();
-    for found in matches(&pattern, text).take(limit(args, 2)) {
-        searched(&text[found.start()..])?;
+    for found in subject.matches(&pattern).take(limit(args, 2)) {
+        searched(&subject.read[found.start()..])?;
         budget::make(64 + found.len())?;
-        all.push(found.as_bytes());
+        all.push(subject.part(found.start(), found.end()));
     }
     if all.is_empty() {
         return Ok(Value::List(List::nil(Elem::Str)));
@@ -71,26 +113,19 @@ fn find_all(args: &[Value], must: bool) -> FnResult {
     Ok(Value::strings_in(all, Room::Grown(10)))
 }
 
-/// All matches. Empty ones stand between characters only, where the text is UTF-8.
-fn matches<'t>(pattern: &'t Regex, text: &'t [u8]) -> impl Iterator<Item = regex::bytes::Match<'t>> {
-    let inside = |at: usize| {
-        (1..4.min(at + 1)).any(|back| text::next_char(&text[at - back..]).is_some_and(|(_, width)| width > back))
-    };
-    pattern.find_iter(text).filter(move |found| !found.is_empty() || !inside(found.start()))
-}
-
 fn split(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
-    let (text, limit) = (bytes(args, 1), limit(args, 2));
+    let (subject, limit) = (Subject::of(args), limit(args, 2));
     if limit == 0 {
         return Ok(Value::List(List::nil(Elem::Str)));
     }
+    let text = &*subject.read;
     if !bytes(args, 0).is_empty() && text.is_empty() {
         return Ok(Value::strings([""]));
     }
     let mut parts: Vec<&[u8]> = Vec::new();
     let (mut begin, mut end, mut count) = (0, 0, 0);
-    for found in matches(&pattern, text).take(limit) {
+    for found in subject.matches(&pattern).take(limit) {
         searched(&text[found.start()..])?;
         budget::make(64 + found.start() - begin)?;
         count += 1;
@@ -99,12 +134,12 @@ fn split(args: &[Value], must: bool) -> FnResult {
         }
         end = found.start();
         if found.end() != 0 {
-            parts.push(&text[begin..end]);
+            parts.push(subject.part(begin, end));
         }
         begin = found.end();
     }
     if end != text.len() {
-        parts.push(&text[begin..]);
+        parts.push(subject.part(begin, text.len()));
     }
     Ok(Value::strings_in(parts, Room::Grown(count)))
 }
@@ -115,11 +150,12 @@ fn searched(left: &[u8]) -> Result<(), FnError> {
 }
 
 /// What a match is replaced with.
-type Replacement = fn(template: &[u8], pattern: &Regex, found: &Captures<'_>, out: &mut Vec<u8>);
+type Replacement = fn(template: &[u8], pattern: &Regex, found: &Captures<'_>, subject: &Subject<'_>, out: &mut Vec<u8>);
 
 fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
     let pattern = pattern(args, must)?;
-    let (text, template) = (bytes(args, 1), bytes(args, 2));
+    let (subject, template) = (Subject::of(args), bytes(args, 2));
+    let text = &*subject.read;
     let mut out = Vec::with_capacity(text.len());
     let (mut copied, mut position) = (0, 0);
     while position <= text.len()
@@ -128,25 +164,27 @@ fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
     {
         searched(&text[position..])?;
         budget::room(out.len())?;
-        out.extend_from_slice(&text[copied..all.start()]);
+        out.extend_from_slice(subject.part(copied, all.start()));
         // Nothing is replaced right behind another match.
         if all.end() > copied || all.start() == 0 {
-            replacement(template, &pattern, &found, &mut out);
+            replacement(template, &pattern, &found, &subject, &mut out);
         }
         copied = all.end();
         let width = text::next_char(&text[position..]).map_or(1, |(_, width)| width);
         position = (position + width).max(all.end());
     }
-    out.extend_from_slice(&text[copied.min(text.len())..]);
+    if copied < text.len() {
+        out.extend_from_slice(subject.part(copied, text.len()));
+    }
     Ok(Value::str(out))
 }
 
-fn literal(template: &[u8], _: &Regex, _: &Captures<'_>, out: &mut Vec<u8>) {
+fn literal(template: &[u8], _: &Regex, _: &Captures<'_>, _: &Subject<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(template);
 }
 
 /// `$1`, `$name`, `${name}` and `$$`, as Go's `Expand` reads them.
-fn expand(template: &[u8], pattern: &Regex, found: &Captures<'_>, out: &mut Vec<u8>) {
+fn expand(template: &[u8], pattern: &Regex, found: &Captures<'_>, subject: &Subject<'_>, out: &mut Vec<u8>) {
     let mut rest = template;
     while let Some(at) = rest.iter().position(|&b| b == b'$') {
         out.extend_from_slice(&rest[..at]);
@@ -168,7 +206,7 @@ fn expand(template: &[u8], pattern: &Regex, found: &Captures<'_>, out: &mut Vec<
             let named = format!("n{name}");
             pattern.capture_names().flatten().find(|n| *n == named).and_then(|n| found.name(n))
         };
-        out.extend_from_slice(group.map_or(&[], |m| m.as_bytes()));
+        out.extend_from_slice(group.map_or(&[], |m| subject.part(m.start(), m.end())));
     }
     out.extend_from_slice(rest);
 }

@@ -97,7 +97,8 @@ pub fn is_escaped(c: char) -> bool {
 
 /// The bytes of an [`escaped`] text.
 pub fn unescaped(text: &str) -> Cow<'_, [u8]> {
-    if !text.contains(is_escaped) {
+    // They all begin with this byte, which few texts have.
+    if memchr::memchr(0xF4, text.as_bytes()).is_none() || !text.contains(is_escaped) {
         return text.as_bytes().into();
     }
     let mut out = Vec::with_capacity(text.len());

@@ -65,8 +65,12 @@ impl Time {
         if matches!(name, "" | "UTC" | "Local") {
             return Some(Self::from_unix(unix, nanos));
         }
-        // jiff does not care for the case of a name, but Go does.
-        let zone = jiff::tz::TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name))?;
+        // jiff does not care for the case of a name, but Go does. For Go a name is the path of a file.
+        let file: String = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/");
+        if name.starts_with('/') || name.ends_with('/') || name.ends_with("/.") {
+            return None;
+        }
+        let zone = jiff::tz::TimeZone::get(&file).ok().filter(|zone| zone.iana_name() == Some(&file))?;
         let info = zone.to_offset_info(jiff::Timestamp::from_second(unix).ok()?);
         let zone = info.abbreviation().to_owned().into();
         Some(Self(Civil::new(unix, nanos, info.offset().seconds(), zone, Location::Fixed)))

@@ -30,7 +30,8 @@ pub fn write(value: &Value) -> Result<Vec<u8>, String> {
             None => writer.element(&other, 0)?,
         },
     }
-    Ok(writer.out.into_bytes())
+    // Bytes that are no UTF-8 stay as they are.
+    Ok(text::unescaped(&writer.out).into_owned())
 }
 
 fn is_complex(value: &Value) -> bool {
@@ -96,7 +97,7 @@ impl Writer {
             if is_table { &mut tables } else { &mut direct }.push((key, value));
         }
         for (key, value) in direct.into_iter().chain(tables) {
-            self.keys.push(key_text(&key.text()));
+            self.keys.push(key_text(&text::escaped(key.bytes())));
             self.entry(&value)?;
             self.keys.pop();
         }
@@ -166,7 +167,7 @@ impl Writer {
                 self.out.push_str(&String::from_utf8_lossy(&digits));
             }
             Value::Float(f) => self.float(f),
-            Value::Str(s) => self.quoted(&text::valid(s.bytes())),
+            Value::Str(s) => self.quoted(&text::escaped(s.bytes())),
             Value::List(list) => {
                 self.out.push('[');
                 for (i, item) in list.items.iter().enumerate() {
@@ -212,7 +213,7 @@ impl Writer {
                 Value::List(list) if list.is_nil() => continue,
                 _ => {}
             }
-            let _ = write!(self.out, "{} = ", key_text(&key.text()));
+            let _ = write!(self.out, "{} = ", key_text(&text::escaped(key.bytes())));
             self.element(value, depth + 1)?;
             if !is_last(i, key) {
                 self.out.push_str(", ");

@@ -211,14 +211,11 @@ impl Url {
 
     /// The host without its port.
     pub fn hostname(&self) -> &str {
-        let host = &self.host;
-        if let Some(end) = host.strip_prefix('[').and_then(|h| h.find(']')) {
-            return &host[1..=end];
-        }
-        match host.rsplit_once(':') {
+        let host = match self.host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-            _ => host,
-        }
+            _ => &self.host,
+        };
+        host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
     }
 
     /// `URL.String`

@@ -303,7 +303,7 @@ impl<'t> Frame<'t, '_, '_> {
             Callee::Method(object, name, _) => plain(object.call(name, &self.state.args[base..])),
             Callee::Int(int, n, name, _) => Ok(values::call_int(int, n, name, &self.state.args[base..])),
             Callee::Values(map, name, _) => {
-                let to_yaml = |args: &[Value]| self.state.call_function("toYaml", args);
+                let to_yaml = |args: &[Value]| self.state.call_function("mustToYaml", args);
                 plain(values::call(map, name, &self.state.args[base..], to_yaml))
             }
         };

@@ -1,8 +1,11 @@
 //! The printer behind [`super::fmt`]: verbs, flags, and the way Go shows every kind of value.
 
+mod format;
+mod number;
+
 use super::fmt::{stringer, type_name};
 use super::lex::decode;
-use super::{number, quote};
+use super::quote;
 use crate::template::budget;
 use crate::template::function::FnError;
 use crate::template::value::{Elem, IntType, Kind, List, MapType, Object, Value};
@@ -12,8 +15,6 @@ use std::fmt::Write as _;
 const MAX_DEPTH: usize = 500;
 /// A text longer than this is not printed: some lists that share their elements would fill any memory.
 const MAX_TEXT: usize = 64 << 20;
-/// `fmt` ignores widths and precisions above this.
-const MAX_NUMBER: usize = 1_000_000;
 
 #[derive(Clone, Copy, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are fmt's flags")]
@@ -221,6 +222,7 @@ impl<'o> Printer<'o> {
                 let name = type_name(value);
                 self.entries(&name, entries.iter().map(|(k, v)| (Value::Str(k.clone()), v)), verb, of_interface);
             }
+            Value::Object(object) if object.kind() == Kind::Complex128 => self.complex(value, object.as_ref(), verb),
             // An address is shown as a number or not at all.
             Value::Object(object)
                 if nested && object.kind() == Kind::Ptr && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X') =>
@@ -405,309 +407,6 @@ impl<'o> Printer<'o> {
         }
         self.pad(text.as_bytes());
     }
-
-    fn integer(&mut self, value: &Value, int: IntType, i: i64, verb: char) {
-        use IntType::{Uint, Uint8, Uint16, Uint32, Uint64};
-        let unsigned = matches!(int, Uint | Uint8 | Uint16 | Uint32 | Uint64);
-        let bits = i.cast_unsigned();
-        let (negative, magnitude) = if unsigned { (false, bits) } else { (i < 0, i.unsigned_abs()) };
-        let digits = match verb {
-            'v' if self.flags.sharp_v && unsigned => {
-                let sharp = std::mem::replace(&mut self.flags.sharp, true);
-                self.digits(&format!("{magnitude:x}"), "0x", negative, magnitude, verb);
-                self.flags.sharp = sharp;
-                return;
-            }
-            'v' | 'd' => (magnitude.to_string(), ""),
-            'b' => (format!("{magnitude:b}"), "0b"),
-            'o' | 'O' => (format!("{magnitude:o}"), "0"),
-            'x' => (format!("{magnitude:x}"), "0x"),
-            'X' => (format!("{magnitude:X}"), "0X"),
-            'c' => {
-                let c = rune(bits);
-                return self.pad(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            'q' => {
-                let c = rune(bits);
-                let quoted = quote::quote_with(c.encode_utf8(&mut [0; 4]).as_bytes(), '\'', self.flags.plus);
-                return self.pad(quoted.as_bytes());
-            }
-            'U' => return self.unicode(bits),
-            _ => return self.bad_verb(value, verb),
-        };
-        self.digits(&digits.0, digits.1, negative, magnitude, verb);
-    }
-
-    fn digits(&mut self, digits: &str, prefix: &str, negative: bool, magnitude: u64, verb: char) {
-        let flags = self.flags;
-        let mut wanted = 0;
-        if let Some(precision) = flags.precision {
-            if precision == 0 && magnitude == 0 {
-                let zero = std::mem::replace(&mut self.flags.zero, false);
-                self.padding(flags.width.unwrap_or(0));
-                self.flags.zero = zero;
-                return;
-            }
-            wanted = precision;
-        } else if let (true, false, Some(width)) = (flags.zero, flags.minus, flags.width) {
-            wanted = width.saturating_sub(usize::from(negative || flags.plus || flags.space));
-        }
-        let mut body = "0".repeat(wanted.saturating_sub(digits.len())) + digits;
-        if flags.sharp && !(prefix == "0" && body.starts_with('0')) {
-            body.insert_str(0, prefix);
-        }
-        if verb == 'O' {
-            body.insert_str(0, "0o");
-        }
-        let sign = match () {
-            () if negative => "-",
-            () if flags.plus => "+",
-            () if flags.space => " ",
-            () => "",
-        };
-        body.insert_str(0, sign);
-        self.pad_without_zeros(body.as_bytes());
-    }
-
-    fn unicode(&mut self, code: u64) {
-        let digits = format!("{code:X}");
-        let zeros = self.flags.precision.map_or(4, |p| p.max(4)).saturating_sub(digits.len());
-        let mut text = format!("U+{}{digits}", "0".repeat(zeros));
-        let printable = u32::try_from(code).ok().and_then(char::from_u32).filter(|&c| quote::is_print(c));
-        if let (true, Some(c)) = (self.flags.sharp, printable) {
-            let _ = write!(text, " '{c}'");
-        }
-        self.pad_without_zeros(text.as_bytes());
-    }
-
-    fn float(&mut self, value: &Value, f: f64, verb: char) {
-        let (format, precision) = match verb {
-            'v' => (b'g', None),
-            'b' | 'g' | 'G' | 'x' | 'X' => (verb as u8, None),
-            'f' | 'e' | 'E' => (verb as u8, Some(6)),
-            'F' => (b'f', Some(6)),
-            _ => return self.bad_verb(value, verb),
-        };
-        let precision = self.flags.precision.or(precision);
-        let mut text = number::format_float(f, format, precision);
-        if !text.starts_with(['+', '-']) {
-            text.insert(0, '+');
-        }
-        let flags = self.flags;
-        if flags.space && text.starts_with('+') && !flags.plus {
-            text.replace_range(..1, " ");
-        }
-        if !f.is_finite() {
-            // An infinity keeps its sign, as Go prints it.
-            let shown = if f.is_nan() && !flags.space && !flags.plus { &text[1..] } else { &text };
-            return self.pad_without_zeros(shown.as_bytes());
-        }
-        if flags.sharp && verb != 'b' {
-            keep_zeros(&mut text, format, precision);
-        }
-        if !flags.plus && text.starts_with('+') {
-            return self.pad(&text.as_bytes()[1..]);
-        }
-        match flags.width {
-            Some(width) if flags.zero && !flags.minus && width > text.len() => {
-                self.out.push(text.as_bytes()[0]);
-                self.padding(width - text.len());
-                self.text(&text[1..]);
-            }
-            _ => self.pad(text.as_bytes()),
-        }
-    }
-
-    // Formats.
-
-    /// `Sprintf`.
-    pub fn printf(&mut self, format: &[u8], args: &[Value]) {
-        let mut scan = Scan { format, pos: 0, arg: 0, reordered: false, good: true };
-        loop {
-            let rest = &format[scan.pos..];
-            let plain = rest.iter().position(|&b| b == b'%').unwrap_or(rest.len());
-            self.out.extend_from_slice(&rest[..plain]);
-            scan.pos += plain;
-            if scan.pos >= format.len() {
-                break;
-            }
-            scan.pos += 1;
-            if !self.verb(&mut scan, args) {
-                self.text("%!(NOVERB)");
-                break;
-            }
-        }
-        if !scan.reordered && scan.arg < args.len() {
-            self.flags = Flags::default();
-            self.text("%!(EXTRA ");
-            for (i, arg) in args[scan.arg..].iter().enumerate() {
-                if i > 0 {
-                    self.text(", ");
-                }
-                if matches!(arg, Value::Nil) {
-                    self.text("<nil>");
-                } else {
-                    self.text(&type_name(arg));
-                    self.text("=");
-                    self.arg(arg, 'v');
-                }
-            }
-            self.text(")");
-        }
-    }
-
-    /// One directive; false when the format ends before its verb.
-    fn verb(&mut self, scan: &mut Scan<'_>, args: &[Value]) -> bool {
-        scan.good = true;
-        self.flags = Flags::default();
-        while let Some(b) = scan.peek() {
-            match b {
-                b'#' => self.flags.sharp = true,
-                b'0' => self.flags.zero = true,
-                b'+' => self.flags.plus = true,
-                b'-' => self.flags.minus = true,
-                b' ' => self.flags.space = true,
-                _ => break,
-            }
-            scan.pos += 1;
-        }
-        let mut after_index = scan.index(args.len());
-        if scan.eat(b'*') {
-            match scan.int_arg(args) {
-                Some(width) => {
-                    self.flags.width = Some(width.unsigned_abs());
-                    if width < 0 {
-                        self.flags.minus = true;
-                        self.flags.zero = false;
-                    }
-                }
-                None => self.text("%!(BADWIDTH)"),
-            }
-            after_index = false;
-        } else {
-            self.flags.width = scan.number();
-            if after_index && self.flags.width.is_some() {
-                scan.good = false;
-            }
-        }
-        if scan.pos + 1 < scan.format.len() && scan.eat(b'.') {
-            if after_index {
-                scan.good = false;
-            }
-            after_index = scan.index(args.len());
-            if scan.eat(b'*') {
-                match scan.int_arg(args).and_then(|p| usize::try_from(p).ok()) {
-                    Some(precision) => self.flags.precision = Some(precision),
-                    None => self.text("%!(BADPREC)"),
-                }
-                after_index = false;
-            } else {
-                self.flags.precision = Some(scan.number().unwrap_or(0));
-            }
-        }
-        if !after_index {
-            scan.index(args.len());
-        }
-        let Some((verb, width)) = decode(&scan.format[scan.pos..]) else { return false };
-        scan.pos += width;
-        if verb == '%' {
-            self.text("%");
-        } else if !scan.good {
-            self.text("%!");
-            self.char(verb);
-            self.text("(BADINDEX)");
-        } else if let Some(arg) = args.get(scan.arg) {
-            if matches!(verb, 'v' | 'w') {
-                self.flags.sharp_v = std::mem::take(&mut self.flags.sharp);
-                self.flags.plus_v = std::mem::take(&mut self.flags.plus);
-            }
-            self.arg(arg, verb);
-            scan.arg += 1;
-        } else {
-            self.text("%!");
-            self.char(verb);
-            self.text("(MISSING)");
-        }
-        true
-    }
-}
-
-/// Where `printf` is in its format and arguments.
-struct Scan<'f> {
-    format: &'f [u8],
-    pos: usize,
-    arg: usize,
-    reordered: bool,
-    good: bool,
-}
-
-impl Scan<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.format.get(self.pos).copied()
-    }
-
-    fn eat(&mut self, byte: u8) -> bool {
-        let eaten = self.peek() == Some(byte);
-        self.pos += usize::from(eaten);
-        eaten
-    }
-
-    /// A decimal number. One that is too large ends the format, as in Go.
-    fn number(&mut self) -> Option<usize> {
-        let (number, end) = parse_number(self.format, self.pos, self.format.len());
-        self.pos = end;
-        number
-    }
-
-    /// An explicit argument index such as `[2]`; whether there was a good one.
-    fn index(&mut self, args: usize) -> bool {
-        if self.peek() != Some(b'[') {
-            return false;
-        }
-        self.reordered = true;
-        let rest = &self.format[self.pos..];
-        let close = if rest.len() < 3 { None } else { rest.iter().position(|&b| b == b']') };
-        let Some(close) = close else {
-            self.pos += 1;
-            self.good = false;
-            return false;
-        };
-        let (number, end) = parse_number(rest, 1, close);
-        self.pos += close + 1;
-        let Some(index) = number.filter(|_| end == close) else {
-            self.good = false;
-            return false;
-        };
-        match index.checked_sub(1).filter(|&i| i < args) {
-            Some(i) => self.arg = i,
-            None => self.good = false,
-        }
-        true
-    }
-
-    /// The next argument as a width or precision.
-    fn int_arg(&mut self, args: &[Value]) -> Option<isize> {
-        let arg = args.get(self.arg)?;
-        self.arg += 1;
-        let Value::Int(_, i) = arg else { return None };
-        isize::try_from(*i).ok().filter(|i| i.unsigned_abs() <= MAX_NUMBER)
-    }
-}
-
-/// `fmt.parsenum`: the number, if there is one, and where it ends.
-fn parse_number(text: &[u8], start: usize, end: usize) -> (Option<usize>, usize) {
-    let mut number = None;
-    for (i, b) in text.iter().enumerate().take(end).skip(start) {
-        if !b.is_ascii_digit() {
-            return (number, i);
-        }
-        let sum = number.unwrap_or(0);
-        if sum > MAX_NUMBER {
-            return (None, end);
-        }
-        number = Some(sum * 10 + usize::from(b - b'0'));
-    }
-    (number, end)
 }
 
 fn rune_count(text: &[u8]) -> usize {
@@ -738,31 +437,4 @@ fn truncate(text: &[u8], precision: Option<usize>) -> &[u8] {
 fn can_backquote(text: &[u8]) -> bool {
     std::str::from_utf8(text)
         .is_ok_and(|s| !s.chars().any(|c| (c < ' ' && c != '\t') || matches!(c, '`' | '\u{7f}' | '\u{feff}')))
-}
-
-fn rune(code: u64) -> char {
-    u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
-}
-
-/// What `#` does to a float: a point always, and the zeros that the precision asks for.
-fn keep_zeros(text: &mut String, format: u8, precision: Option<usize>) {
-    let mut wanted = match format {
-        b'g' | b'G' | b'x' => precision.unwrap_or(6),
-        _ => 0,
-    };
-    let is_hex = matches!(format, b'x' | b'X');
-    let tail_at = text.find(|c| matches!(c, 'p' | 'P') || !is_hex && matches!(c, 'e' | 'E'));
-    let tail = tail_at.map(|at| text.split_off(at)).unwrap_or_default();
-    let digits = &text[1..];
-    let has_point = digits.contains('.');
-    let significant = digits.trim_start_matches(['0', '.']).chars().filter(|&c| c != '.').count();
-    wanted = wanted.saturating_sub(significant);
-    if !has_point {
-        if digits == "0" {
-            wanted = wanted.saturating_sub(1);
-        }
-        text.push('.');
-    }
-    text.extend(std::iter::repeat_n('0', wanted));
-    text.push_str(&tail);
 }

@@ -2,7 +2,6 @@
 //! the same name, those of named integers, and complex constants.
 
 use super::fmt::{round_duration, stringer};
-use super::number::format_float;
 use super::quote::quoted;
 use crate::template::function::{FnError, FnResult, Param};
 use crate::template::value::{IntType, Kind, Map, MapType, Object, Str, Value};
@@ -17,7 +16,7 @@ pub fn method(name: &str) -> Option<&'static [Param]> {
     }
 }
 
-/// Calls one of them; `to_yaml` is the template function that `YAML` is in other words.
+/// Calls one of them; `to_yaml` is the template function `mustToYaml`, which `YAML` is in other words.
 pub fn call(map: &Map, name: &str, args: &[Value], to_yaml: impl FnOnce(&[Value]) -> FnResult) -> FnResult {
     let path = match args {
         [Value::Str(path)] => path.text(),
@@ -159,11 +158,6 @@ impl Object for Complex {
     }
     fn fields(&self) -> Vec<Str> {
         Vec::new()
-    }
-    fn display(&self) -> Option<String> {
-        let imaginary = format_float(self.imaginary, b'g', None);
-        let sign = if imaginary.starts_with(['+', '-']) { "" } else { "+" };
-        Some(format!("({}{sign}{imaginary}i)", format_float(self.real, b'g', None)))
     }
     fn truth(&self) -> bool {
         self.real != 0.0 || self.imaginary != 0.0

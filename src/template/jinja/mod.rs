@@ -5,8 +5,10 @@
 //! printed as it is; the filters and tags that would let a value through unescaped do not exist here.
 
 mod context;
+mod host;
 mod place;
 
+use crate::template::function::SharedHost;
 use crate::template::trace::{Excerpt, Location, Missing};
 pub use context::{Misplaced, check};
 use minijinja::syntax::SyntaxConfig;
@@ -62,6 +64,7 @@ impl Templates {
             use base64::Engine;
             base64::engine::general_purpose::STANDARD.encode(text)
         });
+        host::add_pure(&mut environment);
         // A path in an include or import may be relative to the folder of the template that names it.
         environment.set_path_join_callback(|name, parent| {
             let folder = parent.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -93,12 +96,15 @@ impl Templates {
         templates.flat_map(|(_, template)| template.undeclared_variables(true)).collect()
     }
 
-    /// Renders all templates that are no partials, in the order they were given: name and text.
-    pub fn render(&self, json: &serde_json::Value) -> Result<Vec<(String, String)>, JinjaError> {
+    /// Renders all templates that are no partials, in the order they were given: name and text. What they ask beyond the context
+    /// is asked of the host.
+    pub fn render(&self, json: &serde_json::Value, host: &SharedHost) -> Result<Vec<(String, String)>, JinjaError> {
         let context = Value::from(Serde(json));
+        let mut environment = self.environment.clone();
+        host::add(&mut environment, host);
         let failed = |name: &str, e: &Error| JinjaError {
-            trace: place::trace(&self.environment, name, e),
-            missing: place::missing(&self.environment, Some(json), e).map(Box::new),
+            trace: place::trace(&environment, name, e),
+            missing: place::missing(&environment, Some(json), e).map(Box::new),
             ..error(name, e)
         };
         let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
@@ -106,7 +112,7 @@ impl Templates {
             .iter()
             .filter(whole)
             .map(|name| {
-                let template = self.environment.get_template(name).map_err(|e| failed(name, &e))?;
+                let template = environment.get_template(name).map_err(|e| failed(name, &e))?;
                 let text = template.render(context.clone()).map_err(|e| failed(name, &e))?;
                 Ok((name.clone(), text))
             })
@@ -178,6 +184,9 @@ fn error(name: &str, e: &Error) -> JinjaError {
         (Some(line), None) => format!("{file}:{line}"),
         _ => file.to_owned(),
     };
+    if let Some(told) = host::Told::of(e) {
+        return JinjaError { message: format!("{at}: {told}"), at: Some(at), trace: Vec::new(), missing: None };
+    }
     let excerpt = line.and_then(|line| e.template_source()?.lines().nth(line - 1).map(|l| l.trim().to_owned()));
     let excerpt = excerpt.map_or_else(String::new, |l| format!(" in `{l}`"));
     JinjaError { message: format!("{at}: {message}{excerpt}"), at: Some(at), trace: Vec::new(), missing: None }
@@ -191,7 +200,8 @@ mod tests {
 
     fn render(text: &str, values: &Value) -> Result<String, String> {
         let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
-        let rendered = templates.render(&json!({ "values": values })).map_err(|e| e.message)?;
+        let host: super::SharedHost = std::sync::Arc::new(crate::render::Fixed::default());
+        let rendered = templates.render(&json!({ "values": values }), &host).map_err(|e| e.message)?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
     }
 

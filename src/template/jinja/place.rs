@@ -5,9 +5,10 @@ use minijinja::{Environment, Error, ErrorKind};
 use serde_json::Value;
 
 /// minijinja's filters that exist here, for suggestions; it has no way to list them.
-const FILTERS: [&str; 47] = [
+const FILTERS: [&str; 48] = [
     "abs",
     "attr",
+    "b64decode",
     "b64encode",
     "batch",
     "bool",

@@ -162,7 +162,7 @@ impl Emitter {
             Value::Map(map) => {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
-                let keys = sorted(keys)?;
+                let keys = if self.style == Style::Pretty { pretty(keys) } else { sorted(keys)? };
                 deeper(|| self.mapping(keys, place, depth)).map_err(|e| json::cycle_from(value, depth, e))?;
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => {
@@ -187,7 +187,7 @@ impl Emitter {
             Value::Object(object) if self.style == Style::Pretty && object.members().is_some() => {
                 let names = object.fields();
                 let values: Vec<_> = names.iter().map(|n| object.field(&n.text()).unwrap_or(Value::Nil)).collect();
-                let names = names.iter().map(|name| name.text().to_lowercase().into());
+                let names = names.iter().map(|name| Key { text: name.text().to_lowercase().into(), binary: None });
                 self.mapping(names.zip(&values).collect(), place, depth)?;
             }
             Value::Object(object) => self.node(&object.json(), place, depth + 1)?,
@@ -215,7 +215,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn mapping(&mut self, entries: Vec<(Cow<'_, str>, &Value)>, place: Place, depth: usize) -> Result<(), String> {
+    fn mapping(&mut self, entries: Vec<(Key<'_>, &Value)>, place: Place, depth: usize) -> Result<(), String> {
         if entries.is_empty() {
             self.indicator(b"{", true, true, false);
             self.indicator(b"}", false, false, false);
@@ -225,18 +225,25 @@ impl Emitter {
         let place = Place { indent: Some(indent), in_mapping: true, simple_key: false };
         for (key, value) in entries {
             self.write_indent(indent);
-            if key.len() <= 128 && !key.contains(is_break) {
-                self.string(&key, Place { simple_key: true, ..place });
+            if key.is_simple() {
+                self.key(&key, Place { simple_key: true, ..place });
                 self.indicator(b":", false, false, false);
             } else {
                 self.indicator(b"?", true, false, true);
-                self.string(&key, place);
+                self.key(&key, place);
                 self.write_indent(indent);
                 self.indicator(b":", true, false, true);
             }
             self.node(value, place, depth + 1)?;
         }
         Ok(())
+    }
+
+    fn key(&mut self, key: &Key<'_>, place: Place) {
+        match key.binary {
+            Some(bytes) => self.binary(bytes, place),
+            None => self.string(&key.text, place),
+        }
     }
 
     /// What is no text, as go-yaml v3 writes it: base64, in lines of 70 characters when it has that many.
@@ -575,8 +582,35 @@ fn fold_next_lines(text: &str) -> String {
     out
 }
 
+/// The key of a mapping.
+struct Key<'v> {
+    text: Cow<'v, str>,
+    /// Its bytes, if they are no text and are written as they are.
+    binary: Option<&'v [u8]>,
+}
+
+impl Key<'_> {
+    /// Whether it stands on a line before its colon.
+    fn is_simple(&self) -> bool {
+        match self.binary {
+            Some(bytes) => bytes.len().div_ceil(3) * 4 < 70,
+            None => self.text.len() <= 128 && !self.text.contains(is_break),
+        }
+    }
+}
+
+/// The entries in go-yaml's order, with keys as they are.
+fn pretty<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Vec<(Key<'v>, &'v Value)> {
+    let key = |key: &'v [u8]| match std::str::from_utf8(key) {
+        Ok(text) => Key { text: text.into(), binary: None },
+        Err(_) => Key { text: text::valid(key), binary: Some(key) },
+    };
+    let list = entries.map(|(name, value)| (key(name), value)).collect();
+    merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text))
+}
+
 /// The entries in go-yaml's order, with keys as they are after JSON.
-fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Vec<(Cow<'v, str>, &'v Value)>, String> {
+fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Vec<(Key<'v>, &'v Value)>, String> {
     let mut list = Vec::with_capacity(entries.size_hint().0);
     for (key, value) in entries {
         let text = through_json(key)?;
@@ -585,9 +619,9 @@ fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Ve
         if key.len() > 150 && json::string_length(&text) > 1024 || matches!(&text, Cow::Owned(_)) && key_breaks(key) {
             return Err("yaml: did not find expected ',' or '}'".into());
         }
-        list.push((text, value));
+        list.push((Key { text, binary: None }, value));
     }
-    Ok(merge_sort(list, &|a, b| natural(&a.0, &b.0)))
+    Ok(merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text)))
 }
 
 /// Sorts with an order that may contradict itself, as go-yaml's does where keys mix digits and zeros: the standard library's sort

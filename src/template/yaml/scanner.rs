@@ -121,11 +121,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// The line of the token that [`Self::peek`] showed.
+    #[inline]
     pub fn peeked_line(&self) -> usize {
         self.tokens.front().map_or(self.line, |(_, line)| *line)
     }
 
     /// Takes the token that [`Self::peek`] showed.
+    #[inline]
     pub fn take(&mut self) {
         self.ready = false;
         self.taken += 1;
@@ -133,6 +135,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// As [`Self::take`], with the text of a scalar, an alias or an anchor.
+    #[inline]
     pub fn take_text(&mut self) -> Cow<'a, str> {
         self.take();
         self.texts.pop()
@@ -145,16 +148,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// The byte `ahead` of the current one; 0 behind the end.
+    #[inline]
     pub(super) fn byte(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
     /// Whether the text must be read character by character, since something is wrong or strange in it.
+    #[inline]
     pub(super) fn is_careful(&self) -> bool {
         self.pieces.is_some()
     }
 
     /// What go-yaml does before it looks at the next `count` characters.
+    #[inline]
     pub(super) fn ensure(&mut self, count: usize) -> Fallible<()> {
         match &mut self.pieces {
             None => Ok(()),
@@ -164,6 +170,7 @@ impl<'a> Scanner<'a> {
 
     /// Goes on to a character of the same line, as go-yaml does by single characters, after each of which it makes
     /// sure that `count` more are there.
+    #[inline]
     pub(super) fn go_to(&mut self, to: usize, count: usize) -> Fallible<()> {
         if self.is_careful() {
             while self.at < to {
@@ -176,6 +183,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes on by one character that is no line break.
+    #[inline]
     pub(super) fn skip(&mut self) {
         self.at += width(self.byte(0));
     }
@@ -201,28 +209,34 @@ impl<'a> Scanner<'a> {
         count.cast_signed()
     }
 
+    #[inline]
     pub(super) fn is_line_start(&self) -> bool {
         self.at == self.line_start
     }
 
+    #[inline]
     pub(super) fn is_blank(&self) -> bool {
         matches!(self.byte(0), b' ' | b'\t')
     }
 
+    #[inline]
     pub(super) fn is_break(&self) -> bool {
         break_at(self.bytes, self.at).is_some()
     }
 
     /// Whether a blank, a line break or the end of the text is `ahead`.
+    #[inline]
     pub(super) fn is_blankz(&self, ahead: usize) -> bool {
         is_blankz(self.bytes, self.at + ahead)
     }
 
+    #[inline]
     pub(super) fn is_breakz(&self) -> bool {
         self.at >= self.bytes.len() || self.is_break()
     }
 
     /// Whether `---` or `...` stands here at the start of a line.
+    #[inline]
     pub(super) fn is_document_indicator(&self) -> bool {
         self.is_line_start()
             && matches!(self.bytes.get(self.at..self.at + 3), Some(b"---" | b"..."))
@@ -243,6 +257,7 @@ impl<'a> Scanner<'a> {
         self.tags.push(parts);
     }
 
+    #[inline]
     pub(super) fn push(&mut self, token: Token, line: usize) {
         self.tokens.push((token, line));
     }
@@ -301,6 +316,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// The width of the line break that stands here, and what it is in a scalar.
+#[inline]
 pub(super) fn break_at(bytes: &[u8], at: usize) -> Option<(usize, &'static str)> {
     match *bytes.get(at)? {
         b'\n' => Some((1, "\n")),
@@ -315,6 +331,7 @@ pub(super) fn break_at(bytes: &[u8], at: usize) -> Option<(usize, &'static str)>
     }
 }
 
+#[inline]
 pub(super) fn is_blankz(bytes: &[u8], at: usize) -> bool {
     match bytes.get(at) {
         None | Some(b' ' | b'\t' | b'\n' | b'\r') => true,

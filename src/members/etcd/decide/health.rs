@@ -1,11 +1,15 @@
 //! Who is alive, who is dead, and what a quorum allows.
 
 use super::Scene;
-use crate::members::etcd::state::{Member, Version};
-use crate::members::workload::{Claim, Pod};
+use crate::members::etcd::state::{Answer, Member, Version};
+use crate::members::workload::{Claim, Exit, Pod};
 
 /// How often a container must have failed before that counts.
 const CRASHES: u32 = 3;
+
+/// A container that has run for so long, in seconds, does not end as it did before: etcd ends within this when it cannot begin, also
+/// after it has looked for all others.
+const BEGUN: i64 = 120;
 
 /// What etcd prints, before it ends, when its data is of no use to it any more: its ID was removed, or the log lost entries that
 /// it had acknowledged or cannot be read.
@@ -88,7 +92,7 @@ impl<'a> Cluster<'a> {
     pub fn healthy(&self, ordinal: u32) -> bool {
         let Some(member) = self.member(ordinal).filter(|member| !member.learner) else { return false };
         let answer = self.scene.observed.answers.get(&ordinal);
-        answer.is_some_and(|answer| answer.linearizable && answer.member == member.id && !answer.corrupt)
+        answer.is_some_and(|answer| answer.linearizable && answer.member == member.id && !answer.is_corrupt())
     }
 
     /// How many voters are healthy, without those of one ordinal.
@@ -136,6 +140,12 @@ impl<'a> Cluster<'a> {
         leader.or_else(|| self.lowest_healthy_but(about.unwrap_or(u32::MAX)))
     }
 
+    /// The list has another peer URL for it than the document: the scheme or the port has changed.
+    pub fn is_elsewhere(&self, ordinal: u32) -> bool {
+        let url = self.scene.settings.peer_url.url(ordinal);
+        self.member(ordinal).is_some_and(|member| member.peer_urls != [url])
+    }
+
     /// How far the furthest log is.
     pub fn furthest(&self) -> u64 {
         self.scene.observed.answers.values().map(|answer| answer.index).max().unwrap_or_default()
@@ -163,23 +173,31 @@ impl<'a> Cluster<'a> {
         self.said(ordinal, &NOT_IN_LIST[..3])
     }
 
+    /// How a silent pod ended last. One that has begun since is silent for another reason, such as a network that is parted.
+    fn ended(&self, ordinal: u32) -> Option<&'a Exit> {
+        let exit = self.pod(ordinal)?.exit.as_ref()?;
+        let begun = exit.running_since.is_some_and(|since| self.scene.now - since > BEGUN);
+        (!begun && !self.scene.observed.answers.contains_key(&ordinal)).then_some(exit)
+    }
+
     /// The pod is silent, and said one of these when it ended last.
     fn said(&self, ordinal: u32, texts: &[&str]) -> bool {
-        !self.scene.observed.answers.contains_key(&ordinal)
-            && self
-                .pod(ordinal)
-                .and_then(|pod| pod.exit.as_ref())
-                .is_some_and(|exit| texts.iter().any(|text| exit.message.contains(text)))
+        self.ended(ordinal).is_some_and(|exit| texts.iter().any(|text| exit.message.contains(text)))
+    }
+
+    /// The container ended, and was started again, and that has not ended yet.
+    pub fn runs_again(&self, ordinal: u32) -> bool {
+        let exit = self.pod(ordinal).and_then(|pod| pod.exit.as_ref());
+        exit.is_some_and(|exit| exit.running_since.is_some())
     }
 
     /// A pod that starts again and again, in the present template.
     pub fn crashes(&self, ordinal: u32) -> bool {
-        !self.scene.observed.answers.contains_key(&ordinal)
+        self.ended(ordinal).is_some()
             && self.pod(ordinal).is_some_and(|pod| {
                 !pod.terminating
                     && !pod.ready
                     && pod.restarts >= CRASHES
-                    && pod.exit.is_some()
                     && pod.revision == self.scene.workload.update_revision
             })
     }
@@ -188,7 +206,7 @@ impl<'a> Cluster<'a> {
     /// ever. One whose pod only waits for a node is not dead: its data waits for it.
     pub fn dead(&self, ordinal: u32) -> bool {
         self.claims(ordinal).iter().any(|claim| claim.lost)
-            || self.scene.observed.answers.get(&ordinal).is_some_and(|answer| answer.corrupt)
+            || self.scene.observed.answers.get(&ordinal).is_some_and(Answer::is_corrupt)
             || self.says_bad_data(ordinal)
             || self.says_not_in_list(ordinal)
             || self.crashes(ordinal)

@@ -1,9 +1,9 @@
 //! The rows of a cluster that has a quorum.
 
 use super::health::Cluster;
-use super::{LATER, SOON, Scene};
+use super::{LATER, SOON, Scene, upkeep};
 use crate::members::driver::Step;
-use crate::members::etcd::state::{Action, Call, ClusterState, Member, Version};
+use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
 use crate::members::workload::Latch;
 
 /// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
@@ -13,7 +13,7 @@ const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 type Row = fn(&Cluster) -> Option<Step<Action>>;
 
 /// The rows that need a quorum, in their order.
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 21] = [
     memory,
     row_6_learner_beyond_size,
     row_7_learner_without_pod,
@@ -27,9 +27,13 @@ const ROWS: [Row; 17] = [
     row_14_wipe,
     row_15_claims_left_over,
     row_16_dead_voter,
+    upkeep::alarm_of_one_that_left,
+    upkeep::reclaim,
     row_17_join,
     row_18_leave,
     row_19_roll,
+    upkeep::alarms_are_told,
+    upkeep::holes_above_threshold,
     what_is_waited_for,
 ];
 
@@ -83,14 +87,14 @@ fn row_7_learner_without_pod(c: &Cluster) -> Option<Step<Action>> {
 
 /// Row 7, afterwards: the list is for the one who joins. As soon as it has started nobody may start from it again.
 fn row_7_nobody_joins(c: &Cluster) -> Option<Step<Action>> {
-    if c.members.iter().all(Member::started) { c.scene.closed() } else { None }
+    if c.members.iter().all(Member::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
 /// Row 8: a learner that has started and caught up gets a vote. The leader has the last word on how far it is.
 fn row_8_learner_caught_up(c: &Cluster) -> Option<Step<Action>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
-    if !answer.learner || answer.corrupt || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
+    if !answer.learner || answer.is_corrupt() || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
         return None;
     }
     call(c, None, Call::Promote { ordinal: k, member: learner.id })
@@ -107,16 +111,18 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
     // One that answers is catching up, which may take longer than any deadline.
     let answer = c.scene.observed.answers.get(&k);
     let late = c.waited(k) > c.scene.settings.join_deadline && answer.is_none();
-    let lost = c.says_bad_data(k) || learner.started() && c.says_not_in_list(k);
-    if late || lost || answer.is_some_and(|answer| answer.corrupt) {
+    // What it said before it was started again may have been mended by that: it is only a moment from its start to its first answer.
+    let ended = !c.runs_again(k);
+    let lost = ended && (c.says_bad_data(k) || learner.started() && c.says_not_in_list(k));
+    if late || lost || answer.is_some_and(Answer::is_corrupt) {
         return remove(c, k, learner);
     }
     // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
-    if let Some(pod) = c.pod(k).filter(|_| c.crashes(k) && c.says_wrong_list(k)) {
+    if let Some(pod) = c.pod(k).filter(|_| ended && c.crashes(k) && c.says_wrong_list(k)) {
         return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
     }
     let name = c.scene.pod_name(k);
-    Some(Step::Wait { why: format!("{name} joins as a learner{}", c.scene.reason(k)), after: SOON })
+    Some(Step::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
 }
 
 /// Row 10: a voter that never started, added by somebody else. It counts as one that failed.
@@ -132,7 +138,10 @@ fn row_10_voter_that_never_started(c: &Cluster) -> Option<Step<Action>> {
     if k >= c.replicas() {
         return Some(Step::Scale(k + 1));
     }
-    Some(Step::Wait { why: format!("{} has never started{}", c.scene.pod_name(k), c.scene.reason(k)), after: SOON })
+    Some(Step::Wait {
+        why: format!("{} to start for the first time{}", c.scene.pod_name(k), c.scene.reason(k)),
+        after: SOON,
+    })
 }
 
 /// Row 11: a member that no pod of this StatefulSet is, or two of one ordinal.
@@ -185,10 +194,7 @@ fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
             return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
         }
         if claims_left || pod.is_some() {
-            return Some(Step::Wait {
-                why: format!("what the last {} left is going", c.scene.pod_name(k)),
-                after: SOON,
-            });
+            return Some(Step::Wait { why: format!("what the last {} left to go", c.scene.pod_name(k)), after: SOON });
         }
     }
     None
@@ -227,13 +233,17 @@ fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
             return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
         }
         if c.pod(k).is_some() || claims().next().is_some() {
-            return Some(Step::Wait {
-                why: format!("what the last {} left is going", c.scene.pod_name(k)),
-                after: SOON,
-            });
+            return Some(Step::Wait { why: format!("what the last {} left to go", c.scene.pod_name(k)), after: SOON });
         }
     }
-    call(c, None, Call::AddLearner { ordinal: k, peer_url: c.scene.settings.peer_url.url(k) })
+    let peer_url = c.scene.settings.peer_url.url(k);
+    if c.scene.has_learners() {
+        return call(c, None, Call::AddLearner { ordinal: k, peer_url });
+    }
+    // Of two, both must agree: then nothing can be written or asked before the second has started. So what it needs comes first.
+    let newcomer = Member { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
+    let list = c.scene.initial_cluster(&[c.members, &[newcomer]].concat());
+    c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))
 }
 
 /// Row 18: one too many leaves: an unhealthy one, or the highest; never as the leader. While a lower ordinal is free nobody is too
@@ -253,29 +263,44 @@ fn row_18_leave(c: &Cluster) -> Option<Step<Action>> {
 fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
-    let stale =
-        |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && pod.revision != c.scene.workload.update_revision);
+    // Without a revision nobody can tell which pods are of the present template.
+    if !complete || c.scene.workload.update_revision.is_empty() {
+        return None;
+    }
+    let stale = |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && c.scene.workload.is_outdated(pod));
     let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
-    if !complete || old.is_empty() {
+    // One that was replaced before it was told of.
+    if let Some(k) = (0..c.desired()).find(|k| !old.contains(k) && c.pod(*k).is_some() && c.is_elsewhere(*k)) {
+        return update(c, k);
+    }
+    if old.is_empty() {
         return None;
     }
     if let Some(stop) = version_step(c) {
         return Some(stop);
     }
     let uid = |k: u32| c.pod(k).map(|pod| pod.uid.clone()).unwrap_or_default();
-    // A pod that its template broke is replaced without asking budgets: so a bad template can be mended.
-    if let Some(k) =
-        old.iter().copied().find(|k| !c.healthy(*k) && c.pod(*k).is_some_and(|pod| !pod.ready) && c.may_stop(*k))
-    {
-        return Some(Step::DeletePod { ordinal: k, uid: uid(k) });
+    // A pod that its template broke is replaced without asking budgets: so a bad template can be mended. The last one without
+    // certificates is one, too: the others hear it, and it does not hear them.
+    if let Some(k) = old.iter().copied().find(|k| !c.healthy(*k) && c.pod(*k).is_some() && c.may_stop(*k)) {
+        let ready = c.pod(k).is_some_and(|pod| pod.ready);
+        return match ready {
+            _ if c.is_elsewhere(k) => update(c, k),
+            true => Some(Step::EvictPod { ordinal: k, uid: uid(k) }),
+            false => Some(Step::DeletePod { ordinal: k, uid: uid(k) }),
+        };
     }
     if !c.all_healthy() || !(0..c.desired()).all(|k| c.pod(k).is_some_and(|pod| pod.ready && !pod.terminating)) {
         return None;
     }
     let leader = c.leader()?;
     match old.iter().copied().rfind(|k| *k != leader) {
+        // With certificates its URL is another. The others are told before it starts anew: then it calls them, and they call it.
+        Some(follower) if c.is_elsewhere(follower) => update(c, follower),
+        None if c.desired() <= 2 && c.is_elsewhere(leader) => update(c, leader),
         Some(follower) => Some(Step::EvictPod { ordinal: follower, uid: uid(follower) }),
-        None if c.desired() > 1 => move_leader(c, leader),
+        // Of two, the other cannot lead alone: the one that ends hands over by itself.
+        None if c.desired() > 2 => move_leader(c, leader),
         None => Some(Step::EvictPod { ordinal: leader, uid: uid(leader) }),
     }
 }
@@ -309,7 +334,11 @@ fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
     let wanted =
         (0..c.desired()).filter(missing).chain(c.voters().into_iter().map(|(k, _)| k).filter(|k| *k >= c.desired()));
     let names: Vec<_> = wanted.map(|k| format!("{}{}", c.scene.pod_name(k), c.scene.reason(k))).collect();
-    let why = if names.is_empty() { return None } else { format!("not as they should be: {}", names.join(", ")) };
+    let why = if names.is_empty() {
+        return None;
+    } else {
+        format!("members that are not as they should be: {}", names.join(", "))
+    };
     Some(Step::Wait { why, after: LATER })
 }
 
@@ -317,16 +346,24 @@ fn remove(c: &Cluster, k: u32, member: &Member) -> Option<Step<Action>> {
     call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
 }
 
+/// The others find it where the document says.
+fn update(c: &Cluster, k: u32) -> Option<Step<Action>> {
+    let (member, peer_url) = (c.member(k)?.id, c.scene.settings.peer_url.url(k));
+    call(c, None, Call::Update { ordinal: k, member, peer_url })
+}
+
 /// The lowest healthy voter but this one leads. The leader itself must be asked.
 fn move_leader(c: &Cluster, from: u32) -> Option<Step<Action>> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;
     let cluster = c.scene.latched_cluster()?;
-    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, cluster }))
+    let url = c.scene.settings.client_url(from, c.scene.workload);
+    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, url, cluster }))
 }
 
 /// A call by way of a healthy voter, if possible not the one that it is about.
-fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<Step<Action>> {
+pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<Step<Action>> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
-    Some(Step::Act(Action::Call { call, via, cluster }))
+    let url = c.scene.settings.client_url(via, c.scene.workload);
+    Some(Step::Act(Action::Call { call, via, url, cluster }))
 }

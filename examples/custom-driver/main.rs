@@ -1,0 +1,172 @@
+//! An operator with a driver of its own, for Redis: `cargo run --example custom-driver -- run --watches-file
+//! examples/custom-driver/watches.yaml`.
+//!
+//! A pod that comes becomes a replica of the primary, and the primary hands over before it goes. All else (replicas by one, claims,
+//! pods, plan and conditions in the status, pauses, crashes) is Tillerman's. It never makes a primary of a replica whose
+//! primary is away: that may lose writes, and is for a person to decide.
+
+mod redis;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use redis::Replication;
+use tillerman::members::document::Set;
+use tillerman::members::driver::{MemberDriver, Outcome, Step};
+use tillerman::members::own::Drivers;
+use tillerman::members::workload::{Latch, Mode, Target, Workload};
+
+/// How long until the next look, when no pod changes meanwhile: Redis tells nobody when a replica has caught up.
+const SOON: Duration = Duration::from_millis(500);
+
+fn main() -> ExitCode {
+    tillerman::cli::main_with(Drivers::new().with("example.com/redis", Redis::of))
+}
+
+/// The driver of one stateful set.
+struct Redis {
+    /// Where pods listen, with `$(POD)` and `$(ORDINAL)` in it.
+    address: String,
+}
+
+/// What is done to Redis.
+enum Action {
+    /// This ordinal copies the primary, and what it holds itself goes.
+    Follow { ordinal: u32, replica: String, primary: String },
+    /// The primary stops writes until this replica has them all, and changes places with it.
+    HandOver { to: u32, primary: String, replica: String },
+}
+
+impl Redis {
+    fn of(set: &Set) -> Result<Self, String> {
+        let address = set.settings.get("address").and_then(|a| a.as_str()).ok_or("spec.settings.address is missing")?;
+        if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+            return Err(format!("spec.settings.address {address:?} has no port"));
+        }
+        Ok(Self { address: address.to_owned() })
+    }
+
+    fn address(&self, workload: &Workload, ordinal: u32) -> String {
+        let pod = format!("{}-{ordinal}", workload.name);
+        self.address.replace("$(POD)", &pod).replace("$(ORDINAL)", &ordinal.to_string())
+    }
+}
+
+impl MemberDriver for Redis {
+    /// By ordinal; who does not answer is left out.
+    type Observed = BTreeMap<u32, Replication>;
+    type Action = Action;
+
+    async fn observe(&self, workload: &Workload, _latch: &Latch) -> Self::Observed {
+        let mut seen = BTreeMap::new();
+        for ordinal in
+            workload.pods.iter().filter(|(_, pod)| pod.ready && !pod.terminating).map(|(ordinal, _)| *ordinal)
+        {
+            if let Ok(replication) = redis::replication(&self.address(workload, ordinal)).await {
+                seen.insert(ordinal, replication);
+            }
+        }
+        seen
+    }
+
+    fn decide(
+        &self,
+        workload: &Workload,
+        seen: &Self::Observed,
+        target: &Target,
+        latch: &Latch,
+        _now: i64,
+    ) -> Step<Action> {
+        let (size, replicas) = (target.size, workload.replicas);
+        let wait = |why: String| Step::Wait { why, after: SOON };
+        if target.mode != Mode::Run {
+            return Step::Quiet;
+        }
+        if replicas == 0 {
+            return Step::Scale(1);
+        }
+        // Nothing but the status knows which of two primaries holds the data: one that was started anew says that it is one, too.
+        let Some(primary) = latch.cluster.as_ref().and_then(|ordinal| ordinal.parse::<u32>().ok()) else {
+            if !seen.contains_key(&0) {
+                return wait("the first pod to answer".to_owned());
+            }
+            return Step::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
+        };
+        // It handed over, and the status does not say so yet.
+        if let Some(Replication::Replica { of, .. }) = seen.get(&primary)
+            && let Some(new) = (0..replicas).find(|k| self.address(workload, *k) == *of)
+        {
+            return match seen.get(&new) {
+                Some(Replication::Primary) => Step::Latch(Latch { cluster: Some(new.to_string()), ..latch.clone() }),
+                _ => wait(format!("pod {new} to take over from pod {primary}")),
+            };
+        }
+        if !seen.contains_key(&primary) {
+            let why = format!("pod {primary}, which is the primary, does not answer; nobody takes its place by itself");
+            return Step::Stop { reason: "PrimaryAway", why };
+        }
+        let at = |ordinal| self.address(workload, ordinal);
+        for ordinal in (0..replicas).filter(|ordinal| *ordinal != primary) {
+            match seen.get(&ordinal) {
+                None => return wait(format!("pod {ordinal} to answer")),
+                Some(Replication::Replica { of, .. }) if *of != at(primary) => {}
+                Some(Replication::Replica { in_step: true, .. }) => continue,
+                Some(Replication::Replica { .. }) => {
+                    return wait(format!("pod {ordinal} to have all that the primary has"));
+                }
+                Some(Replication::Primary) => {}
+            }
+            return Step::Act(Action::Follow { ordinal, replica: at(ordinal), primary: at(primary) });
+        }
+        let left =
+            workload.claims.iter().find(|(ordinal, _)| **ordinal >= replicas && !workload.pods.contains_key(ordinal));
+        if let Some(claim) =
+            left.and_then(|(_, claims)| claims.iter().find(|claim| !claim.terminating)).filter(|_| target.delete_claims)
+        {
+            return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
+        }
+        match replicas {
+            _ if replicas < size => Step::Scale(replicas + 1),
+            // The highest ordinal goes.
+            _ if replicas > size && primary == replicas - 1 => {
+                Step::Act(Action::HandOver { to: 0, primary: at(primary), replica: at(0) })
+            }
+            _ if replicas > size => Step::Scale(replicas - 1),
+            _ => {
+                let old = |pod: &tillerman::members::workload::Pod| pod.revision != workload.update_revision;
+                let mut outdated =
+                    workload.pods.iter().filter(|(_, pod)| old(pod)).map(|(ordinal, pod)| (*ordinal, pod));
+                match outdated.clone().find(|(ordinal, _)| *ordinal != primary).or_else(|| outdated.next()) {
+                    Some((ordinal, _)) if ordinal == primary && replicas > 1 => {
+                        let to = u32::from(primary == 0);
+                        Step::Act(Action::HandOver { to, primary: at(primary), replica: at(to) })
+                    }
+                    Some((ordinal, pod)) => Step::EvictPod { ordinal, uid: pod.uid.clone() },
+                    None => Step::Quiet,
+                }
+            }
+        }
+    }
+
+    async fn act(&self, action: Action) -> Outcome {
+        let (at, command) = match &action {
+            Action::Follow { replica, primary, .. } => (replica, format!("REPLICAOF {}", primary.replace(':', " "))),
+            Action::HandOver { primary, replica, .. } => {
+                (primary, format!("FAILOVER TO {} TIMEOUT 10000", replica.replace(':', " ")))
+            }
+        };
+        match redis::ask(at, &command).await {
+            Ok(_) => Outcome::Done,
+            // It may have been done: the next look tells.
+            Err(error) => Outcome::Indeterminate(error.to_string()),
+        }
+    }
+
+    fn describe(&self, action: &Action) -> String {
+        match action {
+            Action::Follow { ordinal, .. } => format!("pod {ordinal} becomes a replica"),
+            Action::HandOver { to, .. } => format!("the primary hands over to pod {to}"),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Backups of etcd: taken from a member, verified, stored, kept for a time, and restored from.
+//!
+//! A backup is a snapshot as etcd sends it, and a [`record`] beside it. It is good when the record says so, and the record says so
+//! only after the stored snapshot was read back and found to be what was sent: whatever ends in between leaves a record that says
+//! `unverified`.
+//!
+//! - [`bolt`](mod@bolt) and [`inspect`]: what a snapshot holds, read off the file.
+//! - [`take`](mod@take): asks a member for a snapshot.
+//! - [`record`]: what is known of a backup, and its name.
+//! - [`place`]: where backups are stored, with `http` and `aws` below it.
+//! - [`shelf`]: stores, lists, verifies, fetches and deletes backups.
+//! - [`retain`]: which backups are deleted.
+//! - [`restore`]: puts a restored member into place.
+
+mod aws;
+pub mod bolt;
+#[cfg(test)]
+mod bolt_tests;
+mod http;
+pub mod inspect;
+pub mod place;
+pub mod record;
+pub mod restore;
+pub mod retain;
+pub mod shelf;
+pub mod take;
+
+use std::path::PathBuf;
+
+/// Why something was not done. No text holds a password or a key.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// etcd did not answer, or refused.
+    #[error("{0}")]
+    Etcd(String),
+    /// The store did not answer, or refused.
+    #[error("{0}")]
+    Store(String),
+    /// A snapshot is not what it should be.
+    #[error("the snapshot {name} {damage}")]
+    Damaged {
+        /// The backup or the file.
+        name: String,
+        /// What is wrong with it.
+        damage: bolt::Damage,
+    },
+    /// There is no such backup, or it is not a good one.
+    #[error("{0}")]
+    NotGood(String),
+    /// There is something already.
+    #[error("{0}")]
+    Exists(String),
+    /// A file could not be read or written.
+    #[error("{path}: {error}", path = .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The program that restores failed.
+    #[error("{0}")]
+    Restore(String),
+    /// The whole took too long.
+    #[error("not finished in time")]
+    Timeout,
+}
+
+impl BackupError {
+    /// In one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "Invalid",
+            Self::Etcd(_) => "EtcdFailed",
+            Self::Store(_) => "StoreFailed",
+            Self::Damaged { .. } => "SnapshotDamaged",
+            Self::NotGood(_) => "NoGoodBackup",
+            Self::Exists(_) => "AlreadyExists",
+            Self::File { .. } => "FileFailed",
+            Self::Restore(_) => "RestoreFailed",
+            Self::Timeout => "Timeout",
+        }
+    }
+
+    /// Nothing changes by trying again before something else was changed.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Exists(_) | Self::Damaged { .. } | Self::NotGood(_))
+    }
+
+    fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+
+    fn damaged(name: impl Into<String>) -> impl FnOnce(bolt::Damage) -> Self {
+        let name = name.into();
+        move |damage| Self::Damaged { name, damage }
+    }
+}

@@ -1,0 +1,158 @@
+//! One run: faults one after the other, each when all members are well, under clients that record what they are told.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tokio::time::{sleep, timeout};
+
+use super::hand::{Hand, LOOK};
+use super::history::{Availability, availability};
+use super::plan::{Fault, Plan};
+use super::reach::Reach;
+use super::record::{self, Recorded, Recorder};
+use crate::members::etcd::client::read;
+
+/// How often is looked whether members are well.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// What a run is made of.
+pub struct Run {
+    /// Who does faults.
+    pub hand: Hand,
+    /// Which.
+    pub plan: Plan,
+    /// How many members there are.
+    pub size: u32,
+    /// How members are reached; its timeout is that of each operation of a client.
+    pub reach: Reach,
+    /// For how long faults are begun.
+    pub duration: Duration,
+    /// How many there are at most.
+    pub count: usize,
+    /// How long it may take until all members are well again.
+    pub patience: Duration,
+    /// What the keys of the clients begin with.
+    pub prefix: String,
+    /// For the choices of the clients.
+    pub seed: u64,
+}
+
+/// What came of a run.
+pub struct Report {
+    /// What clients recorded.
+    pub recorded: Recorded,
+    /// The faults, each with how writes fared until all members were well again.
+    pub faults: Vec<(Fault, Availability)>,
+    /// How they fared all in all.
+    pub total: Availability,
+    /// What did not come to its end, such as members that did not become well.
+    pub trouble: Vec<String>,
+}
+
+impl Run {
+    /// Does it, and tells of each fault in a line. It ends early when `interrupted` comes; in each case everything is undone.
+    ///
+    /// # Errors
+    /// When nothing was done, because the cluster was not well; and when the clients' keys cannot be read in the end.
+    pub async fn run(mut self, interrupted: impl Future<Output = ()>, tell: impl Fn(&str)) -> Result<Report, String> {
+        self.hand.heal().await?;
+        self.well(None).await.map_err(|why| format!("nothing is done to a cluster that is not well: {why}"))?;
+        let urls = self.urls().await?;
+        let recorder = Recorder::start(self.reach.clone(), urls, &self.prefix, self.seed);
+        let (mut spans, mut trouble) = (Vec::new(), Vec::new());
+        tokio::select! {
+            result = self.faults(&recorder, &mut spans, &tell) => trouble.extend(result.err()),
+            () = interrupted => tell("interrupted: undoing everything"),
+        }
+        trouble.extend(self.hand.heal().await.err());
+        trouble.extend(self.well(Some(&recorder)).await.err());
+        let end = recorder.now();
+        let all = recorder.finish(self.patience).await?;
+        trouble.extend(record::remove(&self.reach, &self.urls().await?, &self.prefix).await.err());
+        let of = |from, to| availability(&all.entries, from, to);
+        let faults = spans.into_iter().map(|(fault, from, to)| (fault, of(from, to.unwrap_or(end)))).collect();
+        let total = of(0, end);
+        Ok(Report { recorded: all, faults, total, trouble })
+    }
+
+    async fn faults(
+        &mut self,
+        recorder: &Recorder,
+        spans: &mut Vec<(Fault, u64, Option<u64>)>,
+        tell: &impl Fn(&str),
+    ) -> Result<(), String> {
+        let began = Instant::now();
+        while began.elapsed() < self.duration && spans.len() < self.count {
+            let Some(fault) = self.plan.next() else { break };
+            let from = recorder.now();
+            let words = fault.words(self.hand.name());
+            tell(&format!("{:6.1} s {words}", Duration::from_nanos(from).as_secs_f32()));
+            spans.push((fault.clone(), from, None));
+            self.hand.begin(&fault).await.map_err(|why| format!("{words}: {why}"))?;
+            let over = Instant::now() + fault.lasts;
+            while Instant::now() < over {
+                // Pods that come meanwhile have other addresses.
+                recorder.set_urls(self.urls().await?);
+                self.hand.go_on().await?;
+                sleep(PAUSE.min(over.saturating_duration_since(Instant::now()))).await;
+            }
+            self.hand.heal().await?;
+            self.well(Some(recorder)).await?;
+            if let Some((_, _, to)) = spans.last_mut() {
+                *to = Some(recorder.now());
+            }
+        }
+        Ok(())
+    }
+
+    async fn urls(&self) -> Result<Vec<String>, String> {
+        let members = self.hand.members().await?;
+        Ok(members.values().filter_map(|member| Some(self.reach.url(member.address.as_deref()?))).collect())
+    }
+
+    /// Waits until every member reads what all agree on, and the operator is ready.
+    async fn well(&self, recorder: Option<&Recorder>) -> Result<(), String> {
+        let end = Instant::now() + self.patience;
+        loop {
+            if let Some(recorder) = recorder {
+                recorder.set_urls(self.urls().await.unwrap_or_default());
+            }
+            let why = match self.look().await {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            };
+            if Instant::now() > end {
+                return Err(format!("not well after {} s: {why}", self.patience.as_secs()));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn look(&self) -> Result<(), String> {
+        let name = self.hand.name();
+        let members = self.hand.members().await?;
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        if members.len() != size {
+            return Err(format!("{} of {size} pods are there", members.len()));
+        }
+        let asked = members.into_iter().map(|(ordinal, member)| async move {
+            let silent = || format!("{name}-{ordinal} does not read what a majority agrees on");
+            let url = self.reach.url(&member.address.ok_or_else(|| format!("{name}-{ordinal} has no address"))?);
+            let read = timeout(LOOK, async { read(&self.reach.client(&url).await?).await }).await;
+            let read = read.map_err(|_| silent())?.map_err(|e| format!("{}: {e}", silent()))?;
+            let voters = read.members.iter().filter(|member| member.started() && !member.learner).count();
+            if (read.members.len(), voters) == (size, size) {
+                Ok((read.cluster, read.member))
+            } else {
+                Err(format!("{voters} of {} members vote", read.members.len()))
+            }
+        });
+        let read = join_all(asked).await.into_iter().collect::<Result<BTreeSet<_>, String>>()?;
+        let clusters: BTreeSet<_> = read.iter().map(|(cluster, _)| cluster).collect();
+        if (read.len(), clusters.len()) != (size, 1) {
+            return Err(format!("{} members are of {} clusters", read.len(), clusters.len()));
+        }
+        if self.hand.operator_is_ready().await? { Ok(()) } else { Err("the operator is not ready".into()) }
+    }
+}

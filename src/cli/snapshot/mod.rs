@@ -1,0 +1,308 @@
+//! `tillerman snapshot`: backups of etcd. Passwords and keys come from files and the environment only, in the names of etcdctl and
+//! of the clouds' own programs.
+
+mod etcd;
+mod print;
+mod replace;
+mod store;
+
+use std::ffi::OsString;
+use std::fs;
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::backup::inspect::inspect;
+use crate::backup::restore::{Need, copy_self, need, restore};
+use crate::backup::retain::Policy;
+use crate::backup::shelf::{self, Which};
+use crate::backup::{BackupError, take::take};
+
+use super::CliError;
+use etcd::EtcdArgs;
+use print::{Output, Shown};
+use store::StoreArgs;
+
+/// Backups of etcd
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Take a snapshot from the newest of the members, store it and read it back
+    ///
+    /// The snapshot holds every write that was acknowledged before: its member answers a linearizable read first. It counts as a
+    /// backup when it was read back and is what was sent; whatever ends in between leaves none.
+    Save(SaveArgs),
+    /// List backups, the newest first
+    List(ListArgs),
+    /// Read a whole backup and compare it with what was stored
+    Verify(VerifyArgs),
+    /// Delete old backups, but never the newest good one
+    ///
+    /// Kept are those that --keep or --keep-newer keeps, the newest good one of each cluster, and everything that is not a backup
+    /// of this program. Before a good one is deleted, the newest is read.
+    Prune(PruneArgs),
+    /// Download a backup and verify it, unless there is a member already
+    Fetch(FetchArgs),
+    /// Restore a member with etcdutl, all of it or nothing, unless there is a member already
+    Restore(RestoreArgs),
+    /// Put a backup in the place of the data of an `EtcdCluster`
+    ///
+    /// The backup is fetched and verified first. Then the cluster is paused, its members and their volumes are deleted, and the
+    /// operator begins it anew with the backup. It ends well when the cluster answers and holds the keys. For Jobs of an `EtcdRestore`.
+    Replace(replace::ReplaceArgs),
+    /// Show what a snapshot in a file holds
+    Status(StatusArgs),
+}
+
+/// Arguments of `save`.
+#[derive(Debug, clap::Args)]
+pub(super) struct SaveArgs {
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
+    #[arg(long, help = "The exact name of the backup, instead of PREFIX_vREVISION_TIME_HASH")]
+    name: Option<String>,
+    /// Replace the backup that has the name.
+    #[arg(long, requires = "name")]
+    overwrite: bool,
+    /// Folder for the snapshot on its way.
+    #[arg(long, value_name = "FOLDER", default_value_os_t = std::env::temp_dir())]
+    temporary: PathBuf,
+    /// Also write the result to this file, as JSON, with what the status of an `EtcdBackup` says of it.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is kept.
+#[derive(Debug, clap::Args)]
+struct KeepArgs {
+    /// Keep this many backups of the prefix, the newest.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Keep backups that are not older than this.
+    #[arg(long, value_name = "DURATION", value_parser = crate::kind::duration::parse)]
+    keep_newer: Option<Duration>,
+}
+
+impl KeepArgs {
+    fn policy(&self) -> Option<Policy> {
+        let policy = Policy { last: self.keep.map(|n| n as usize), newer_than: self.keep_newer };
+        (policy.last.is_some() || policy.newer_than.is_some()).then_some(policy)
+    }
+}
+
+/// Arguments of `list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, clap::Args)]
+pub(super) struct VerifyArgs {
+    /// Its name, or `latest` for the newest good one of the prefix.
+    #[arg(default_value = LATEST)]
+    name: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Arguments of `prune`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PruneArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
+    /// Print what would be deleted.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Arguments of `fetch`.
+#[derive(Debug, clap::Args)]
+pub(super) struct FetchArgs {
+    /// Its name, or `latest` for the newest good one of the prefix.
+    #[arg(default_value = LATEST)]
+    name: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Where it is written to; its record goes beside it.
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Copy this program to FILE, for the container that restores.
+    #[arg(long, value_name = "FILE")]
+    copy_self: Option<PathBuf>,
+    /// Take also what another program stored: the sum at the end of a snapshot is all that is known of it.
+    #[arg(long)]
+    without_record: bool,
+}
+
+/// Where a member's data is.
+#[derive(Debug, clap::Args)]
+struct DataArgs {
+    /// The data folder of the member. With a member in it there is nothing to do.
+    #[arg(long, value_name = "FOLDER", env = "ETCD_DATA_DIR")]
+    data_dir: PathBuf,
+    /// `existing` for a member that joins a cluster: then there is nothing to do.
+    #[arg(long, value_name = "STATE", env = "ETCD_INITIAL_CLUSTER_STATE")]
+    initial_cluster_state: Option<String>,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// The snapshot that was fetched.
+    #[arg(long, value_name = "FILE")]
+    snapshot: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
+    /// The program that restores and its flags, but for the snapshot and --data-dir: `etcdutl snapshot restore --name e-0 …`.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// The snapshot.
+    file: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+const LATEST: &str = "latest";
+
+impl From<BackupError> for CliError {
+    fn from(error: BackupError) -> Self {
+        Self(format!("{}: {error}", error.reason()))
+    }
+}
+
+pub(super) fn run(command: &Command) -> Result<(), CliError> {
+    match command {
+        Command::Save(args) => in_time(&args.store, save(args)),
+        Command::List(args) => in_time(&args.store, async {
+            let place = args.store.open(false)?;
+            args.output.list(&shelf::list(&place, args.store.prefix()).await?);
+            Ok(())
+        }),
+        Command::Verify(args) => in_time(&args.store, async {
+            let place = args.store.open(false)?;
+            let (name, record) = shelf::verify(&place, which(&args.name, &args.store)).await?;
+            args.output.backup("verified", &Shown { name: &name, record: &record });
+            Ok(())
+        }),
+        Command::Prune(args) => in_time(&args.store, prune(args)),
+        Command::Fetch(args) => in_time(&args.store, fetch(args)),
+        Command::Restore(args) => put_back(args),
+        Command::Replace(args) => in_time(args.store(), replace::replace(args)),
+        Command::Status(args) => {
+            let damaged = |damage| BackupError::Damaged { name: args.file.display().to_string(), damage };
+            let (sum, contents) = inspect(&args.file).map_err(damaged)?;
+            args.output.status(&sum, &contents);
+            Ok(())
+        }
+    }
+}
+
+/// Runs until it is done or too late.
+fn in_time(store: &StoreArgs, work: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(CliError::new)?;
+    let done = runtime.block_on(async { tokio::time::timeout(store.timeout, work).await });
+    // What was started and is not waited for any more ends with the process.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|_| Err(BackupError::Timeout.into()))
+}
+
+async fn save(args: &SaveArgs) -> Result<(), CliError> {
+    let place = args.store.open(true)?;
+    let access = args.etcd.access()?;
+    let file = Temporary(args.temporary.join(format!(".snapshot-{}", std::process::id())));
+    let record = take(&access, &args.etcd.endpoints, &file.0).await?;
+    let name = args.name.clone().unwrap_or_else(|| record.name(args.store.name_prefix()));
+    let record = shelf::save(&place, &name, &file.0, &record, args.overwrite).await?;
+    let shown = Shown { name: &name, record: &record };
+    args.output.backup("saved", &shown);
+    if let Some(report) = &args.report {
+        fs::write(report, shown.report(jiff::Timestamp::now()))
+            .map_err(|error| CliError(format!("{}: {error}", report.display())))?;
+    }
+    if let Some(policy) = args.keep.policy() {
+        let pruned = shelf::prune(&place, args.store.name_prefix(), policy, Some(&name), false).await;
+        let pruned =
+            pruned.map_err(|error| CliError(format!("{name} was saved, but old ones not deleted: {error}")))?;
+        for name in pruned {
+            eprintln!("deleted {name}");
+        }
+    }
+    Ok(())
+}
+
+async fn prune(args: &PruneArgs) -> Result<(), CliError> {
+    let policy = args.keep.policy().ok_or_else(|| CliError("--keep or --keep-newer says what is kept".into()))?;
+    let place = args.store.open(false)?;
+    let names = shelf::prune(&place, args.store.name_prefix(), policy, None, args.dry_run).await?;
+    for name in names {
+        println!("{name}");
+    }
+    Ok(())
+}
+
+async fn fetch(args: &FetchArgs) -> Result<(), CliError> {
+    if let Some(to) = &args.copy_self {
+        copy_self(to)?;
+    }
+    if !args.data.is_needed()? {
+        return Ok(());
+    }
+    let place = args.store.open(false)?;
+    let (name, contents) = shelf::fetch(&place, which(&args.name, &args.store), &args.to, args.without_record).await?;
+    println!("fetched {name}: revision {}, {} keys", contents.revision, contents.keys);
+    Ok(())
+}
+
+fn put_back(args: &RestoreArgs) -> Result<(), CliError> {
+    if args.data.is_needed()? {
+        restore(&args.data.data_dir, &args.snapshot, &args.program)?;
+        println!("restored {}", args.data.data_dir.display());
+    }
+    Ok(())
+}
+
+impl DataArgs {
+    fn is_needed(&self) -> Result<bool, CliError> {
+        let need = need(&self.data_dir, self.initial_cluster_state.as_deref())?;
+        match need {
+            Need::Restore => {}
+            Need::HasMember => println!("{} has a member: nothing to do", self.data_dir.display()),
+            Need::Joins => println!("the member joins a cluster that is there: nothing to do"),
+        }
+        Ok(need == Need::Restore)
+    }
+}
+
+fn which<'a>(name: &'a str, store: &'a StoreArgs) -> Which<'a> {
+    if name == LATEST { Which::Latest(store.name_prefix()) } else { Which::Name(name) }
+}
+
+/// A file that goes when it is not needed any more.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.0));
+    }
+}

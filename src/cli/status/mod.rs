@@ -1,0 +1,135 @@
+//! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
+
+mod tree;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::CliError;
+use super::template::context::ClusterArgs;
+use super::template::server::Server;
+use crate::cluster::client::Cluster;
+use crate::cluster::discovery::{Discovery, Resource};
+use crate::cluster::error::ApiError;
+use crate::cluster::readiness::pod_selector;
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::secret::Revision;
+use tree::Pods;
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Arguments of `tillerman status`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The release; or its custom resource as KIND/NAME, for which no right to read Secrets is needed.
+    name: String,
+    /// Go on, and print it again whenever it has changed, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Prints the tree of a release.
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let server = Server::connect(&args.cluster)?;
+    let namespace = args.cluster.namespace();
+    server.block_on(async |cluster, discovery| {
+        discovery.refresh().await.map_err(CliError::new)?;
+        let (resource, id) = find(&args.name, &namespace, cluster, discovery).await?;
+        let mut last = String::new();
+        loop {
+            let text = look(&resource, &id, cluster).await?;
+            if text != last {
+                let rule = if last.is_empty() { "" } else { "\n" };
+                print!("{rule}{text}");
+                last = text;
+            }
+            if !args.watch {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+}
+
+/// The custom resource that is meant.
+async fn find(
+    name: &str,
+    namespace: &str,
+    cluster: &Cluster,
+    discovery: &Discovery,
+) -> Result<(Arc<Resource>, ObjectId), CliError> {
+    let kind = |word: &str| -> Result<Arc<Resource>, CliError> {
+        match discovery.named(word).as_slice() {
+            [] => Err(CliError::new(format!("the API server has no kind {word}"))),
+            [one] => Ok(Arc::clone(one)),
+            [first, others @ ..] => {
+                let group = |resource: &Arc<Resource>| format!("{}.{}", resource.plural, resource.gvk.group);
+                match others.iter().find(|other| other.gvk.group != first.gvk.group) {
+                    None => Ok(Arc::clone(first)),
+                    Some(other) => {
+                        let (first, other) = (group(first), group(other));
+                        Err(CliError::new(format!("{word} may be {first} or {other}: say which")))
+                    }
+                }
+            }
+        }
+    };
+    if let Some((word, name)) = name.split_once('/') {
+        let resource = kind(word)?;
+        let namespace = resource.namespaced.then(|| namespace.into());
+        let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
+        return Ok((resource, id));
+    }
+    let selector = format!("owner=helm,name={name}");
+    let secrets = cluster.list(&Resource::secrets(), namespace, &selector).await.map_err(|e| {
+        CliError::new(format!("{e}; without the right to read Secrets, name the custom resource: KIND/{name}"))
+    })?;
+    let read = |secret: &Value| secret.get("metadata").and_then(Revision::read).map(|(_, revision)| revision);
+    let newest = secrets.iter().filter_map(read).max_by_key(|revision| revision.revision);
+    let Some(newest) = newest else {
+        return Err(CliError::new(format!(
+            "no release {name} in namespace {namespace}; one that was never installed is found by its custom resource: KIND/{name}"
+        )));
+    };
+    let owner = newest.owner.as_deref().and_then(|owner| owner.split_once(' '));
+    let Some((word, place)) = owner else {
+        return Err(CliError::new(format!(
+            "release {name} was not made by an operator: `helm status {name}` tells of it"
+        )));
+    };
+    let (group_kind, (namespace, name)) = (word, place.split_once('/').unwrap_or(("", place)));
+    let resource = kind(group_kind)?;
+    let namespace = Some(namespace).filter(|n| !n.is_empty() && resource.namespaced).map(Into::into);
+    let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
+    Ok((resource, id))
+}
+
+/// The tree of a custom resource, as text.
+async fn look(resource: &Resource, id: &ObjectId, cluster: &Cluster) -> Result<String, CliError> {
+    let cr = cluster.get(resource, id).await.map_err(CliError::new)?;
+    let Some(cr) = cr else {
+        return Err(CliError::new(format!("there is no {id}")));
+    };
+    let mut pods = Pods::new();
+    for (kind, namespace, name) in tree::workloads(&cr) {
+        let found = pods_of(kind, &namespace, &name, cluster).await;
+        let found = found.map_err(|e| e.to_string());
+        pods.insert((kind.to_owned(), namespace, name), found);
+    }
+    Ok(tree::tree(&cr, &pods).to_string())
+}
+
+async fn pods_of(kind: &str, namespace: &str, name: &str, cluster: &Cluster) -> Result<Vec<Value>, ApiError> {
+    let (group, plural) = if kind == "Job" { ("batch", "jobs".into()) } else { ("apps", kind.to_lowercase() + "s") };
+    let workload = Resource { gvk: Gvk::new(group, "v1", kind), plural: plural.into(), namespaced: true };
+    let id = ObjectId { gvk: workload.gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
+    let Some(object) = cluster.get(&workload, &id).await? else { return Ok(Vec::new()) };
+    let Some(selector) = pod_selector(&workload.gvk, &object) else { return Ok(Vec::new()) };
+    let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+    cluster.list(&pods, namespace, &selector).await
+}

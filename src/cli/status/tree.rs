@@ -1,0 +1,247 @@
+//! The tree that is printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::cluster::readiness::pod_reason;
+
+/// Pods by kind, namespace and name of their workload; or why they cannot be told.
+pub type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
+
+/// One line, and what stands below it.
+#[derive(Debug, Default)]
+pub struct Node {
+    name: String,
+    state: String,
+    message: String,
+    below: Vec<Node>,
+}
+
+impl Node {
+    fn new(name: impl Into<String>, state: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { name: name.into(), state: state.into(), message: message.into(), below: Vec::new() }
+    }
+
+    fn lines<'a>(&'a self, first: &str, rest: &str, lines: &mut Vec<(String, &'a Node)>) {
+        lines.push((format!("{first}{}", self.name), self));
+        for (i, node) in self.below.iter().enumerate() {
+            let (branch, below) = if i + 1 == self.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            node.lines(&format!("{rest}{branch}"), &format!("{rest}{below}"), lines);
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        self.lines("", "", &mut lines);
+        let width = |text: &str| text.chars().count();
+        let names = lines.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+        let states = lines.iter().map(|(_, node)| width(&node.state)).max().unwrap_or(0);
+        for (name, node) in lines {
+            // A message of several lines would break the tree.
+            let message = node.message.lines().collect::<Vec<_>>().join(" ");
+            let line = format!("{name:names$}  {:states$}  {message}", node.state);
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Kind, namespace and name of the workloads of a custom resource that have pods.
+pub fn workloads(cr: &Value) -> Vec<(&str, String, String)> {
+    let of_release = release_namespace(cr);
+    let entry = |resource| {
+        let kind = text(resource, "kind");
+        let namespace = if text(resource, "namespace").is_empty() { of_release } else { text(resource, "namespace") };
+        matches!(kind, "Deployment" | "StatefulSet" | "DaemonSet" | "Job")
+            .then(|| (kind, namespace.to_owned(), text(resource, "name").to_owned()))
+    };
+    list(cr, "/status/resources").iter().filter_map(entry).collect()
+}
+
+fn release_namespace(cr: &Value) -> &str {
+    let told = cr.pointer("/status/release/namespace").and_then(Value::as_str);
+    told.or_else(|| cr.pointer("/metadata/namespace")?.as_str()).unwrap_or_default()
+}
+
+/// The tree of a custom resource.
+pub fn tree(cr: &Value, pods: &Pods) -> Node {
+    let mut root = Node::new(title(cr), "", "");
+    let conditions = list(cr, "/status/conditions");
+    let condition = |name: &str| conditions.iter().find(|c| text(c, "type") == name);
+    let observed = cr.pointer("/status/observedGeneration");
+    if observed.is_none() || observed != cr.pointer("/metadata/generation") {
+        root.below.push(Node::new("spec", "Unseen", "the operator has not looked at its last change yet"));
+    }
+    match condition("Ready") {
+        Some(ready) if text(ready, "status") == "True" => root.state = "Ready".into(),
+        Some(ready) => (root.state, root.message) = (text(ready, "reason").into(), text(ready, "message").into()),
+        None => root.state = "Unknown".into(),
+    }
+    let told = |c: &&Value| {
+        let normal = matches!(text(c, "type"), "Ready" | "Initialized" | "Deployed" | "Reconciling");
+        !normal && text(c, "status") == "True"
+    };
+    for c in conditions.iter().filter(told) {
+        root.below.push(Node::new(format!("condition {}", text(c, "type")), text(c, "reason"), text(c, "message")));
+    }
+    root.below.extend(cr.pointer("/status/release").map(release));
+    let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
+    // Beside them stand lists of pods.
+    for (name, members) in sets.filter(|(_, members)| members.is_object()) {
+        root.below.push(member_set(name, members));
+    }
+    root.below.extend(cr.pointer("/status/plan").map(plan));
+    let of_release = release_namespace(cr);
+    root.below.extend(list(cr, "/status/resources").iter().map(|resource| object(resource, of_release, pods)));
+    root
+}
+
+fn title(cr: &Value) -> String {
+    let metadata = cr.get("metadata").unwrap_or(&Value::Null);
+    let place = [text(metadata, "namespace"), text(metadata, "name")].into_iter().filter(|part| !part.is_empty());
+    format!("{} {}", text(cr, "kind"), place.collect::<Vec<_>>().join("/"))
+}
+
+fn release(release: &Value) -> Node {
+    let revision = release.get("revision").and_then(Value::as_i64).unwrap_or_default();
+    let chart = text(release, "chart");
+    let message = if chart.is_empty() { String::new() } else { format!("chart {chart}") };
+    Node::new(format!("release {}", text(release, "name")), format!("revision {revision}"), message)
+}
+
+fn member_set(name: &str, members: &Value) -> Node {
+    let number = |key: &str| members.get(key).and_then(Value::as_i64).unwrap_or_default();
+    let (size, replicas, ready) = (number("size"), number("replicas"), number("ready"));
+    let state = if size == replicas && size == ready { "Ready" } else { "Progressing" };
+    Node::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"))
+}
+
+fn plan(plan: &Value) -> Node {
+    let since = plan.get("since").and_then(Value::as_i64).and_then(|at| jiff::Timestamp::from_second(at).ok());
+    let since = since.map(|at| format!("since {at}")).unwrap_or_default();
+    let name = match text(plan, "operation") {
+        "" => format!("plan for {}", text(plan, "members")),
+        operation => format!("operation {operation}"),
+    };
+    let mut node = Node::new(name, text(plan, "state"), since);
+    for phase in list(plan, "/phases") {
+        let mut below = Node::new(text(phase, "name"), text(phase, "state"), "");
+        let steps = list(phase, "/steps").iter();
+        below.below = steps.map(|step| Node::new(text(step, "name"), text(step, "state"), "")).collect();
+        node.below.push(below);
+    }
+    node
+}
+
+fn object(resource: &Value, of_release: &str, pods: &Pods) -> Node {
+    let (kind, name) = (text(resource, "kind"), text(resource, "name"));
+    let own = text(resource, "namespace");
+    let shown = if own.is_empty() { format!("{kind} {name}") } else { format!("{kind} {own}/{name}") };
+    let mut node = Node::new(shown, text(resource, "health"), text(resource, "message"));
+    let namespace = if own.is_empty() { of_release } else { own };
+    match pods.get(&(kind.to_owned(), namespace.to_owned(), name.to_owned())) {
+        Some(Ok(pods)) => node.below = pods.iter().map(pod).collect(),
+        Some(Err(why)) => node.below.push(Node::new("pods", "Unknown", why.as_str())),
+        None => {}
+    }
+    node
+}
+
+fn pod(pod: &Value) -> Node {
+    let name = format!("Pod {}", pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default());
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
+    let ready =
+        list(pod, "/status/conditions").iter().any(|c| text(c, "type") == "Ready" && text(c, "status") == "True");
+    let going = pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null());
+    match pod_reason(pod) {
+        _ if going => Node::new(name, "Terminating", ""),
+        Some(reason) => {
+            let (reason, message) = reason.split_once(": ").unwrap_or((&reason, ""));
+            Node::new(name, reason, message)
+        }
+        None if ready => Node::new(name, "Ready", ""),
+        None => Node::new(name, phase, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_release_with_members_on_their_way() {
+        let cr = json!({
+            "kind": "Db", "metadata": {"name": "a", "namespace": "ns", "generation": 2},
+            "status": {
+                "observedGeneration": 2,
+                "conditions": [
+                    {"type": "Initialized", "status": "True"}, {"type": "Deployed", "status": "True", "reason": "InstallSuccessful"},
+                    {"type": "Ready", "status": "False", "reason": "Progressing", "message": "add a-1:\nwaiting for it"},
+                ],
+                "release": {"name": "a", "namespace": "ns", "revision": 3, "chart": "db-1.0.0"},
+                "members": {"db": {"size": 2, "replicas": 2, "ready": 1}},
+                "plan": {"members": "db", "state": "InProgress", "since": 0, "phases": [
+                    {"name": "add a-1", "state": "InProgress", "steps": [{"name": "a ready pod", "state": "Waiting"}]}]},
+                "resources": [
+                    {"kind": "StatefulSet", "name": "a", "health": "Progressing", "message": "1 of 2 replicas are ready"},
+                    {"kind": "Service", "name": "a", "namespace": "other", "health": "Ready"},
+                ],
+            },
+        });
+        assert_eq!(workloads(&cr), [("StatefulSet", "ns".into(), "a".into())]);
+        let ready = json!({"metadata": {"name": "a-0"},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        let stuck = json!({"metadata": {"name": "a-1"}, "status": {"phase": "Pending",
+            "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull", "message": "none"}}}]}});
+        let pods = Pods::from([(("StatefulSet".into(), "ns".into(), "a".into()), Ok(vec![ready, stuck]))]);
+        let expected = "\
+Db ns/a               Progressing   add a-1: waiting for it
+├─ release a          revision 3    chart db-1.0.0
+├─ members db         Progressing   1 of 2 are ready, 2 replicas
+├─ plan for db        InProgress    since 1970-01-01T00:00:00Z
+│  └─ add a-1         InProgress
+│     └─ a ready pod  Waiting
+├─ StatefulSet a      Progressing   1 of 2 replicas are ready
+│  ├─ Pod a-0         Ready
+│  └─ Pod a-1         ErrImagePull  none
+└─ Service other/a    Ready
+";
+        assert_eq!(tree(&cr, &pods).to_string(), expected);
+    }
+
+    #[test]
+    fn the_plan_of_an_operation_has_its_name() {
+        let plan = json!({"operation": "backup", "state": "InProgress", "since": 0, "phases": [
+            {"name": "Job app-backup", "state": "InProgress", "steps": [{"name": "Job app-backup-1", "state": "Waiting"}]}]});
+        let cr = json!({"kind": "Web", "metadata": {"name": "app"}, "status": {"plan": plan}});
+        let expected = "\
+Web app                    Unknown
+├─ spec                    Unseen      the operator has not looked at its last change yet
+└─ operation backup        InProgress  since 1970-01-01T00:00:00Z
+   └─ Job app-backup       InProgress
+      └─ Job app-backup-1  Waiting
+";
+        assert_eq!(tree(&cr, &Pods::new()).to_string(), expected);
+    }
+
+    #[test]
+    fn a_custom_resource_that_nobody_looked_at() {
+        let cr = json!({"kind": "Db", "metadata": {"name": "a", "generation": 1}});
+        let got = tree(&cr, &Pods::new()).to_string();
+        assert!(got.starts_with("Db a"), "{got}");
+        assert!(got.contains("Unknown") && got.contains("Unseen"), "{got}");
+    }
+}

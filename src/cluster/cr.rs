@@ -1,0 +1,110 @@
+//! Custom resources as they are kept: what decisions need of them, and spec and status as text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::core::{ApiResource, ObjectMeta};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
+/// it fail, and with it the list of all others.
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+pub struct CrObject {
+    /// `metadata`.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(default)]
+    pub spec: Option<Box<RawValue>>,
+    /// `status`.
+    #[serde(default)]
+    pub status: Option<Box<RawValue>>,
+}
+
+impl kube::Resource for CrObject {
+    type DynamicType = ApiResource;
+    type Scope = kube::core::DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What is kept of a custom resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cr {
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.creationTimestamp`, seconds.
+    pub created: i64,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<Box<str>>,
+    /// Annotations, without the large one of `kubectl apply`.
+    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// `spec` as JSON text: parsed when a pass needs it, small while none does.
+    pub spec: Option<Box<str>>,
+    /// `status` as JSON text.
+    pub status: Box<str>,
+}
+
+impl Cr {
+    /// From the object.
+    pub fn read(object: CrObject) -> Option<Self> {
+        let metadata = object.metadata;
+        let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
+        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        Some(Self {
+            uid: metadata.uid?.into(),
+            resource_version: metadata.resource_version?.parse().unwrap_or(0),
+            generation: metadata.generation.unwrap_or(0),
+            created: metadata.creation_timestamp.map_or(0, |t| t.0.as_second()),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
+            annotations: annotations
+                .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
+                .map(|(k, v)| (k.into(), v.into()))
+                .collect(),
+            spec: text(object.spec),
+            status: text(object.status).filter(|s| s.starts_with('{')).unwrap_or_else(|| "{}".into()),
+        })
+    }
+
+    /// The status, parsed.
+    pub fn status(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.status).unwrap_or_default()
+    }
+
+    /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        let Self { uid, generation, deleting, finalizers, annotations, spec, .. } = self;
+        *uid != other.uid
+            || *generation != other.generation
+            || *deleting != other.deleting
+            || *finalizers != other.finalizers
+            || *annotations != other.annotations
+            || *spec != other.spec
+    }
+}

@@ -1,0 +1,134 @@
+//! A quorum that is lost for good (B10). Nothing is guessed: the user says so, of this cluster and of the data that is left, and the same
+//! is never done twice. Then the member that knows most of what was agreed on goes on alone, and the others grow from it as learners.
+//!
+//! While a pod can start that goes on alone no other may: each would be a cluster of its own, under the same ID. So the StatefulSet has
+//! only that one pod until it is told so no more. The claims of the others go when it has been seen to go on, and not before.
+
+use super::{SOON, Scene};
+use crate::members::driver::Step;
+use crate::members::etcd::state::{Action, Answer, ClusterState};
+use crate::members::workload::{Latch, Recovery};
+
+/// Annotation of the custom resource: what the user says. The condition `QuorumLost` tells what it must be.
+pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
+
+impl Scene<'_> {
+    /// Who knows most, of those that answer: they are voters that have run since the quorum was there, and none of them knows a leader.
+    /// One that was started again without a quorum answers nobody, and cannot be compared.
+    fn survivor(&self) -> Option<(u32, &Answer)> {
+        let cluster = self.latched_cluster()?;
+        let answers = &self.observed.answers;
+        if answers.values().any(|answer| answer.linearizable || answer.leader != 0 || answer.cluster != cluster) {
+            return None;
+        }
+        let able = answers.iter().filter(|(_, answer)| !answer.learner && !answer.is_corrupt());
+        let able = able.filter(|(ordinal, _)| self.workload.pods.contains_key(ordinal));
+        able.rev().max_by_key(|(_, answer)| answer.index).map(|(ordinal, answer)| (*ordinal, answer))
+    }
+
+    /// What the user must say: the cluster, and the revision that is accepted. It is never what was said the last time.
+    fn statement(&self, answer: &Answer) -> String {
+        let statement = format!("{:x}@{}", answer.cluster, answer.revision);
+        if self.latch.recovered.as_ref() == Some(&statement) { format!("{statement}-again") } else { statement }
+    }
+
+    /// What the condition says of it.
+    pub(super) fn recovery_offer(&self) -> String {
+        let Some((ordinal, answer)) = self.survivor() else {
+            let nobody = "; nobody answers, so who of them knows most cannot be told";
+            return if self.observed.answers.is_empty() { nobody.to_owned() } else { String::new() };
+        };
+        format!(
+            "; if a quorum of them is gone for good, the annotation {FORCE_NEW_CLUSTER}={} lets {} go on alone, which knows most of \
+             those that can be compared (revision {}): what is not in it is lost, and the data of all others is deleted",
+            self.statement(answer),
+            self.pod_name(ordinal),
+            answer.revision
+        )
+    }
+
+    /// The user said it, of what is left now.
+    pub(super) fn recovery_begins(&self) -> Option<Step<Action>> {
+        let said = self.target.recover.as_deref()?;
+        if self.observed.members.is_some() || !self.latch.bootstrapped {
+            return None;
+        }
+        let (survivor, answer) = self.survivor()?;
+        let recovery = Recovery { statement: said.to_owned(), survivor, pod: None };
+        (self.statement(answer) == said).then(|| Step::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
+    }
+
+    /// What was begun goes on, from what is seen.
+    pub(super) fn recovery_goes_on(&self) -> Option<Step<Action>> {
+        let recovery = self.latch.recovery.as_ref()?;
+        let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
+        let members = self.observed.members.as_deref();
+        let alone = matches!(members, Some([only]) if only.peer_urls.iter().any(is_it));
+        let initial = self.observed.initial.as_ref().ok().and_then(Option::as_ref);
+        let is_told = initial.is_none_or(|initial| initial.state == ClusterState::Forced);
+        Some(if alone {
+            self.gone_on(recovery)
+        } else if members.is_some() && !is_told {
+            // A quorum is back by itself, and nobody was told to be alone yet.
+            self.recovery_ends(recovery, None)
+        } else {
+            self.made_alone(recovery)
+        })
+    }
+
+    /// Its pod starts anew, as the only one of the StatefulSet, and told that it is the only member.
+    fn made_alone(&self, recovery: &Recovery) -> Step<Action> {
+        let survivor = recovery.survivor;
+        if (self.workload.start, self.workload.replicas) != (survivor, 1) {
+            return Step::Only(survivor);
+        }
+        let waits = |why: String| Step::Wait { why, after: SOON };
+        let stays = self.workload.pods.iter().find(|(ordinal, pod)| **ordinal != survivor && !pod.terminating);
+        if let Some((other, _)) = stays {
+            return waits(format!("{} to be told to go", self.pod_name(*other)));
+        }
+        if let Some(step) = self.written(ClusterState::Forced, super::NOBODY.into()) {
+            return step;
+        }
+        let name = self.pod_name(survivor);
+        match self.workload.pods.get(&survivor).filter(|pod| !pod.terminating) {
+            None => waits(format!("{name} to come back")),
+            Some(pod) if recovery.pod.is_none() => {
+                let pod = Some(pod.uid.to_string());
+                Step::Latch(Latch { recovery: Some(Recovery { pod, ..recovery.clone() }), ..self.latch.clone() })
+            }
+            Some(pod) if recovery.pod.as_deref() == Some(&*pod.uid) => {
+                Step::DeletePod { ordinal: survivor, uid: pod.uid.clone() }
+            }
+            Some(_) => waits(format!("{name} to go on alone{}", self.reason(survivor))),
+        }
+    }
+
+    /// It has a quorum by itself: nobody may be told to be alone any more, and the data of the others goes.
+    fn gone_on(&self, recovery: &Recovery) -> Step<Action> {
+        if let Some(step) = self.closed() {
+            return step;
+        }
+        let others = self.workload.claims.iter().filter(|(ordinal, _)| **ordinal != recovery.survivor);
+        let claim = others.flat_map(|(_, claims)| claims).find(|claim| !claim.terminating);
+        match claim {
+            Some(claim) => Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() },
+            None => self.recovery_ends(recovery, Some(recovery.survivor + 1)),
+        }
+    }
+
+    /// It is over: with so many replicas and the data as it is now, or with nothing changed, as there is a quorum again by itself.
+    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> Step<Action> {
+        let ended = Latch { recovery: None, recovered: Some(recovery.statement.clone()), ..self.latch.clone() };
+        Step::Latch(match replicas {
+            None => ended,
+            Some(_) => Latch {
+                replicas,
+                position: Some(self.revision()),
+                since: std::collections::BTreeMap::new(),
+                stale: std::collections::BTreeMap::new(),
+                ..ended
+            },
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! Row 20: what keeps a database well: alarms, and files with holes. A member that is defragmented answers nobody meanwhile: so it is
+//! one at a time, the leader last, and the next only when all are well again.
+
+use super::health::Cluster;
+use super::with_quorum::call;
+use super::{LATER, SOON};
+use crate::members::driver::Step;
+use crate::members::etcd::state::{Action, Alarm, AlarmKind, Answer, Call, NoSpace};
+use crate::members::workload::{Latch, Reclaimed};
+
+/// Bytes that a file has more than what is in it, at rest.
+const SLACK: u64 = 64 << 10;
+/// Writes are let again below this share of the quota, in hundredths: else the alarm comes back at once.
+const ENOUGH: u64 = 90;
+/// etcd's own quota, in bytes, for versions that do not tell it (before 3.6).
+const QUOTA: u64 = 2 << 30;
+/// Seconds from one attempt to reclaim space to the next: a member that writes its file anew answers nobody (as etcd-io's operator).
+const AGAIN: i64 = 600;
+/// Seconds that members get to compact their history, each in its own time, before their files are written anew; and before that is
+/// done once more to those that are still too large (etcd compacts 100,000 revisions a second at most).
+const COMPACTED: i64 = 3;
+const SURELY_COMPACTED: i64 = 30;
+
+/// An alarm that was raised for a member that has left: it has been replaced, and writes are let again.
+pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<Step<Action>> {
+    let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
+    let alarm = alarms(c).find(|alarm| left(alarm.member))?;
+    call(c, None, Call::Disarm(alarm))
+}
+
+/// No space: the history goes, then the files are written anew one by one, and then writes are let again. What is in use of a file is
+/// told as of its last write, and there is none by now: so who is done is remembered.
+pub(super) fn reclaim(c: &Cluster) -> Option<Step<Action>> {
+    let settings = c.scene.settings;
+    let alarm = no_space(c).next();
+    if let (None, Some(reclaimed)) = (alarm, c.scene.latch.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
+        let reclaimed = Some(Reclaimed { over: true, ..reclaimed.clone() });
+        return Some(Step::Latch(Latch { reclaimed, ..c.scene.latch.clone() }));
+    }
+    let alarm = alarm?;
+    if settings.no_space != NoSpace::Reclaim || !c.all_healthy() {
+        return None;
+    }
+    let then = |step: Option<Step<Action>>, reclaimed: Reclaimed| match step? {
+        Step::Act(action) => {
+            let latch = Latch { reclaimed: Some(reclaimed), ..c.scene.latch.clone() };
+            Some(Step::ActThen { action, latch })
+        }
+        step => Some(step),
+    };
+    let Some(reclaimed) = c.scene.latch.reclaimed.as_ref().filter(|_| !is_due_again(c)) else {
+        let before = c.scene.revision();
+        let begun = Reclaimed { since: c.scene.now, before, ..Reclaimed::default() };
+        return then(call(c, None, Call::Compact { revision: before }), begun);
+    };
+    if reclaimed.over {
+        return None;
+    }
+    let times = |k: u32| reclaimed.written.get(&k).copied().unwrap_or(0);
+    let second = |k: u32, answer: &Answer| times(k) == 1 && is_full(c, answer);
+    let rounds = [(due_first(c, |k, _| times(k) == 0), COMPACTED), (due_first(c, second), SURELY_COMPACTED)];
+    if let Some((k, after)) = rounds.into_iter().find_map(|(k, after)| Some((k?, after))) {
+        if c.scene.now - reclaimed.since < after {
+            return Some(Step::Wait { why: "members to compact their history".into(), after: SOON });
+        }
+        let mut reclaimed = reclaimed.clone();
+        *reclaimed.written.entry(k).or_default() += 1;
+        return then(defragment(c, k), reclaimed);
+    }
+    if full(c).is_some() {
+        return None;
+    }
+    let over = no_space(c).count() == 1;
+    then(call(c, None, Call::Disarm(alarm)), Reclaimed { over, ..reclaimed.clone() })
+}
+
+/// Space ran out again after it was reclaimed, or what was reclaimed was not enough and keys were deleted since: after a while it is
+/// tried again.
+fn is_due_again(c: &Cluster) -> bool {
+    let Some(reclaimed) = &c.scene.latch.reclaimed else { return true };
+    let deleted = full(c).is_some() && c.scene.revision() > reclaimed.before;
+    (reclaimed.over || deleted) && c.scene.now - reclaimed.since >= AGAIN
+}
+
+/// A member whose file is too large for writes to be let again: its ordinal, the bytes it has, and its quota.
+fn full(c: &Cluster) -> Option<(u32, u64, u64)> {
+    let (ordinal, answer) = c.scene.observed.answers.iter().find(|(_, answer)| is_full(c, answer))?;
+    Some((*ordinal, answer.size, quota(c, answer)))
+}
+
+fn is_full(c: &Cluster, answer: &Answer) -> bool {
+    u128::from(answer.size) * 100 >= u128::from(quota(c, answer)) * u128::from(ENOUGH)
+}
+
+fn quota(c: &Cluster, answer: &Answer) -> u64 {
+    answer.quota.or(c.scene.settings.quota).unwrap_or(QUOTA)
+}
+
+fn no_space<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
+    alarms(c).filter(|alarm| alarm.kind == AlarmKind::NoSpace)
+}
+
+/// Files with holes, when that is asked for and nothing else is to be done.
+pub(super) fn holes_above_threshold(c: &Cluster) -> Option<Step<Action>> {
+    let wanted = c.scene.settings.defragmentation?;
+    let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
+    if !complete || alarms(c).next().is_some() {
+        return None;
+    }
+    let due = |_, answer: &Answer| {
+        answer.size >= wanted.minimum_size
+            && holes(answer) > SLACK
+            && holes(answer) * 100 >= answer.size * wanted.fragmented_percent
+    };
+    defragment(c, due_first(c, due)?)
+}
+
+/// What alarms say that nothing above has dealt with.
+pub(super) fn alarms_are_told(c: &Cluster) -> Option<Step<Action>> {
+    let alarm = alarms(c).next()?;
+    let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
+    let whose = whose.map_or_else(|| "a member".to_owned(), |ordinal| c.scene.pod_name(ordinal));
+    let (reason, why) = match alarm.kind {
+        AlarmKind::NoSpace => ("NoSpace", why_no_space(c, &whose)),
+        AlarmKind::Corrupt => (
+            "Corrupt",
+            format!("the data of {whose} differs from that of the others, and writes are refused until it is replaced"),
+        ),
+    };
+    Some(Step::Stop { reason, why })
+}
+
+fn why_no_space(c: &Cluster, whose: &str) -> String {
+    let refused = format!("{whose} has reached its quota, and writes are refused");
+    if c.scene.settings.no_space == NoSpace::Report {
+        return format!("{refused}: delete or compact, defragment, and disarm the alarm");
+    }
+    match (&c.scene.latch.reclaimed, full(c)) {
+        _ if !c.all_healthy() => format!("{refused}: space is reclaimed when all members are well"),
+        (Some(reclaimed), _) if reclaimed.over => {
+            format!(
+                "{refused} again: space was reclaimed less than {} minutes ago, and is again after that",
+                AGAIN / 60
+            )
+        }
+        (_, Some((k, size, quota))) => {
+            let name = c.scene.pod_name(k);
+            format!(
+                "{refused}: {name} has {size} of {quota} bytes without its history and without holes: raise the quota \
+                 (quotaBackendBytes), or delete keys"
+            )
+        }
+        _ => refused,
+    }
+}
+
+/// The first that is due: the highest ordinal, the leader last. A learner or one that lags behind is left alone (etcd #20650).
+fn due_first(c: &Cluster, is_due: impl Fn(u32, &Answer) -> bool) -> Option<u32> {
+    let leader = c.leader()?;
+    let answers = &c.scene.observed.answers;
+    let due = |k: &u32| c.healthy(*k) && answers.get(k).is_some_and(|answer| is_due(*k, answer));
+    let mut ordinals: Vec<u32> = c.voters().into_iter().map(|(k, _)| k).rev().filter(due).collect();
+    ordinals.sort_by_key(|k| *k == leader);
+    ordinals.first().copied()
+}
+
+fn defragment(c: &Cluster, k: u32) -> Option<Step<Action>> {
+    if c.voters().len() > 1 && !c.may_stop(k) {
+        return Some(Step::Wait { why: "a quorum without the one that is defragmented".into(), after: LATER });
+    }
+    let member = c.member(k)?.id;
+    let cluster = c.scene.latched_cluster()?;
+    let url = c.scene.settings.client_url(k, c.scene.workload);
+    Some(Step::Act(Action::Call { call: Call::Defragment { ordinal: k, member }, via: k, url, cluster }))
+}
+
+fn holes(answer: &Answer) -> u64 {
+    answer.size.saturating_sub(answer.used)
+}
+
+/// Every member tells the alarms of all.
+fn alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
+    let furthest =
+        c.scene.observed.answers.values().filter(|answer| answer.linearizable).max_by_key(|answer| answer.index);
+    furthest.into_iter().flat_map(|answer| answer.alarms.iter().copied())
+}

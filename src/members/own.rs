@@ -1,0 +1,107 @@
+//! Drivers that a program brings for databases of its own: `examples/custom-driver` is such a program.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::document::{Set, is_own};
+use super::driver::{MemberDriver, Outcome, Step};
+use super::workload::{Latch, Target, Workload};
+
+type Make = dyn Fn(&Set) -> Result<OwnDriver, String> + Send + Sync;
+
+/// The drivers of a program, by the names that `spec.driver` of a Members document gives them.
+#[derive(Clone, Default)]
+pub struct Drivers(BTreeMap<&'static str, Arc<Make>>);
+
+impl Drivers {
+    /// None but those that are built in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more. `make` makes it for one stateful set, from what its document says ([`Set::settings`]); its error is a
+    /// sentence for the condition, and it is asked again when the chart says something else.
+    ///
+    /// # Panics
+    /// When the name is not a domain and a name, as in `example.com/database`.
+    #[must_use]
+    pub fn with<D>(
+        mut self,
+        name: &'static str,
+        make: impl Fn(&Set) -> Result<D, String> + Send + Sync + 'static,
+    ) -> Self
+    where
+        D: MemberDriver<Observed: 'static, Action: 'static> + 'static,
+    {
+        assert!(is_own(name), "the name of a driver is a domain and a name, as in example.com/database, not {name:?}");
+        self.0.insert(name, Arc::new(move |set| Ok(OwnDriver(Box::new(make(set)?)))));
+        self
+    }
+
+    /// The driver of this name for a stateful set. The error is a sentence.
+    pub fn make(&self, name: &str, set: &Set) -> Result<OwnDriver, String> {
+        let known = || self.0.keys().copied().chain(["etcd", "jobs"]).collect::<Vec<_>>().join(", ");
+        let make = self.0.get(name).ok_or_else(|| format!("this program has no driver {name}; it has {}", known()))?;
+        make(set).map_err(|e| format!("driver {name}: {e}"))
+    }
+}
+
+impl fmt::Debug for Drivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A driver whose types only the program knows.
+pub struct OwnDriver(Box<dyn Erased>);
+
+type Unknown = Box<dyn Any + Send>;
+
+/// [`MemberDriver`] without its types.
+trait Erased: Send + Sync {
+    fn observe<'a>(&'a self, workload: &'a Workload, latch: &'a Latch) -> BoxFuture<'a, Unknown>;
+    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown>;
+    fn act(&self, action: Unknown) -> BoxFuture<'_, Outcome>;
+    fn describe(&self, action: &Unknown) -> String;
+}
+
+const ITS_OWN: &str = "a driver is given what it made";
+
+impl<D: MemberDriver<Observed: 'static, Action: 'static>> Erased for D {
+    fn observe<'a>(&'a self, workload: &'a Workload, latch: &'a Latch) -> BoxFuture<'a, Unknown> {
+        Box::pin(async { Box::new(MemberDriver::observe(self, workload, latch).await) as Unknown })
+    }
+    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown> {
+        let seen = seen.downcast_ref::<D::Observed>().expect(ITS_OWN);
+        MemberDriver::decide(self, workload, seen, target, latch, now).map(|action| Box::new(action) as Unknown)
+    }
+    fn act(&self, action: Unknown) -> BoxFuture<'_, Outcome> {
+        let action = *action.downcast::<D::Action>().expect(ITS_OWN);
+        Box::pin(MemberDriver::act(self, action))
+    }
+    fn describe(&self, action: &Unknown) -> String {
+        MemberDriver::describe(self, action.downcast_ref::<D::Action>().expect(ITS_OWN))
+    }
+}
+
+impl MemberDriver for OwnDriver {
+    type Observed = Unknown;
+    type Action = Unknown;
+
+    async fn observe(&self, workload: &Workload, latch: &Latch) -> Unknown {
+        self.0.observe(workload, latch).await
+    }
+    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown> {
+        self.0.decide(workload, seen, target, latch, now)
+    }
+    async fn act(&self, action: Unknown) -> Outcome {
+        self.0.act(action).await
+    }
+    fn describe(&self, action: &Unknown) -> String {
+        self.0.describe(action)
+    }
+}

@@ -1,0 +1,303 @@
+//! Schedules as Kubernetes' `CronJob` takes them: five fields or `@hourly` and the like, as github.com/robfig/cron v3.0.1 reads them
+//! (`ParseStandard`), and in a time zone of their own. An hour that the clock leaps over has no runs, and one that it goes through
+//! twice has them twice.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+
+use crate::kind::duration;
+
+/// Years in which no time fits make a schedule that is never due, such as the 30th of February.
+const YEARS: i16 = 5;
+/// Steps that a search takes at most. Five years take a few thousand; where a zone leaps over a whole day (Samoa, 2011), the original
+/// never ends.
+const STEPS: u32 = 20_000;
+
+/// When something is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    times: Times,
+    zone: TimeZone,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Times {
+    /// `@every 90s`: so many seconds after the last.
+    Every(i64),
+    Fields(Fields),
+}
+
+/// One bit for each value that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fields {
+    minute: u64,
+    hour: u64,
+    day: u64,
+    month: u64,
+    weekday: u64,
+    /// The day of the month or that of the week is `*`: both must fit, and otherwise one of them.
+    both_days: bool,
+}
+
+/// What a field may be.
+struct Bounds {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    /// Names of its values from the least on.
+    names: &'static [&'static str],
+}
+
+const BOUNDS: [Bounds; 5] = [
+    Bounds { name: "minute", least: 0, most: 59, names: &[] },
+    Bounds { name: "hour", least: 0, most: 23, names: &[] },
+    Bounds { name: "day of the month", least: 1, most: 31, names: &[] },
+    Bounds {
+        name: "month",
+        least: 1,
+        most: 12,
+        names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    },
+    Bounds { name: "day of the week", least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
+];
+
+impl Cron {
+    /// Reads a schedule; `zone` is a name of the tz database, empty for UTC. Errors say what is wrong, and with which field.
+    pub fn parse(text: &str, zone: &str) -> Result<Self, String> {
+        if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
+            return Err(format!("{text:?}: the time zone stands in an annotation of its own"));
+        }
+        Ok(Self { times: times(text)?, zone: time_zone(zone)? })
+    }
+
+    /// The first time after another, in seconds since 1970; `None` when there is none within five years.
+    pub fn next(&self, after: i64) -> Option<i64> {
+        match &self.times {
+            Times::Every(seconds) => after.checked_add(*seconds),
+            Times::Fields(fields) => self.next_of(fields, after),
+        }
+    }
+
+    /// The last time after one and not after the other: how often it was due in between does not matter.
+    pub fn latest(&self, after: i64, now: i64) -> Option<i64> {
+        let first = self.next(after).filter(|first| *first <= now)?;
+        if let Times::Every(seconds) = &self.times {
+            return Some(now - (now - after) % seconds);
+        }
+        // `next` never goes back when its argument goes on.
+        let (mut from, mut to, mut found) = (after, now, first);
+        while to - from > 1 {
+            let middle = from + (to - from) / 2;
+            match self.next(middle).filter(|next| *next <= now) {
+                Some(next) => (from, found) = (next, next),
+                None => to = middle,
+            }
+        }
+        Some(found)
+    }
+
+    /// Field by field, from the month down; what runs over begins anew.
+    fn next_of(&self, fields: &Fields, after: i64) -> Option<i64> {
+        let Fields { minute, hour, day, month, weekday, .. } = fields;
+        if [minute, hour, day, month, weekday].into_iter().any(|bits| *bits == 0) {
+            return None;
+        }
+        let mut at = after.checked_add(1)?;
+        let limit = self.clock(at)?.year().checked_add(YEARS)?;
+        // Once a field has gone on, those below begin at their least.
+        let mut moved = false;
+        let mut left = STEPS;
+        'again: loop {
+            if self.clock(at)?.year() > limit {
+                return None;
+            }
+            while !has(fields.month, self.clock(at)?.month()) {
+                left = left.checked_sub(1)?;
+                let clock = self.clock(at)?;
+                let from = if std::mem::replace(&mut moved, true) {
+                    clock
+                } else {
+                    clock.date().first_of_month().at(0, 0, 0, 0)
+                };
+                at = self.moment(from.checked_add(1.month()).ok()?)?;
+                if self.clock(at)?.month() == 1 {
+                    continue 'again;
+                }
+            }
+            while !fields.has_day(self.clock(at)?.date()) {
+                left = left.checked_sub(1)?;
+                let clock = self.clock(at)?;
+                let from = if std::mem::replace(&mut moved, true) { clock } else { clock.date().at(0, 0, 0, 0) };
+                at = self.moment(from.checked_add(1.day()).ok()?)?;
+                // Where midnight does not exist, or twice.
+                match i64::from(self.clock(at)?.hour()) {
+                    0 => {}
+                    late if late > 12 => at += (24 - late) * 3600,
+                    early => at -= early * 3600,
+                }
+                if self.clock(at)?.day() == 1 {
+                    continue 'again;
+                }
+            }
+            while !has(fields.hour, self.clock(at)?.hour()) {
+                left = left.checked_sub(1)?;
+                if !std::mem::replace(&mut moved, true) {
+                    let clock = self.clock(at)?;
+                    at = self.moment(clock.date().at(clock.hour(), 0, 0, 0))?;
+                }
+                at += 3600;
+                if self.clock(at)?.hour() == 0 {
+                    continue 'again;
+                }
+            }
+            while !has(fields.minute, self.clock(at)?.minute()) {
+                left = left.checked_sub(1)?;
+                if !std::mem::replace(&mut moved, true) {
+                    at -= at.rem_euclid(60);
+                }
+                at += 60;
+                if self.clock(at)?.minute() == 0 {
+                    continue 'again;
+                }
+            }
+            let over = i64::from(self.clock(at)?.second());
+            if over == 0 {
+                return Some(at);
+            }
+            moved = true;
+            at += 60 - over;
+        }
+    }
+
+    /// What a clock of the zone shows.
+    fn clock(&self, at: i64) -> Option<DateTime> {
+        Some(self.zone.to_datetime(Timestamp::from_second(at).ok()?))
+    }
+
+    /// The moment at which a clock shows this, as Go's `time.Date` finds it: with the offset of a moment nearby.
+    fn moment(&self, clock: DateTime) -> Option<i64> {
+        let naive = clock.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
+        let offset = |at: i64| Some(i64::from(self.zone.to_offset(Timestamp::from_second(at).ok()?).seconds()));
+        Some(naive - offset(naive - offset(naive)?)?)
+    }
+}
+
+impl Fields {
+    fn has_day(&self, date: Date) -> bool {
+        let of_month = has(self.day, date.day());
+        let of_week = has(self.weekday, date.weekday().to_sunday_zero_offset());
+        if self.both_days { of_month && of_week } else { of_month || of_week }
+    }
+}
+
+fn has(bits: u64, value: i8) -> bool {
+    u32::try_from(value).is_ok_and(|value| bits & (1 << value) != 0)
+}
+
+fn time_zone(name: &str) -> Result<TimeZone, String> {
+    if name.is_empty() {
+        return Ok(TimeZone::UTC);
+    }
+    // jiff does not care for the case of a name, but Kubernetes does.
+    let zone = TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name));
+    zone.ok_or_else(|| format!("{name:?} is no time zone; one is Europe/Berlin"))
+}
+
+fn times(text: &str) -> Result<Times, String> {
+    let fields = match text {
+        "@yearly" | "@annually" => "0 0 1 1 *",
+        "@monthly" => "0 0 1 * *",
+        "@weekly" => "0 0 * * 0",
+        "@daily" | "@midnight" => "0 0 * * *",
+        "@hourly" => "0 * * * *",
+        _ => match text.strip_prefix("@every ") {
+            Some(every) => {
+                let seconds = duration::parse(every)?.as_secs().max(1);
+                return i64::try_from(seconds).map(Times::Every).map_err(|e| e.to_string());
+            }
+            None if text.starts_with('@') => return Err(format!("{text:?} is no schedule; one is @hourly")),
+            None => text,
+        },
+    };
+    let parts: Vec<&str> = fields.split_whitespace().collect();
+    let [minute, hour, day, month, weekday] = parts.as_slice() else {
+        return Err(format!("{text:?} has {} fields; a schedule has five", parts.len()));
+    };
+    let read = |at: usize, field: &str| {
+        let bounds = &BOUNDS[at];
+        bits(field, bounds).map_err(|why| format!("{text:?}: {} {field:?}: {why}", bounds.name))
+    };
+    let ((day, any_day), (weekday, any_weekday)) = (read(2, day)?, read(4, weekday)?);
+    Ok(Times::Fields(Fields {
+        minute: read(0, minute)?.0,
+        hour: read(1, hour)?.0,
+        day,
+        month: read(3, month)?.0,
+        weekday,
+        both_days: any_day || any_weekday,
+    }))
+}
+
+/// The values of a field, and whether it holds all of them by a `*`.
+fn bits(field: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
+    let (mut bits, mut all) = (0, false);
+    for part in field.split(',').filter(|part| !part.is_empty()) {
+        let (more, star) = range(part, bounds)?;
+        bits |= more;
+        all |= star;
+    }
+    Ok((bits, all))
+}
+
+/// `*`, `N`, `N-M`, each with `/STEP` or without; `N/STEP` goes on to the end.
+fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
+    let mut halves = part.split('/');
+    let ends: Vec<&str> = halves.next().unwrap_or_default().split('-').collect();
+    let star = matches!(ends[0], "*" | "?");
+    let (first, mut last) = match ends.as_slice() {
+        _ if star => (bounds.least, bounds.most),
+        [only] => (value(only, bounds)?, value(only, bounds)?),
+        [first, last] => (value(first, bounds)?, value(last, bounds)?),
+        _ => return Err("a range has two ends".to_owned()),
+    };
+    let step = match (halves.next(), halves.next()) {
+        (None, _) => 1,
+        (Some(step), None) => {
+            if ends.len() == 1 {
+                last = bounds.most;
+            }
+            number(step)?
+        }
+        _ => return Err("it has more than one step".to_owned()),
+    };
+    if first < bounds.least || last > bounds.most {
+        return Err(format!("it goes from {} to {}", bounds.least, bounds.most));
+    }
+    if first > last {
+        return Err("it ends before it begins".to_owned());
+    }
+    let Some(step) = usize::try_from(step).ok().filter(|step| *step > 0) else {
+        return Err("a step is at least 1".to_owned());
+    };
+    let bits = (first..=last).step_by(step).fold(0, |bits, value| bits | 1 << value);
+    Ok((bits, star && step == 1))
+}
+
+fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
+    let named = bounds.names.iter().position(|name| text.eq_ignore_ascii_case(name));
+    match named.and_then(|at| u32::try_from(at).ok()) {
+        Some(at) => Ok(bounds.least + at),
+        None => number(text),
+    }
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    // Anything larger is beyond every bound, and as a step leaves the first value alone.
+    let number: i64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    u32::try_from(number.min(1 << 20)).map_err(|_| format!("{text:?} is negative"))
+}
+
+#[cfg(test)]
+#[path = "cron_tests.rs"]
+mod tests;

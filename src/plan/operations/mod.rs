@@ -1,0 +1,26 @@
+//! Operations, also called day two: what a chart can do to its release besides being it, such as a backup. They are hooks with the name
+//! `operation/NAME`, begun by an annotation of the custom resource or by their schedule.
+//!
+//! Which one runs and how each went stands in the status; how far it is, its objects say. Nothing of it is decided by time but
+//! schedules and timeouts, so every crash is the same as a pass that ended there.
+//!
+//! - [`document`]: what a chart says of them.
+//! - [`cron`]: when a schedule is due.
+//! - [`state`]: what the status remembers.
+//! - [`begin`]: whether one begins, and which.
+//! - [`run`]: the objects of the one that runs.
+//! - [`next`](mod@next): the next step of it.
+//! - [`told`]: what the status says.
+
+pub mod begin;
+pub mod cron;
+pub mod document;
+pub mod next;
+pub mod run;
+pub mod state;
+pub mod told;
+
+/// The operation that a request asks for.
+pub fn requested(request: &str) -> &str {
+    request.split_once('@').map_or(request, |(name, _)| name)
+}

@@ -1,0 +1,215 @@
+//! The next step of the operation that runs. The first row that fits counts.
+
+use super::document::{Hook, Operations};
+use super::run::{Mark, Objects, Placed, is_of};
+use super::state::{Ended, Outcome, Running};
+use crate::plan::hooks::{self, DeletePolicy};
+use crate::release::object::ObjectId;
+
+/// Seconds until an object that said "not yet" is made again.
+const LATER: i64 = 5;
+/// An event comes when something changes; this is for events that are lost.
+const LOOK: i64 = 30;
+
+/// All that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The operations of the release.
+    pub operations: &'a Operations,
+    /// The one that runs.
+    pub running: &'a Running,
+    /// Its objects in their order; empty when the release does not have it any more.
+    pub placed: &'a [Placed],
+    /// The objects of the release as they are.
+    pub live: &'a Objects,
+    /// Seconds that each of its objects may take.
+    pub timeout: i64,
+    /// Now, in seconds since 1970.
+    pub now: i64,
+}
+
+impl View<'_> {
+    fn timeout_of(&self, hook: &Hook) -> i64 {
+        hook.timeout.unwrap_or(self.timeout)
+    }
+}
+
+/// The one thing that a pass does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Makes an object: its index.
+    Start(usize),
+    /// Deletes an object, and no other than the one of this uid.
+    Delete {
+        /// Which.
+        id: ObjectId,
+        /// Its uid.
+        uid: Box<str>,
+        /// It runs, and is gone only when its pods are.
+        runs: bool,
+    },
+    /// Nothing.
+    Wait {
+        /// For what, in words.
+        why: String,
+        /// When to look again, when no event comes before, in seconds since 1970.
+        until: i64,
+    },
+    /// The status remembers this.
+    Remember(Running),
+    /// An object did not do its work: [`judge`] says what follows, once its pods are looked at.
+    Judge(Trouble),
+    /// It is over.
+    Over(Ended),
+}
+
+/// An object that did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Its index.
+    pub hook: usize,
+    /// What it says of itself.
+    pub why: String,
+    /// It took as long as it may.
+    pub late: bool,
+    /// When it was made, in seconds since 1970.
+    pub created: i64,
+}
+
+/// What its pods say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The exit code that counts.
+    pub code: Option<i64>,
+    /// The last line of its termination message.
+    pub message: String,
+    /// The last lines of its log, with what comes before them; empty when nobody knows them.
+    pub lines: String,
+}
+
+/// The next step.
+pub fn next(view: &View<'_>) -> Step {
+    match &view.running.ended {
+        Some(ended) => clear(view, ended),
+        None => forward(view),
+    }
+}
+
+fn forward(view: &View<'_>) -> Step {
+    let View { running, placed, live, now, .. } = *view;
+    if placed.is_empty() {
+        let why = format!("the release has no operation {} any more", running.name);
+        return Step::Remember(ended(running, Outcome::Failed, why));
+    }
+    if let Some(step) = outdated(view) {
+        return step;
+    }
+    let hook = running.done as usize;
+    let Some(present) = placed.get(hook) else {
+        return Step::Remember(ended(running, Outcome::Succeeded, String::new()));
+    };
+    let id = &present.id;
+    let timeout = view.timeout_of(&present.hook);
+    if let Some(until) = running.not_before.filter(|until| now < *until) {
+        return Step::Wait { why: format!("{}: not yet", named(&present.hook)), until };
+    }
+    let found = live.get(id);
+    let Some((live, run)) = found.and_then(|live| Some((live, Mark::of(running).made(live)?))) else {
+        return Step::Start(hook);
+    };
+    let trouble = |why: String, late| Step::Judge(Trouble { hook, why, late, created: run.created });
+    match &run.outcome {
+        hooks::Outcome::Succeeded => Step::Remember(Running {
+            done: running.done + 1,
+            attempt: 0,
+            first_attempt: None,
+            not_before: None,
+            ..running.clone()
+        }),
+        hooks::Outcome::Failed(why) => trouble(why.to_string(), false),
+        hooks::Outcome::Running if live.deleting => Step::Wait { why: format!("{id} to go"), until: now + LOOK },
+        hooks::Outcome::Running => {
+            let until = running.first_attempt.unwrap_or(run.created).saturating_add(timeout);
+            if now >= until {
+                trouble(format!("it did not end within {timeout} seconds"), true)
+            } else {
+                Step::Wait { why: id.to_string(), until: until.min(now + LOOK) }
+            }
+        }
+    }
+}
+
+/// What earlier runs of this operation left, and earlier attempts of this run.
+fn outdated(view: &View<'_>) -> Option<Step> {
+    let mark = Mark::of(view.running);
+    let goes = |hook: &Hook| hook.has_policy(DeletePolicy::BeforeCreation);
+    let present = view.placed.get(view.running.done as usize);
+    view.live.iter().filter(|(_, live)| !live.deleting).find_map(|(id, live)| {
+        let of = view.placed.iter().find(|placed| is_of(&placed.hook, id));
+        // One that the chart does not have any more has nobody else to take it away.
+        let earlier = mark.is_earlier(live) && of.is_none_or(|of| of.hook.is_a_run() && goes(&of.hook));
+        let again =
+            mark.made(live).is_some() && of.is_some_and(|of| of.hook.is_a_run() && present == Some(of) && of.id != *id);
+        (earlier || again).then(|| Step::Delete { id: id.clone(), uid: live.uid.clone(), runs: false })
+    })
+}
+
+/// Nothing of it runs any more, and what its delete policies say goes.
+fn clear(view: &View<'_>, ended: &Ended) -> Step {
+    let mark = Mark::of(view.running);
+    for (id, live) in view.live {
+        let Some(run) = mark.made(live) else { continue };
+        let runs = run.outcome == hooks::Outcome::Running;
+        if runs && live.deleting {
+            return Step::Wait { why: format!("{id} to go"), until: view.now + LOOK };
+        }
+        let hook = view.operations.of(&view.running.name).find(|hook| is_of(hook, id));
+        let policy = match run.outcome {
+            hooks::Outcome::Succeeded => DeletePolicy::Succeeded,
+            _ => DeletePolicy::Failed,
+        };
+        if !live.deleting && (runs || hook.is_some_and(|hook| hook.has_policy(policy))) {
+            return Step::Delete { id: id.clone(), uid: live.uid.clone(), runs };
+        }
+    }
+    Step::Over(ended.clone())
+}
+
+fn ended(running: &Running, result: Outcome, message: String) -> Running {
+    Running { ended: Some(Ended { result, message }), not_before: None, ..running.clone() }
+}
+
+/// What is remembered of an object that did not do its work.
+pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
+    let running = view.running;
+    let placed = view.placed.get(trouble.hook);
+    let name = placed.map(|placed| placed.id.to_string()).unwrap_or_default();
+    let timeout = placed.map_or(view.timeout, |placed| view.timeout_of(&placed.hook));
+    let told = if said.message.is_empty() { String::new() } else { format!(": {}", said.message) };
+    match said.code.filter(|_| !trouble.late) {
+        Some(75) => {
+            let first = running.first_attempt.unwrap_or(trouble.created);
+            if view.now + LATER >= first.saturating_add(timeout) {
+                let why = format!("{name}: not yet, for {timeout} seconds{told}");
+                return ended(running, Outcome::Failed, why);
+            }
+            Running {
+                attempt: running.attempt + 1,
+                first_attempt: Some(first),
+                not_before: Some(view.now + LATER),
+                ..running.clone()
+            }
+        }
+        Some(64) => ended(running, Outcome::Refused, format!("{name}: refused{told}")),
+        _ => ended(running, Outcome::Failed, format!("{name}: {}{}", trouble.why, said.lines)),
+    }
+}
+
+/// A hook as its chart names it.
+pub fn named(hook: &Hook) -> String {
+    format!("{} {}", hook.gvk().kind, hook.name)
+}
+
+#[cfg(test)]
+#[path = "next_tests.rs"]
+mod tests;

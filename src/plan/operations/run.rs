@@ -1,0 +1,131 @@
+//! The objects of the operation that runs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::document::{Hook, PREFIX};
+use super::state::Running;
+use crate::plan::hooks::{self, HOOK};
+use crate::plan::live::Live;
+use crate::plan::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, stamp};
+use crate::release::digest::Hasher;
+use crate::release::object::{Gvk, Object, ObjectId};
+
+/// A name becomes a label of a Job's pods.
+const MAX_NAME: usize = 63;
+/// Characters of what tells one run's name from another's.
+const HASH: usize = 8;
+
+/// Which run of which operation: what [`HOOK`] says on its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    event: String,
+    digest: String,
+}
+
+impl Mark {
+    /// Of the operation that runs.
+    pub fn of(running: &Running) -> Self {
+        let Running { name, request, schedule_time, start_time, .. } = running;
+        let mut hasher = Hasher::default();
+        hasher.text(name).text(start_time);
+        for asked in [request, schedule_time] {
+            hasher.text(asked.as_deref().unwrap_or_default());
+        }
+        Self { event: format!("{PREFIX}{name}"), digest: hasher.finish_short(2 * HASH) }
+    }
+
+    /// What made an object, when it was this run.
+    pub fn made<'a>(&self, live: &'a Live) -> Option<&'a hooks::Run> {
+        live.hook.as_deref().filter(|run| *run.event == *self.event && *run.digest == *self.digest)
+    }
+
+    /// Whether an earlier run of the same operation made it.
+    pub fn is_earlier(&self, live: &Live) -> bool {
+        live.hook.as_deref().is_some_and(|run| *run.event == *self.event && *run.digest != *self.digest)
+    }
+}
+
+/// An object of the operation that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// What the chart says.
+    pub hook: Hook,
+    /// Its object in this run.
+    pub id: ObjectId,
+    /// What is sent.
+    pub body: Map<String, Value>,
+}
+
+impl Placed {
+    /// Of a run in its present attempt. `revision` is that of the release.
+    pub fn new(hook: &Hook, running: &Running, revision: u64, owner: &Owner, namespaced: bool) -> Result<Self, String> {
+        let mark = Mark::of(running);
+        let mut object = Object::from_body(hook.body.clone())?;
+        if hook.is_a_run() {
+            object.name = name(hook, &mark, running.attempt);
+            once(&mut object.body, &object.name);
+        }
+        let stamped = stamp(&object, namespaced, owner);
+        let mut body = stamped.body;
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            let refers = metadata.contains_key("ownerReferences");
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                annotations.retain(|key, _| !key.starts_with("helm.sh/hook"));
+                annotations.insert(HOOK.into(), format!("{revision} {} {}", mark.event, mark.digest).into());
+                if !refers {
+                    annotations.insert(PRIMARY_RESOURCE.into(), owner.primary_resource().into());
+                    annotations.insert(PRIMARY_RESOURCE_TYPE.into(), owner.gvk.kind_group().into());
+                }
+            }
+        }
+        Ok(Self { hook: hook.clone(), id: stamped.id, body })
+    }
+}
+
+/// What is sent for a Job or a Pod: under a name of its own, and such that it stays until the operator has seen how it ended.
+fn once(body: &mut Map<String, Value>, name: &str) {
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.insert("name".into(), name.into());
+        metadata.remove("generateName");
+    }
+    let Some(Value::Object(spec)) = body.get_mut("spec") else { return };
+    spec.remove("ttlSecondsAfterFinished");
+    // A Pod has its containers in its own.
+    let pod = if spec.contains_key("template") {
+        spec.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut)
+    } else {
+        Some(spec)
+    };
+    let Some(containers) = pod.and_then(|pod| pod.get_mut("containers")).and_then(Value::as_array_mut) else { return };
+    for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+        container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
+    }
+}
+
+fn name(hook: &Hook, mark: &Mark, attempt: u32) -> String {
+    let mut hasher = Hasher::default();
+    hasher.text(&mark.digest).text(&hook.name).text(attempt.to_string()).text(&hook.digest);
+    format!("{}-{}", head(hook), hasher.finish_short(HASH))
+}
+
+/// What the names of all its runs begin with.
+fn head(hook: &Hook) -> String {
+    let head: String = hook.name.chars().take(MAX_NAME - HASH - 1).collect();
+    head.trim_end_matches(['-', '.']).to_owned()
+}
+
+/// Whether a run of this hook has an object of this name.
+pub fn is_of(hook: &Hook, id: &ObjectId) -> bool {
+    let Gvk { group, kind, .. } = hook.gvk();
+    let same = group == id.gvk.group && kind == id.gvk.kind;
+    same && if hook.is_a_run() {
+        id.name.rsplit_once('-').is_some_and(|(start, hash)| hash.len() == HASH && start == head(hook))
+    } else {
+        *id.name == *hook.name
+    }
+}
+
+/// The objects of a release.
+pub type Objects = BTreeMap<ObjectId, Live>;

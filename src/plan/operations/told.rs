@@ -1,0 +1,113 @@
+//! What the status says of operations. It is told from what is remembered and what the pass did, and nothing is decided by it.
+
+use serde_json::{Map, Value, json};
+
+use super::next::named;
+use super::state::{Ended, Kept, Last, Outcome, Running, seconds};
+use crate::plan::operations::document::Operations;
+use crate::plan::status::bound;
+
+/// For the status.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// What is remembered from now on.
+    pub kept: Kept,
+    /// `status.plan`; none: as before.
+    pub plan: Option<Value>,
+    /// Why one did not go well: reason and message.
+    pub failed: Option<(&'static str, String)>,
+    /// What one waits for before it begins: reason and message.
+    pub pending: Option<(&'static str, String)>,
+    /// What else was to be done, and waits until the one that runs is over.
+    pub holds: bool,
+}
+
+/// How a step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum State {
+    Done,
+    Waiting,
+}
+
+/// Enters it in a status, without the conditions.
+pub fn enter(status: &mut Map<String, Value>, told: &Told) {
+    told.kept.write(status);
+    if let Some(plan) = &told.plan {
+        status.insert("plan".into(), plan.clone());
+    }
+}
+
+/// The plan of the operation that runs, with what is done in the present phase.
+pub fn plan(operations: &Operations, running: &Running, step: &str, state: State) -> Value {
+    let phase = |(at, hook): (usize, _)| {
+        let (name, at) = (named(hook), u32::try_from(at).unwrap_or(u32::MAX));
+        match &running.ended {
+            _ if at < running.done => json!({"name": name, "state": "Complete"}),
+            _ if at > running.done => json!({"name": name, "state": "Pending"}),
+            Some(ended) => json!({"name": name, "state": word(ended.result)}),
+            None => {
+                let state = if state == State::Done { "Done" } else { "Waiting" };
+                json!({"name": name, "state": "InProgress", "steps": [{"name": step, "state": state}]})
+            }
+        }
+    };
+    let phases: Vec<Value> = operations.of(&running.name).enumerate().map(phase).collect();
+    let mut plan = json!({
+        "operation": running.name, "state": "InProgress", "since": seconds(&running.start_time), "phases": phases,
+    });
+    if let Some(request) = &running.request {
+        plan["request"] = request.as_str().into();
+    }
+    plan
+}
+
+/// The plan of an operation that is over; `plan` is what it was.
+pub fn finished(plan: Option<&Value>, running: &Running, ended: &Ended) -> Value {
+    let of = |plan: &&Value| plan["operation"] == running.name.as_str();
+    let mut plan = plan
+        .filter(of)
+        .cloned()
+        .unwrap_or_else(|| json!({"operation": running.name, "since": seconds(&running.start_time), "phases": []}));
+    plan["state"] = word(ended.result).into();
+    plan
+}
+
+fn word(result: Outcome) -> &'static str {
+    match result {
+        Outcome::Succeeded => "Complete",
+        Outcome::Failed | Outcome::Refused => "Failed",
+    }
+}
+
+/// Remembers that the operation that runs is over.
+pub fn over(kept: &mut Kept, running: &Running, ended: &Ended, now: String) {
+    let last = kept.operations.entry(running.name.clone()).or_default();
+    let before = std::mem::take(last);
+    *last = Last {
+        schedule: before.schedule,
+        scheduled_since: before.scheduled_since,
+        last_schedule_time: running.schedule_time.clone().or(before.last_schedule_time),
+        request: running.request.clone(),
+        start_time: Some(running.start_time.clone()),
+        completion_time: Some(now),
+        result: Some(ended.result),
+        message: Some(bound(&ended.message)).filter(|message| !message.is_empty()),
+    };
+    if let Some(request) = &running.request {
+        kept.handled = Some(request.clone());
+    }
+    kept.running = None;
+}
+
+/// The operation that went wrong last, if any did and has not gone well since: reason and message.
+pub fn failed(kept: &Kept) -> Option<(&'static str, String)> {
+    let bad = kept.operations.iter().filter(|(_, last)| last.result.is_some_and(|r| r != Outcome::Succeeded));
+    let (name, last) = bad.max_by_key(|(_, last)| last.completion_time.as_deref())?;
+    let reason = if last.result == Some(Outcome::Refused) { "HookRefused" } else { "HookFailed" };
+    Some((reason, format!("operation {name}: {}", last.message.as_deref().unwrap_or_default())))
+}
+
+#[cfg(test)]
+#[path = "told_tests.rs"]
+mod tests;

@@ -1,0 +1,58 @@
+//! What the status says, step by step.
+
+use super::super::document::Operations;
+use super::super::document::tests::job;
+use super::super::state::{Ended, Kept, Outcome, Running};
+use super::{State, failed, finished, over, plan};
+use crate::render;
+use serde_json::json;
+
+fn operations() -> Operations {
+    let hooks =
+        [job("first", "operation/backup", &[]), render::Hook { weight: 1, ..job("second", "operation/backup", &[]) }];
+    Operations::read(&hooks, &[]).unwrap().unwrap()
+}
+
+fn running(done: u32) -> Running {
+    let start_time = "1970-01-01T00:00:09Z".into();
+    Running { name: "backup".into(), request: Some("backup@1".into()), start_time, done, ..Running::default() }
+}
+
+#[test]
+fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
+    let now = plan(&operations(), &running(1), "Job second-1", State::Waiting);
+    let expected = json!({
+        "operation": "backup", "request": "backup@1", "state": "InProgress", "since": 9,
+        "phases": [
+            {"name": "Job first", "state": "Complete"},
+            {"name": "Job second", "state": "InProgress", "steps": [{"name": "Job second-1", "state": "Waiting"}]},
+        ],
+    });
+    assert_eq!(now, expected);
+    let ended = Ended { result: Outcome::Failed, message: "no".into() };
+    let last = plan(&operations(), &Running { ended: Some(ended.clone()), ..running(0) }, "", State::Done);
+    assert_eq!(
+        last["phases"],
+        json!([{"name": "Job first", "state": "Failed"}, {"name": "Job second", "state": "Pending"}])
+    );
+    let done = finished(Some(&last), &running(0), &ended);
+    assert_eq!((&done["state"], &done["phases"]), (&json!("Failed"), &last["phases"]));
+    assert_eq!(finished(Some(&json!({"members": "db"})), &running(0), &ended)["phases"], json!([]));
+}
+
+#[test]
+fn a_failure_is_told_until_the_same_operation_goes_well() {
+    let mut kept = Kept::default();
+    let ended = |result, message: &str| Ended { result, message: message.into() };
+    over(&mut kept, &running(0), &ended(Outcome::Refused, "a backup runs"), "2026-01-01T00:00:00Z".into());
+    assert_eq!(kept.handled.as_deref(), Some("backup@1"));
+    assert_eq!(failed(&kept), Some(("HookRefused", "operation backup: a backup runs".into())));
+    let other = Running { name: "check".into(), request: None, ..running(0) };
+    over(&mut kept, &other, &ended(Outcome::Failed, "no"), "2026-01-02T00:00:00Z".into());
+    assert_eq!(kept.handled.as_deref(), Some("backup@1"));
+    assert_eq!(failed(&kept), Some(("HookFailed", "operation check: no".into())));
+    over(&mut kept, &other, &ended(Outcome::Succeeded, ""), "2026-01-03T00:00:00Z".into());
+    assert_eq!(failed(&kept), Some(("HookRefused", "operation backup: a backup runs".into())));
+    over(&mut kept, &running(2), &ended(Outcome::Succeeded, ""), "2026-01-04T00:00:00Z".into());
+    assert_eq!(failed(&kept), None);
+}

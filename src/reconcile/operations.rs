@@ -1,0 +1,347 @@
+//! Operations: begins the one that is asked for or due, does one step of the one that runs, and remembers it in the status. While one
+//! runs, nothing else of the release is begun.
+
+use serde_json::Value;
+
+use super::apply::{Outcome, Waiting};
+use super::observe::Observed;
+use super::report::{event, is_news};
+use super::{Context, Error};
+use crate::cluster::client::describe;
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::kind::switches::OPERATION;
+use crate::members::jobs::job;
+use crate::plan::Verb;
+use crate::plan::hooks::DeletePolicy;
+use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
+use crate::plan::operations::document::Operations;
+use crate::plan::operations::next::{Said, Step, Trouble, View, judge, next};
+use crate::plan::operations::run::{Mark, Placed};
+use crate::plan::operations::state::{self, Ended, Kept, Running, time};
+use crate::plan::operations::told::{State, Told, failed, finished, over, plan};
+use crate::plan::situation::Situation;
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::record::Status;
+
+/// Seconds until the next look while the caches do not know the objects yet.
+const UNKNOWN: i64 = 2;
+/// Seconds until the next look at an object that was made, should no event come.
+const LOOK: i64 = 30;
+
+/// What a pass found out and did about operations.
+#[derive(Debug)]
+pub struct Seen {
+    /// For the status.
+    pub told: Told,
+    /// When the next look is due, in seconds since 1970, while one runs.
+    pub next: Option<i64>,
+    /// When the first schedule is due, in seconds since 1970.
+    pub due: Option<i64>,
+}
+
+/// The operation that runs.
+pub fn running(observed: &Observed) -> Option<Running> {
+    Kept::read(&observed.cr.status()).running
+}
+
+/// What else would be done waits while an operation runs. Repairs and a deletion do not.
+pub fn hold(observed: &Observed) -> Option<Outcome> {
+    let is_plan = matches!(
+        observed.situation,
+        Situation::New | Situation::Changed | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned
+    );
+    let running = is_plan.then(|| running(observed)).flatten()?;
+    let waiting = Waiting { what: format!("the end of operation {}", running.name), until: observed.facts.now + LOOK };
+    Some(Outcome { waiting: Some(waiting), ..Outcome::nothing(Verb::Rest) })
+}
+
+/// One step, once the rest of the pass is done.
+pub async fn step(observed: &Observed, outcome: &mut Outcome, ctx: &Context) {
+    let situation = &observed.situation;
+    let passes = matches!(situation, Situation::Uninstall | Situation::Leave | Situation::Waiting);
+    if passes || outcome.finished || outcome.error.is_some() || observed.facts.foreign.is_some() {
+        return;
+    }
+    let status = observed.cr.status();
+    let kept = Kept::read(&status);
+    let request = observed.cr.annotations.get(OPERATION).map(|text| text.trim()).filter(|text| !text.is_empty());
+    let operations = observed.operations(None);
+    let has = operations.is_some() || outcome.prepared.desired.operations.is_some();
+    if !has && kept == Kept::default() && request.is_none() {
+        return;
+    }
+    let operations = operations.unwrap_or_default();
+    let operations = &*operations;
+    let pass = Pass { observed, operations, plan: status.get("plan"), ctx };
+    let mut seen = if let Some(running) = kept.running.clone() {
+        let holds = outcome.waiting.is_some();
+        let mut seen = if matches!(situation, Situation::Paused(_)) {
+            Seen { told: Told { kept, ..Told::default() }, next: None, due: None }
+        } else {
+            match pass.act(kept, &running).await {
+                Ok(seen) => seen,
+                Err(error) => {
+                    outcome.error = Some(error);
+                    return;
+                }
+            }
+        };
+        seen.told.holds = holds;
+        seen
+    } else {
+        pass.start(kept, request, blocked(observed, outcome).as_ref())
+    };
+    let worked = matches!(
+        outcome.verb,
+        Verb::Install | Verb::Upgrade | Verb::Resume | Verb::Repair | Verb::Note | Verb::RollBack
+    );
+    if worked && outcome.waiting.is_none() && outcome.dry_run.is_none() {
+        seen.next.get_or_insert(observed.facts.now);
+    }
+    let unknown = seen.told.failed.take();
+    seen.told.failed = unknown.or_else(|| failed(&seen.told.kept));
+    outcome.operations = Some(seen);
+}
+
+/// Why none may begin now.
+fn blocked(observed: &Observed, outcome: &Outcome) -> Option<Blocked> {
+    let because = |reason, why: &str| Some(Blocked { reason, why: why.to_owned() });
+    let switches = &observed.facts.switches;
+    let deployed = observed.facts.history.last().is_some_and(|r| r.status == Status::Deployed && r.inputs.is_some());
+    let unready = outcome.members.as_ref().and_then(|seen| seen.told.unready.as_ref());
+    match &observed.situation {
+        Situation::Paused(_) => because("Paused", "nothing is done while the annotation tillerman.dev/paused is true"),
+        Situation::Refused(refusal) => because(refusal.reason, &refusal.message),
+        _ if switches.dry_run => {
+            because("DryRun", "nothing is done while the annotation tillerman.dev/dry-run is true")
+        }
+        _ if !switches.hooks => because("HooksOff", "the annotation tillerman.dev/hooks says that none is run"),
+        _ if let Some(waiting) = &outcome.waiting => because("Progressing", &format!("waiting for {}", waiting.what)),
+        Situation::Settled | Situation::Blocked if outcome.verb == Verb::Rest => match unready {
+            _ if !deployed => because("NotDeployed", "the newest revision is not deployed"),
+            Some((_, message)) => because("PlanInProgress", message),
+            None if observed.members.is_some() && outcome.members.is_none() => {
+                because("PlanInProgress", "its members are looked at next")
+            }
+            None => None,
+        },
+        _ => because("Progressing", "the release is being brought to what it should be"),
+    }
+}
+
+/// Operations in one pass.
+struct Pass<'a> {
+    observed: &'a Observed,
+    operations: &'a Operations,
+    /// `status.plan`, as it was.
+    plan: Option<&'a Value>,
+    ctx: &'a Context,
+}
+
+impl Pass<'_> {
+    /// Nothing runs.
+    fn start(&self, mut kept: Kept, request: Option<&str>, blocked: Option<&Blocked>) -> Seen {
+        let now = self.observed.facts.now;
+        // What somebody else wrote over is rendered anew first, and then has its operations again.
+        let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
+        if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
+            see(&mut kept, self.operations, request, now);
+        }
+        let mut seen = Seen { told: Told { kept, ..Told::default() }, next: None, due: None };
+        let told = &mut seen.told;
+        match begin(self.operations, &told.kept, request, blocked.is_some(), now) {
+            Begin::Nothing => {}
+            Begin::Waits(name) => {
+                told.pending = blocked.map(|b| (b.reason, format!("operation {name} waits: {}", b.why)));
+            }
+            Begin::Starts(running) => {
+                event(self.observed, self.ctx, false, "OperationStarted", format!("operation {} begins", running.name));
+                told.plan = Some(plan(self.operations, &running, "begin", State::Done));
+                told.kept.running = Some(running);
+                seen.next = Some(now);
+            }
+        }
+        let unknown = unknown(self.operations, &seen.told.kept, request).filter(|_| blocked.is_none());
+        if let Some(why) = unknown {
+            if is_news(self.observed, "UnknownOperation", &why, self.ctx) {
+                event(self.observed, self.ctx, true, "UnknownOperation", why.clone());
+            }
+            seen.told.failed = Some(("UnknownOperation", why));
+        }
+        if blocked.is_none() && seen.next.is_none() {
+            seen.due = due(self.operations, &seen.told.kept);
+        }
+        seen
+    }
+
+    /// One step of what runs.
+    async fn act(&self, mut kept: Kept, running: &Running) -> Result<Seen, Error> {
+        let Self { observed, operations, ctx, .. } = *self;
+        let now = observed.facts.now;
+        let (placed, unknown) = self.place(running).await?;
+        let live = ctx.cache.objects(&observed.key, placed.iter().map(|p| &p.id));
+        let timeout = observed.facts.switches.hook_timeout().as_secs().cast_signed();
+        let view = View { operations, running, placed: &placed, live: &live, timeout, now };
+        let step = match unknown {
+            Some(why) => Step::Wait { why, until: now + UNKNOWN },
+            None => next(&view),
+        };
+        let told = |plan, kept, next| Seen {
+            told: Told { kept, plan: Some(plan), ..Told::default() },
+            next: Some(next),
+            due: None,
+        };
+        let done = |running: Running, mut kept: Kept, what: &str| {
+            let plan = plan(operations, &running, what, State::Done);
+            kept.running = Some(running);
+            told(plan, kept, now)
+        };
+        Ok(match step {
+            Step::Wait { why, until } => told(plan(operations, running, &why, State::Waiting), kept, until),
+            Step::Start(hook) => match self.create(&placed[hook], running).await? {
+                Ok(until) => {
+                    let what = placed[hook].id.to_string();
+                    told(plan(operations, running, &what, State::Waiting), kept, until)
+                }
+                Err(why) => {
+                    let message = ctx.masks.clean(&format!("{}: {why}", placed[hook].id)).into_owned();
+                    let ended = Some(Ended { result: state::Outcome::Failed, message });
+                    done(Running { ended, ..running.clone() }, kept, "")
+                }
+            },
+            Step::Delete { id, uid, runs } => {
+                self.delete(&id, &uid, runs).await?;
+                told(plan(operations, running, &format!("delete {id}"), State::Done), kept, now)
+            }
+            Step::Remember(running) => done(running, kept, "begin"),
+            Step::Judge(trouble) => {
+                let said = self.ask(&placed[trouble.hook], &trouble).await;
+                let mut running = judge(&view, &trouble, &said);
+                if let Some(ended) = &mut running.ended {
+                    ended.message = ctx.masks.clean(&ended.message).into_owned();
+                }
+                done(running, kept, &format!("{}: not yet", placed[trouble.hook].id))
+            }
+            Step::Over(ended) => {
+                over(&mut kept, running, &ended, time(now));
+                let name = &running.name;
+                match ended.result {
+                    state::Outcome::Succeeded => {
+                        event(observed, ctx, false, "OperationSucceeded", format!("operation {name} is done"));
+                    }
+                    state::Outcome::Failed | state::Outcome::Refused => {
+                        event(observed, ctx, true, "OperationFailed", format!("operation {name}: {}", ended.message));
+                    }
+                }
+                told(finished(self.plan, running, &ended), kept, now)
+            }
+        })
+    }
+
+    /// The objects of what runs, and why the caches do not know them yet, if they do not.
+    async fn place(&self, running: &Running) -> Result<(Vec<Placed>, Option<String>), Error> {
+        let Self { observed, operations, ctx, .. } = *self;
+        let revision = observed.facts.history.last().map_or(0, |r| r.revision);
+        let (mut placed, mut watched) = (Vec::new(), Vec::new());
+        for hook in operations.of(&running.name) {
+            let resource = ctx.discovery.resolve(&hook.gvk()).await?;
+            let namespaced = resource.as_ref().is_none_or(|resource| resource.namespaced);
+            let one = Placed::new(hook, running, revision, &observed.owner, namespaced).map_err(Error::Manifest)?;
+            if resource.is_some() {
+                ctx.watches.ensure(ctx, &one.id.gvk, one.id.namespace.as_ref());
+                watched.push(ctx.cache.watch_key(&one.id.gvk, one.id.namespace.as_ref()));
+            }
+            placed.push(one);
+        }
+        let unsynced = ctx.cache.unsynced(watched);
+        let why = ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
+        Ok((placed, (!unsynced.is_empty()).then_some(why)))
+    }
+
+    /// Makes an object: when to look at it, or why it cannot be made.
+    async fn create(&self, placed: &Placed, running: &Running) -> Result<Result<i64, String>, Error> {
+        let Self { observed, ctx, .. } = *self;
+        let (now, Placed { hook, id, body }) = (observed.facts.now, placed);
+        let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else {
+            return Ok(Err(
+                ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.to_string()
+            ));
+        };
+        match ctx.cluster.create(&resource, id, &Value::Object(body.clone())).await {
+            Ok(object) => {
+                ctx.cache.wrote_object(&id.gvk, &object);
+                Ok(Ok(if hook.is_a_run() { now + LOOK } else { now }))
+            }
+            Err(e) if e.is_conflict() => {
+                let Some(object) = ctx.cluster.get(&resource, id).await? else { return Ok(Ok(now)) };
+                let found = ctx.cache.wrote_object(&id.gvk, &object).map(|(_, live)| live);
+                let Some(found) = found else { return Ok(Ok(now + UNKNOWN)) };
+                if Mark::of(running).made(&found).is_some() {
+                    return Ok(Ok(now));
+                }
+                if !hook.has_policy(DeletePolicy::BeforeCreation) && found.hook.is_none() {
+                    return Ok(Err("an object of its name exists, and its delete policy does not say \
+                                   before-hook-creation"
+                        .to_owned()));
+                }
+                if !found.deleting {
+                    self.delete(id, &found.uid, false).await?;
+                }
+                Ok(Ok(now + UNKNOWN))
+            }
+            Err(e) if e.is_outage() => Err(e.into()),
+            Err(e) => Ok(Err(e.to_string())),
+        }
+    }
+
+    async fn delete(&self, id: &ObjectId, uid: &str, foreground: bool) -> Result<(), Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
+        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await? {
+            Some(left) => {
+                self.ctx.cache.wrote_object(&id.gvk, &left);
+            }
+            None => {
+                self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the pods of an object how they ended. Who may not ask is told nothing.
+    async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
+        let Placed { hook, id, .. } = placed;
+        let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return Said::default() };
+        let cluster = &self.ctx.cluster;
+        let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let found = if &*id.gvk.kind == "Job" {
+            cluster.list(&pods, namespace, &format!("job-name={}", id.name)).await
+        } else {
+            cluster.get(&pods, id).await.map(|pod| pod.into_iter().collect())
+        };
+        let mut found = found.unwrap_or_else(|error| {
+            tracing::info!(%error, hook = %id, "how the pods of an operation ended is not known");
+            Vec::new()
+        });
+        let created =
+            |pod: &Value| pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
+        found.sort_by_key(|pod| std::cmp::Reverse(created(pod)));
+        let mut said = Said::default();
+        let (code, message) = job::exit(&found.iter().collect::<Vec<_>>(), hook.container.as_deref());
+        (said.code, said.message) = (code, message);
+        if trouble.late || !matches!(said.code, Some(75 | 64)) {
+            said.lines = match cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
+                Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{lines}"),
+                // The end of the log is in the termination message too.
+                _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
+                Ok(None) => String::new(),
+                Err(error) if error.reason() == "Forbidden" => format!("; what it wrote is not known: {error}"),
+                Err(error) => {
+                    tracing::info!(%error, hook = %id, "what a failed operation wrote is not known");
+                    String::new()
+                }
+            };
+        }
+        said
+    }
+}

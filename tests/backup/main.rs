@@ -1,0 +1,10 @@
+//! Backups of etcd, with real members of etcd 3.5 and 3.6, their etcdutl, and a real S3-compatible server.
+
+mod damage;
+mod etcd;
+mod program;
+mod proxy;
+mod restore;
+mod round;
+mod s3;
+mod secrets;

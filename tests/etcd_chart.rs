@@ -1,0 +1,194 @@
+//! The chart of etcd, rendered by the library: what the driver is told, and how long certificates are kept.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tillerman::chart;
+use tillerman::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+use tillerman::members::etcd::document::Document;
+use tillerman::members::etcd::state::Version;
+use tillerman::release::object::{Object, parse_manifest};
+use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
+use tillerman::template::function::{FnResult, Host};
+use tillerman::template::value::Value as Go;
+
+const DAY: u64 = 86_400;
+
+/// A namespace with Secrets, whose day can be set.
+#[derive(Clone, Default)]
+struct World {
+    random: Arc<Fixed>,
+    day: Arc<AtomicU64>,
+    secrets: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+impl Host for World {
+    fn random(&self, buffer: &mut [u8]) {
+        self.random.random(buffer);
+    }
+    fn now(&self) -> i128 {
+        i128::from(1_767_225_600 + DAY * self.day.load(Ordering::Relaxed)) * 1_000_000_000
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        assert_eq!((api_version, kind, namespace), ("v1", "Secret", "ns"));
+        let secrets = self.secrets.lock().unwrap();
+        Ok(secrets.get(name).map_or_else(|| Go::map([]), Go::from))
+    }
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+impl World {
+    fn render(&self, values: &Value) -> Rendered {
+        let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/etcd")).unwrap();
+        let values = values.as_object().cloned().unwrap_or_default();
+        let options = Options::new(self.clone());
+        render::render(&chart, &values, &Release::new("my", "ns"), &Capabilities::default(), &options).unwrap()
+    }
+
+    /// Renders, and has its Secrets from then on: certificate by name.
+    fn deploy(&self, values: &Value) -> BTreeMap<String, String> {
+        let objects = objects(&self.render(values));
+        let secrets = objects.into_iter().filter(|object| &*object.gvk.kind == "Secret");
+        let secrets: BTreeMap<String, Value> =
+            secrets.map(|object| (object.name, Value::Object(object.body))).collect();
+        let certificate = |(name, secret): (&String, &Value)| {
+            assert!(secret["data"]["tls.key"].as_str().is_some_and(|key| key.len() > 100), "{name} has a key");
+            (name.clone(), secret["data"]["tls.crt"].as_str().unwrap().to_owned())
+        };
+        let certificates = secrets.iter().map(certificate).collect();
+        *self.secrets.lock().unwrap() = secrets;
+        certificates
+    }
+
+    fn after_days(&self, days: u64) {
+        self.day.fetch_add(days, Ordering::Relaxed);
+    }
+}
+
+fn objects(rendered: &Rendered) -> Vec<Object> {
+    parse_manifest(&rendered.manifest()).unwrap()
+}
+
+/// What the operator reads of it, with what the driver reads.
+fn told(values: &Value) -> (Set, Document) {
+    let rendered = World::default().render(values);
+    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
+    let [set] = <[Set; 1]>::try_from(members.sets).unwrap();
+    let document = Document::read(&set.etcd, &set.target).unwrap();
+    (set, document)
+}
+
+#[test]
+fn the_driver_is_told_of_the_defaults() {
+    let (set, document) = told(&json!({}));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("etcd", "my", 3, Driver::Etcd));
+    assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
+    assert_eq!(document.settings.peer_url.url(2), "http://my-2.my.ns.svc:2380");
+    assert_eq!(document.settings.client_url.url(0), "http://my-0.my.ns.svc:2379");
+    assert_eq!(document.settings.version, Version::parse("3.6.16"));
+    assert_eq!(document.config_map, "my-initial-cluster");
+    assert!(!set.paused && document.settings.defragmentation.is_none());
+    let status = set.status.unwrap();
+    assert_eq!((status.service_name.as_deref(), status.client_port), (Some("my-client"), Some(2379)));
+    assert_eq!(status.target_version.as_deref(), Some("3.6.16"));
+    assert!(document.tls_secret.is_none() && document.user_secret.is_none());
+}
+
+#[test]
+fn the_driver_is_told_of_all_that_is_set() {
+    let (set, document) = told(&json!({
+        "size": 5, "version": "v3.5.35",
+        "TLS": {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}},
+        "auth": {"rootSecret": "root"},
+        "members": {"joinDeadline": "90s", "deadAfter": "1h30m", "progressDeadline": "20m"},
+        "storage": {"onRemove": "Retain", "onOrphan": "Adopt"},
+        "paused": true, "defragmentation": {"enabled": true, "minimumSize": "1Gi"},
+        "extraArgs": ["--quota-backend-bytes=8000000000"],
+    }));
+    assert!(set.paused);
+    let defragmentation = document.settings.defragmentation.unwrap();
+    assert_eq!((defragmentation.fragmented_percent, defragmentation.minimum_size), (45, 1 << 30));
+    assert_eq!((set.size, set.progress_deadline), (5, 1200));
+    assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Retain, OnOrphan::Adopt));
+    assert_eq!((document.settings.join_deadline, document.settings.dead_after), (90, 5400));
+    assert_eq!(document.settings.peer_url.url(0), "https://my-0.my.ns.svc:2380");
+    assert_eq!(document.settings.client_url.url(0), "https://my-0.my.ns.svc:2379");
+    assert_eq!(document.settings.version, Version::parse("3.5.35"));
+    assert_eq!((document.tls_secret.as_deref(), document.user_secret.as_deref()), (Some("o"), Some("root")));
+}
+
+#[test]
+fn members_may_speak_tls_with_each_other_alone() {
+    let (_, document) = told(&json!({"TLS": {"static": {"member": {"peerSecret": "p"}}}}));
+    assert_eq!(document.settings.peer_url.url(0), "https://my-0.my.ns.svc:2380");
+    assert_eq!(document.settings.client_url.url(0), "http://my-0.my.ns.svc:2379");
+    assert!(document.tls_secret.is_none());
+}
+
+#[test]
+fn a_chart_that_makes_certificates_tells_the_driver_of_its_own() {
+    for way in ["generated", "certManager"] {
+        let (_, document) = told(&json!({"TLS": {way: {"enabled": true}}}));
+        assert_eq!(document.settings.peer_url.url(0), "https://my-0.my.ns.svc:2380");
+        assert_eq!(document.tls_secret.as_deref(), Some("my-client-tls"));
+    }
+}
+
+#[test]
+fn certificates_are_kept_until_their_time_and_the_authority_for_good() {
+    let world = World::default();
+    let values = json!({"TLS": {"generated": {"enabled": true}}});
+    let first = world.deploy(&values);
+    assert_eq!(first.keys().collect::<Vec<_>>(), ["my-ca-tls", "my-client-tls", "my-peer-tls", "my-server-tls"]);
+    assert_eq!(world.deploy(&values), first);
+    // 365 days, of which 120 are left.
+    world.after_days(244);
+    assert_eq!(world.deploy(&values), first);
+    world.after_days(2);
+    let second = world.deploy(&values);
+    for (name, certificate) in &first {
+        assert_eq!(second[name] == *certificate, name == "my-ca-tls", "{name}");
+    }
+    assert_eq!(world.deploy(&values), second);
+}
+
+#[test]
+fn certificates_are_made_anew_for_other_names_and_when_a_text_says_so() {
+    let world = World::default();
+    let first = world.deploy(&json!({"TLS": {"generated": {"enabled": true}}}));
+    let values = json!({"TLS": {"generated": {"enabled": true, "dnsNames": ["etcd.example.com"]}}});
+    let named = world.deploy(&values);
+    let changed = |from: &BTreeMap<String, String>, to: &BTreeMap<String, String>| -> Vec<String> {
+        from.iter().filter(|(name, certificate)| to[*name] != **certificate).map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(changed(&first, &named), ["my-server-tls"]);
+    let values = json!({"TLS": {"generated": {"enabled": true, "dnsNames": ["etcd.example.com"], "rotation": "2"}}});
+    assert_eq!(changed(&named, &world.deploy(&values)), ["my-client-tls", "my-peer-tls", "my-server-tls"]);
+}
+
+/// The environment of the container.
+fn environment(values: &Value) -> Vec<Map<String, Value>> {
+    let objects = objects(&World::default().render(values));
+    let set = objects.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
+    let env = set.body["spec"].pointer("/template/spec/containers/0/env").unwrap().as_array().unwrap();
+    env.iter().map(|variable| variable.as_object().unwrap().clone()).collect()
+}
+
+#[test]
+fn no_setting_is_there_twice_because_etcd_would_end() {
+    let env = environment(&json!({
+        "autoCompaction": {"retention": "1h"},
+        "pod": {"etcdEnv": [{"name": "ETCD_AUTO_COMPACTION_RETENTION", "value": "2h"}]},
+        "extraArgs": ["--quota-backend-bytes=100000000"],
+    }));
+    let of = |name: &str| env.iter().filter(|v| v["name"] == name).map(|v| v["value"].clone()).collect::<Vec<_>>();
+    assert_eq!(of("ETCD_AUTO_COMPACTION_RETENTION"), [json!("2h")]);
+    assert_eq!(of("ETCD_AUTO_COMPACTION_MODE"), [json!("periodic")]);
+    assert_eq!(of("ETCD_QUOTA_BACKEND_BYTES"), Vec::<Value>::new());
+    // What follows may name it.
+    assert_eq!(env[0]["name"], "POD_NAME");
+}

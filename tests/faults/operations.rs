@@ -1,0 +1,83 @@
+//! The operator is killed after each single write of an operation, while an upgrade waits for it: the operation is done once, and the
+//! upgrade follows.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Space, kubectl};
+use crate::killed::Sweep;
+use crate::proxy::Fault;
+use crate::release::Sight;
+
+/// Nothing of a run is deleted when it went well, so that each run is seen.
+fn spec(greeting: &str) -> Value {
+    let hook = |name: &str, kind: &str, weight: i64| json!({"name": name, "kind": kind, "events": "operation/backup", "weight": weight, "policy": "hook-failed"});
+    let mut room = hook("room", "ConfigMap", -1);
+    room["policy"] = json!("before-hook-creation");
+    json!({"greeting": greeting, "hooks": [hook("dump", "Job", 0), hook("ship", "Job", 1), room]})
+}
+
+fn put(space: &Space, name: &str, annotations: &Value, greeting: &str) {
+    let metadata = json!({"name": name, "namespace": space.name, "annotations": annotations});
+    let body =
+        json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web", "metadata": metadata, "spec": spec(greeting)});
+    kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+}
+
+fn is_at(sight: &Sight, name: &str, greeting: &str, revisions: usize) -> Result<(), String> {
+    sight.is_deployed(name)?;
+    let (found, settled) = (sight.field("ConfigMap", name, "/data/greeting")?, sight.is_settled(name)?);
+    if found == greeting && settled == revisions { Ok(()) } else { Err(format!("{found}, {settled} revisions")) }
+}
+
+fn sweep(test: &str) -> Sweep<'_> {
+    Sweep {
+        test,
+        chart: "hooks",
+        lanes: 4,
+        prepare: (&|space, name| put(space, name, &json!({}), "one"), &|sight, name| is_at(sight, name, "one", 1)),
+        act: &|space, name| {
+            let asked = json!({"tillerman.dev/operation": "backup@1"});
+            put(space, name, &asked, "one");
+            // Whoever was killed before that has not begun: then the upgrade comes first.
+            let begun = |at: &str| Sight::of(space).and_then(|sight| sight.field("Web", name, at));
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_secs(4)
+                && ["/status/operation", "/status/lastHandledOperation"]
+                    .iter()
+                    .all(|at| begun(at).is_ok_and(|v| v.is_null()))
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            put(space, name, &asked, "two");
+        },
+        end: &|sight, name| {
+            let field = |at: &str| sight.field("Web", name, at);
+            if field("/status/lastHandledOperation")? != "backup@1" || !field("/status/operation")?.is_null() {
+                return Err(field("/status")?.to_string());
+            }
+            if field("/status/operations/backup/result")? != "Succeeded" {
+                return Err(field("/status/operations")?.to_string());
+            }
+            for (hook, kind) in [("dump-", "Job"), ("ship-", "Job"), ("room", "ConfigMap")] {
+                let made = sight.names(kind, &format!("{name}-{hook}"));
+                if made.len() != 1 {
+                    return Err(format!("{made:?}"));
+                }
+            }
+            is_at(sight, name, "two", 2)
+        },
+    }
+}
+
+#[test]
+fn after_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
+    assert!(sweep("kill-operation").run() > 10);
+}
+
+/// The write is not done: what was to be remembered is not.
+#[test]
+fn before_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
+    assert!(sweep("kill-before-op").run_with(Fault::FreezeBefore) > 10);
+}
