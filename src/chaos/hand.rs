@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
@@ -83,7 +83,7 @@ impl Hand {
     /// The members by ordinal.
     pub async fn members(&self) -> Result<BTreeMap<u32, Member>, String> {
         let pods: Api<Pod> = self.api();
-        let pods = pods.list(&ListParams::default()).await.map_err(|e| e.to_string())?;
+        let pods = tried(async || pods.list(&ListParams::default()).await).await.map_err(|e| e.to_string())?;
         let owned = |pod: &Pod| {
             let owners = pod.metadata.owner_references.iter().flatten();
             owners.into_iter().any(|owner| owner.kind == "StatefulSet" && owner.name == self.name)
@@ -152,7 +152,7 @@ impl Hand {
                 Kind::Destroy => {
                     for claim in &member.claims {
                         let claims: Api<PersistentVolumeClaim> = self.api();
-                        gone(claims.delete(claim, &DeleteParams::default()).await.map(drop))?;
+                        gone(tried(async || claims.delete(claim, &DeleteParams::default()).await).await.map(drop))?;
                     }
                     self.kill(*ordinal, member).await?;
                 }
@@ -187,7 +187,7 @@ impl Hand {
         }
         let policies: Api<NetworkPolicy> = self.api();
         let ours = ListParams::default().labels(&format!("{PARTED}={}", self.name));
-        let deleted = policies.delete_collection(&DeleteParams::default(), &ours).await;
+        let deleted = tried(async || policies.delete_collection(&DeleteParams::default(), &ours).await).await;
         first.and(deleted.map(drop).map_err(|e| e.to_string()))
     }
 
@@ -195,7 +195,8 @@ impl Hand {
     pub async fn operator_is_ready(&self) -> Result<bool, String> {
         let Some((namespace, selector)) = &self.operator else { return Ok(true) };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let pods = pods.list(&ListParams::default().labels(selector)).await.map_err(|e| e.to_string())?;
+        let of_operator = ListParams::default().labels(selector);
+        let pods = tried(async || pods.list(&of_operator).await).await.map_err(|e| e.to_string())?;
         let ready = |pod: &Pod| {
             let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
             pod.metadata.deletion_timestamp.is_none()
@@ -219,14 +220,16 @@ impl Hand {
         let pods: Api<Pod> = self.api();
         let preconditions = Some(Preconditions { uid: Some(member.uid.clone()), resource_version: None });
         let at_once = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
-        gone(pods.delete(&format!("{}-{ordinal}", self.name), &at_once).await.map(drop))
+        let pod = format!("{}-{ordinal}", self.name);
+        gone(tried(async || pods.delete(&pod, &at_once).await).await.map(drop))
     }
 
     async fn kill_operator(&self) -> Result<(), String> {
         let Some((namespace, selector)) = &self.operator else { return Ok(()) };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        let killed = pods.delete_collection(&at_once, &ListParams::default().labels(selector)).await;
+        let of_operator = ListParams::default().labels(selector);
+        let killed = tried(async || pods.delete_collection(&at_once, &of_operator).await).await;
         killed.map(drop).map_err(|e| e.to_string())
     }
 
@@ -242,7 +245,7 @@ impl Hand {
         });
         let policy = serde_json::from_value(policy).map_err(|e| e.to_string())?;
         let policies: Api<NetworkPolicy> = self.api();
-        match policies.create(&PostParams::default(), &policy).await {
+        match tried(async || policies.create(&PostParams::default(), &policy).await).await {
             Err(Error::Api(status)) if status.code == 409 => Ok(()),
             other => other.map(drop).map_err(|e| e.to_string()),
         }
@@ -273,6 +276,19 @@ async fn fill(filler: Filler) -> Result<(), String> {
     }
 }
 
+/// Asks again for a while where the API server does not answer, or says that it cannot now.
+async fn tried<T>(request: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let end = Instant::now() + AGAIN;
+    loop {
+        match request().await {
+            Err(Error::Api(status)) if status.code < 500 && status.code != 429 => return Err(Error::Api(status)),
+            Err(error) if Instant::now() < end => tracing::debug!(%error, "asking again"),
+            result => return result,
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
 /// What is gone, or another by now, need not be deleted.
 fn gone(result: Result<(), Error>) -> Result<(), String> {
     match result {
@@ -283,3 +299,5 @@ fn gone(result: Result<(), Error>) -> Result<(), String> {
 
 /// How long a look at a member may take.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
+/// For how long the API server is asked again.
+const AGAIN: Duration = Duration::from_secs(30);

@@ -59,15 +59,13 @@ fn signal(uid: &str, signal: &str) -> Result<(), String> {
 pub fn part(uid: &str) -> Result<(), String> {
     let drops = format!("tcp dport {PEER_PORT} drop; tcp sport {PEER_PORT} drop;");
     let chain = |hook: &str| format!("chain {hook} {{ type filter hook {hook} priority -300; {drops} }}");
-    in_network(uid, &format!("{}table inet {TABLE} {{\n{}\n{}\n}}\n", none(), chain("input"), chain("output")))
+    let rules = format!("{}table inet {TABLE} {{\n{}\n{}\n}}\n", none(), chain("input"), chain("output"));
+    if in_network(uid, &rules)? { Ok(()) } else { Err("the pod has no network of its own on this machine".into()) }
 }
 
 /// Lets it pass again.
 pub fn join(uid: &str) -> Result<(), String> {
-    if !has(uid) {
-        return Ok(());
-    }
-    in_network(uid, &none())
+    in_network(uid, &none()).map(drop)
 }
 
 /// No table, whether there was one or not.
@@ -75,9 +73,26 @@ fn none() -> String {
     format!("table inet {TABLE}\ndelete table inet {TABLE}\n")
 }
 
-fn in_network(uid: &str, rules: &str) -> Result<(), String> {
-    let (id, _) = processes(uid).into_iter().next().ok_or("the pod has no process on this machine")?;
-    run(Command::new("nsenter").args(["-t", &id.to_string(), "-n", "nft", "-f", "-"]), rules)
+/// Sets rules in the network namespace of a pod; whether it has one.
+fn in_network(uid: &str, rules: &str) -> Result<bool, String> {
+    let network = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
+    let own = network("self");
+    let mut of_pod = processes(uid);
+    // The one that holds the namespaces lives as long as the pod.
+    of_pod.sort_by_key(|(_, holds)| !holds);
+    for (id, _) in of_pod {
+        let id = id.to_string();
+        // One that is just being started is still in the node's.
+        if network(&id).is_none_or(|of| Some(of) == own) {
+            continue;
+        }
+        match run(Command::new("nsenter").args(["-t", &id, "-n", "nft", "-f", "-"]), rules) {
+            // It ended meanwhile.
+            Err(_) if network(&id).is_none() => {}
+            result => return result.map(|()| true),
+        }
+    }
+    Ok(false)
 }
 
 /// More than this is not written into a volume: it would take longer than a fault lasts.

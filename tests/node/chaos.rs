@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
 use serde_json::json;
@@ -85,7 +86,9 @@ async fn faults_of_every_kind_lose_no_write_and_are_undone() {
         plan.take(2).all(|fault| fault.lasts.as_secs() >= 14)
     };
     let seed = format!("--seed={}", (0..10_000).find(long).unwrap());
+    let writes = tokio::spawn(ballast(etcd.url("http")));
     let output = chaos(&etcd, &["--faults=fill", "--count=2", "--duration=1h", &seed, &file]).output().unwrap();
+    writes.abort();
     let told = String::from_utf8_lossy(&output.stdout);
     eprintln!("{told}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && told.contains("acknowledged writes that are lost: 0"));
@@ -106,6 +109,16 @@ async fn faults_of_every_kind_lose_no_write_and_are_undone() {
         assert!(used < u64::from(VOLUME) * 1024 * 9 / 10, "{used} KiB are used of the volume of {ordinal}");
     }
     fs::remove_file(history).unwrap();
+}
+
+/// Writes for which the database has to grow, however few they are on a busy machine; and not so many that the log fills the volume.
+async fn ballast(url: String) {
+    let mut client = Client::connect([url], None).await.unwrap();
+    for number in 0_u64.. {
+        // A member that is full does not answer.
+        let _ = client.put(format!("ballast/{}", number % 8), vec![0; 16 << 10], None).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Begins a fault, interrupts it, and waits until all is undone.
