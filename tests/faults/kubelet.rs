@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -60,18 +60,22 @@ impl Kubelet {
         let pods: Api<Pod> = Api::namespaced(client, &space.name);
         runtime.spawn(async move {
             let seen = watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects();
-            // An API server that is away is tried again.
-            let status = &status;
-            let ended = seen.try_for_each(|pod| end(pods.clone(), pod, status));
-            panic!("the watch of pods ended: {:?}", ended.await);
+            let (pods, status) = (&pods, &status);
+            let ended = seen.for_each(async |pod| match pod {
+                Ok(pod) => end(pods, pod, status).await,
+                // A watch that breaks off is begun again.
+                Err(error) => eprintln!("the watch of pods: {error}"),
+            });
+            ended.await;
+            panic!("the watch of pods ended");
         });
         Self { _runtime: runtime }
     }
 }
 
-async fn end(pods: Api<Pod>, pod: Pod, status: impl Fn(&Pod) -> Option<Value>) -> Result<(), watcher::Error> {
+async fn end(pods: &Api<Pod>, pod: Pod, status: impl Fn(&Pod) -> Option<Value>) {
     let Some(name) = pod.metadata.name.clone().filter(|_| pod.metadata.deletion_timestamp.is_none()) else {
-        return Ok(());
+        return;
     };
     let pending = pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Pending");
     if let Some(status) = pending.then(|| status(&pod)).flatten() {
@@ -84,5 +88,4 @@ async fn end(pods: Api<Pod>, pod: Pod, status: impl Fn(&Pod) -> Option<Value>) -
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-    Ok(())
 }
