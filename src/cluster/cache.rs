@@ -285,11 +285,15 @@ impl Cache {
         keys
     }
 
-    /// Whether custom resources of a kind, and the releases in their namespace, are known completely.
-    pub fn is_synced(&self, key: &ReleaseKey) -> bool {
+    /// The revisions of a custom resource's release, oldest first, and whether those were all at that moment: custom resources of the
+    /// kind, and the releases in their namespace, are known completely.
+    pub fn release(&self, key: &ReleaseKey) -> (Vec<Revision>, bool) {
+        let name = self.release_name(key);
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(&key.namespace));
-        inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope))
+        let history = inner.history.get(&(Arc::clone(&key.namespace), name));
+        let history = history.into_iter().flat_map(BTreeMap::values).map(|r| (**r).clone()).collect();
+        (history, inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope)))
     }
 
     /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
@@ -367,12 +371,22 @@ impl Cache {
         key: &ReleaseKey,
         listed: impl Iterator<Item = &'a ObjectId>,
     ) -> BTreeMap<ObjectId, Live> {
+        self.objects_of(key, listed, std::iter::empty()).0
+    }
+
+    /// The same, and of these watches those that were not complete at that moment.
+    pub fn objects_of<'a>(
+        &self,
+        key: &ReleaseKey,
+        listed: impl Iterator<Item = &'a ObjectId>,
+        watches: impl IntoIterator<Item = WatchKey>,
+    ) -> (BTreeMap<ObjectId, Live>, BTreeSet<WatchKey>) {
         let guard = self.lock();
         let inner: &Inner = &guard;
         let known = |id: &ObjectId| inner.objects.get(&id.gvk)?.get(id).map(|e| (id.clone(), e.live.clone()));
         let mut objects: BTreeMap<ObjectId, Live> = listed.filter_map(known).collect();
         objects.extend(inner.by_owner.get(key).into_iter().flatten().filter_map(known));
-        objects
+        (objects, watches.into_iter().filter(|watch| !inner.synced.contains(watch)).collect())
     }
 
     /// An object as a watch shows it: whom it concerns, and what of it changed.
@@ -514,12 +528,6 @@ impl Cache {
             }
         }
         keys.into_iter().collect()
-    }
-
-    /// Of these watches, those that are not complete.
-    pub fn unsynced(&self, watches: impl IntoIterator<Item = WatchKey>) -> BTreeSet<WatchKey> {
-        let inner = self.lock();
-        watches.into_iter().filter(|w| !inner.synced.contains(w)).collect()
     }
 
     /// Why the first of these watches that cannot see cannot.

@@ -6,6 +6,7 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 fn gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
@@ -150,4 +151,34 @@ fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_wer
     cache.put_object(&gvk(), &object(6, "a"));
     cache.put_revision(&"ns".into(), &"app".into(), revision("failed"));
     assert!(!cache.is_as_recorded(&key(), 100), "it is not deployed");
+}
+
+/// What is read at one moment and judged by what is known at the next would be taken for gone.
+#[test]
+fn what_is_not_there_is_not_called_complete() {
+    for _ in 0..500 {
+        let cache = cache();
+        let (namespace, name): (Arc<str>, Arc<str>) = ("ns".into(), "app".into());
+        let watch = cache.watch_key(&gvk(), Some(&namespace));
+        cache.sync_crs(0, None, &HashSet::from([key()]));
+        let metadata = json!({"uid": "s", "resourceVersion": "1", "labels": {"name": "app", "version": "1", "status": "deployed"}});
+        let revision = Revision::read(&metadata).unwrap().1;
+        let seen = || (cache.release(&key()), cache.objects_of(&key(), std::iter::empty(), [watch.clone()]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                cache.put_revision(&namespace, &name, revision);
+                cache.sync_history(None, &HashSet::from([(Arc::clone(&namespace), Arc::clone(&name), 1)]), 0);
+                cache.put_object(&gvk(), &object(1, "ours"));
+                cache.sync_objects(&watch, &HashSet::from([id()]), 0);
+            });
+            loop {
+                let ((history, complete), (objects, unsynced)) = seen();
+                assert!(!complete || history.len() == 1);
+                assert!(!unsynced.is_empty() || objects.len() == 1);
+                if complete && unsynced.is_empty() {
+                    break;
+                }
+            }
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! Observe: what the caches know of a release, and its newest record where the decision needs it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::chart::Loaded;
 use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
-use crate::cluster::cache::ReleaseKey;
+use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
@@ -17,6 +17,7 @@ use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, Switches};
 use crate::members::document::Members;
 use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
+use crate::plan::live::Live;
 use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::plan::stamp::Owner;
@@ -70,6 +71,8 @@ pub struct Observed {
     pub blind: Option<String>,
     /// The stateful sets with members of the newest revision.
     pub members: Option<Arc<Members>>,
+    /// Whether the revisions are known completely.
+    pub complete: bool,
 }
 
 impl Observed {
@@ -119,13 +122,10 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
-    let history = ctx.cache.history(&owner.release_namespace, &owner.release_name);
+    let (history, complete) = ctx.cache.release(key);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
-    let live = ctx.cache.objects(key, listed());
-    let watches: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
-    let unsynced = ctx.cache.unsynced(watches.iter().cloned());
-    let blind = ctx.cache.blind(&unsynced);
+    let Seen { live, unsynced, blind, hidden } = objects(key, &history, ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -153,8 +153,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let caches = Caches { lists: unseen && blind.is_none(), names: hides(&facts, ctx), values: extras.waits };
-    let situation = with_caches(situation(&facts), &facts, key, ctx, caches);
+    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits };
+    let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
     ctx.contests.with(key, |contest, now| contest.settle(now, |id| situation.repairs(id)));
     let mut observed = Observed {
         key: key.clone(),
@@ -174,6 +174,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         corrupted: false,
         blind,
         members,
+        complete,
     };
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
         read_newest(&mut observed, ctx).await;
@@ -182,6 +183,29 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         read_target(&mut observed, to, ctx).await;
     }
     Some(observed)
+}
+
+/// What the caches know of the objects of a release.
+struct Seen {
+    live: BTreeMap<ObjectId, Live>,
+    /// Watches of what the newest revision lists that were not complete then.
+    unsynced: BTreeSet<WatchKey>,
+    /// Why the first of those that cannot see cannot.
+    blind: Option<String>,
+    /// Whether objects of kinds that a revision names were not known then, and can be seen.
+    hidden: bool,
+}
+
+fn objects(key: &ReleaseKey, history: &[Revision], ctx: &Context) -> Seen {
+    let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
+    let of_list: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
+    let named: BTreeSet<_> =
+        history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)).collect();
+    let (live, unsynced) = ctx.cache.objects_of(key, listed(), of_list.union(&named).cloned());
+    let (named, unsynced) = (&unsynced & &named, &unsynced & &of_list);
+    let blind = ctx.cache.blind(&unsynced);
+    let hidden = named.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none());
+    Seen { live, unsynced, blind, hidden }
 }
 
 /// The stateful sets with members of the newest revision. With any, nothing goes back after a failure: it may be a downgrade of
@@ -197,27 +221,26 @@ fn members(history: &[Revision], switches: &mut Switches) -> Option<Arc<Members>
 struct Caches {
     /// Objects that the newest revision lists.
     lists: bool,
-    /// Objects of kinds that a revision names: what was begun may have left some that no list has.
+    /// Objects of kinds that a revision names: what was begun may have left some that no list has. Those that cannot be seen are not
+    /// waited for.
     names: bool,
     /// Sources of values.
     values: bool,
 }
 
-/// Whether there are kinds that a revision names and of which the objects are not known yet. Those that cannot be seen are
-/// not waited for.
-fn hides(facts: &Facts, ctx: &Context) -> bool {
-    let unsynced = ctx.cache.unsynced(
-        facts.history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)),
-    );
-    unsynced.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none())
-}
-
 /// The situation, as far as the caches are complete enough to judge it.
-fn with_caches(situation: Situation, facts: &Facts, key: &ReleaseKey, ctx: &Context, unknown: Caches) -> Situation {
+fn with_caches(
+    situation: Situation,
+    facts: &Facts,
+    key: &ReleaseKey,
+    ctx: &Context,
+    complete: bool,
+    unknown: Caches,
+) -> Situation {
     if unknown.values && !matches!(situation, Situation::Uninstall | Situation::Leave) {
         return Situation::Waiting;
     }
-    if !ctx.cache.is_synced(key) {
+    if !complete {
         return match ctx.cache.history_blind(&key.namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
             None => Situation::Waiting,

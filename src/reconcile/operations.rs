@@ -7,6 +7,7 @@ use super::apply::{Outcome, Waiting};
 use super::observe::Observed;
 use super::report::{event, is_news};
 use super::{Context, Error};
+use crate::cluster::cache::WatchKey;
 use crate::cluster::client::describe;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -60,7 +61,7 @@ pub fn hold(observed: &Observed) -> Option<Outcome> {
 pub async fn step(observed: &Observed, outcome: &mut Outcome, ctx: &Context) {
     let situation = &observed.situation;
     let passes = matches!(situation, Situation::Uninstall | Situation::Leave | Situation::Waiting);
-    if passes || outcome.finished || outcome.error.is_some() || observed.facts.foreign.is_some() {
+    if passes || !observed.complete || outcome.finished || outcome.error.is_some() || observed.facts.foreign.is_some() {
         return;
     }
     let status = observed.cr.status();
@@ -179,8 +180,10 @@ impl Pass<'_> {
     async fn act(&self, mut kept: Kept, running: &Running) -> Result<Seen, Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let now = observed.facts.now;
-        let (placed, unknown) = self.place(running).await?;
-        let live = ctx.cache.objects(&observed.key, placed.iter().map(|p| &p.id));
+        let (placed, watched) = self.place(running).await?;
+        let (live, unsynced) = ctx.cache.objects_of(&observed.key, placed.iter().map(|p| &p.id), watched);
+        let why = || ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
+        let unknown = (!unsynced.is_empty()).then(why);
         let timeout = observed.facts.switches.hook_timeout().as_secs().cast_signed();
         let view = View { operations, running, placed: &placed, live: &live, timeout, now };
         let step = match unknown {
@@ -239,8 +242,8 @@ impl Pass<'_> {
         })
     }
 
-    /// The objects of what runs, and why the caches do not know them yet, if they do not.
-    async fn place(&self, running: &Running) -> Result<(Vec<Placed>, Option<String>), Error> {
+    /// The objects of what runs, and the watches that show them.
+    async fn place(&self, running: &Running) -> Result<(Vec<Placed>, Vec<WatchKey>), Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let revision = observed.facts.history.last().map_or(0, |r| r.revision);
         let (mut placed, mut watched) = (Vec::new(), Vec::new());
@@ -254,9 +257,7 @@ impl Pass<'_> {
             }
             placed.push(one);
         }
-        let unsynced = ctx.cache.unsynced(watched);
-        let why = ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
-        Ok((placed, (!unsynced.is_empty()).then_some(why)))
+        Ok((placed, watched))
     }
 
     /// Makes an object: when to look at it, or why it cannot be made.

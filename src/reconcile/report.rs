@@ -243,9 +243,8 @@ fn objects(
         ctx.pods.forget(&observed.key);
         return BTreeMap::new();
     };
-    let live = ctx.cache.objects(&observed.key, inventory.0.keys());
-    let watches = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
-    let unsynced = ctx.cache.unsynced(watches);
+    let watches: Vec<_> = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
+    let (live, unsynced) = ctx.cache.objects_of(&observed.key, inventory.0.keys(), watches);
     let mut objects = BTreeMap::new();
     for id in inventory.0.keys() {
         match live.get(id) {
