@@ -5,6 +5,7 @@
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
 #   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and an S3-compatible server
+#   build-tools.sh issuer          cert-manager, for the test of the chart's certificates that it issues; the last version whose module has its program
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
@@ -64,6 +65,7 @@ backup)
 	build etcd etcdutl go.etcd.io/etcd/etcdutl/v3 "-s -w"
 	build etcd35 etcdutl-3.5 go.etcd.io/etcd/etcdutl/v3 "-s -w"
 	build versitygw versitygw github.com/versity/versitygw/cmd/versitygw "-s -w" ;;
+issuer) build cert-manager cert-manager github.com/cert-manager/cert-manager/cmd/controller "-s -w" ;;
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
@@ -72,5 +74,5 @@ helm-operator)
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources, members, backup, metrics, helm-operator or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': control-plane, node, sources, members, backup, issuer, metrics, helm-operator or traces" >&2; exit 2 ;;
 esac; done

@@ -1,9 +1,10 @@
 //! The operator as a pod on a real node (tests/node/run.sh): a project as `operator-sdk init --plugins helm` lays it out, with only
-//! its image changed and with the rights that its own roles give.
+//! its image changed and with the rights that its own roles give; and clusters of etcd.
 
 mod chaos;
 mod etcd;
 mod failures;
+mod issued;
 mod project;
 mod restore;
 mod secure;

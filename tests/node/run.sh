@@ -21,7 +21,7 @@ undeploy() {
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
-"$here/../cluster/build-tools.sh" members backup
+"$here/../cluster/build-tools.sh" members backup issuer
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
@@ -39,6 +39,14 @@ for archive in "$work"/etcd/*.tar; do
 		images import --snapshotter overlayfs "$archive" >/dev/null
 done
 say "image $image: $(($(stat -c %s "$work/image.tar") / 1048576)) MiB"
+
+# The definitions of cert-manager, whose labels are templates of its chart, and of ServiceMonitors.
+module() { (cd "$here/../cluster/tools/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }
+certificates=$(module cert-manager github.com/cert-manager/cert-manager)
+monitors=$(module servicemonitor github.com/prometheus-operator/prometheus-operator)
+for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus-operator-crd/*_servicemonitors.yaml; do
+	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
+done
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF
