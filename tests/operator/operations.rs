@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Operator, Space, cluster_dir, eventually};
+use crate::harness::{Operator, Space, cluster_dir, eventually, kubectl};
 use crate::kubelet::Kubelet;
 
 const BACKUP: &str = "operation/backup";
@@ -429,4 +429,34 @@ fn an_operator_that_is_killed_goes_on_with_what_runs() {
     let operator = space.operator(&watches, &[]);
     operator.settle();
     assert_eq!(made(&space), [job]);
+}
+
+/// Who may not read the records of releases does not know which operations there are: what runs goes on when they can be read again.
+#[test]
+fn one_that_runs_is_not_lost_while_the_records_cannot_be_read() {
+    let space = Space::new("opblind");
+    let _kubelet = Kubelet::new(&space);
+    let operator = installed(&space, "hooks", &values("one", &[("backup-hang", "Job", BACKUP, json!({}))]));
+    ask(&space, "backup@1");
+    let job = wait_job(&space);
+    operator.kill();
+    space.restrict(&[
+        "--verb=get,list,watch,create,update,patch,delete",
+        "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,jobs.batch,pods,events",
+    ]);
+    let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    eventually("the missing right is told", || {
+        let ready = space.condition("web/app", "Ready")?;
+        if ready["reason"] == "Forbidden" { Ok(()) } else { Err(ready.to_string()) }
+    });
+    let status = space.get("web/app").unwrap()["status"].clone();
+    assert_eq!(status["operation"]["name"], "backup", "{status}");
+    operator.kill();
+    let (role, user) = ("--clusterrole=cluster-admin", format!("--user={}", space.name));
+    let binding = format!("{}-more", space.name);
+    kubectl(&["create", "clusterrolebinding", &binding, role, &user], None).unwrap();
+    let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    end(&space, &job);
+    assert_eq!(wait_done(&space, "backup@1"), "Succeeded");
+    kubectl(&["delete", "clusterrolebinding", &binding], None).unwrap();
 }
