@@ -1,9 +1,9 @@
 //! Clusters of etcd on real pods: the operator as a pod with the chart of etcd (examples/etcd/operator.yaml), and images of the programs
 //! alone, without a shell.
 
-use crate::eventually;
 use crate::harness::{kubectl, repository};
 use crate::writer::Writer;
+use crate::{eventually, get_in, kubectl_in};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
@@ -58,15 +58,11 @@ impl Etcd {
     }
 
     pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
-        let mut all = vec!["-n", &self.namespace];
-        all.extend(args);
-        kubectl(&all, None)
+        kubectl_in(&self.namespace, args)
     }
 
     pub fn get(&self, what: &[&str]) -> Result<Value, String> {
-        let mut args = vec!["get", "-o", "json"];
-        args.extend(what);
-        serde_json::from_str(&self.kubectl(&args)?).map_err(|e| e.to_string())
+        get_in(&self.namespace, what)
     }
 
     pub fn patch(&self, spec: &Value) {

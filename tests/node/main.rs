@@ -26,6 +26,17 @@ pub const MANAGER: &str = "page-operator-controller-manager";
 /// Pods start, images are looked for, on cores that are shared.
 const SECONDS: u64 = 240;
 
+/// kubectl in a namespace.
+pub fn kubectl_in(namespace: &str, args: &[&str]) -> Result<String, String> {
+    kubectl(&[&["-n", namespace], args].concat(), None)
+}
+
+/// An object of a namespace, or a list.
+pub fn get_in(namespace: &str, what: &[&str]) -> Result<Value, String> {
+    let text = kubectl_in(namespace, &[&["get", "-o", "json"], what].concat())?;
+    serde_json::from_str(&text).map_err(|e| e.to_string())
+}
+
 /// A namespace for one test.
 pub struct Place(String);
 
@@ -46,16 +57,12 @@ impl Place {
 
     /// kubectl in this namespace.
     pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
-        let mut all = vec!["-n", &self.0];
-        all.extend(args);
-        kubectl(&all, None)
+        kubectl_in(&self.0, args)
     }
 
     /// An object, or a list.
     pub fn get(&self, what: &[&str]) -> Result<Value, String> {
-        let mut args = vec!["get", "-o", "json"];
-        args.extend(what);
-        serde_json::from_str(&self.kubectl(&args)?).map_err(|e| e.to_string())
+        get_in(&self.0, what)
     }
 
     /// Waits until a condition of the Page `app`, for its present spec, fits; the condition.
