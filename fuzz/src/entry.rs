@@ -30,8 +30,10 @@ impl Host for Offline {
     fn random(&self, buffer: &mut [u8]) {
         buffer.fill(7);
     }
+    /// The real time: Helm beside it has no other, and takes what is no time for the present.
     fn now(&self) -> i128 {
-        1_600_000_000_000_000_000
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_nanos().cast_signed())
     }
     fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> FnResult {
         Ok(Value::map([]))

@@ -19,8 +19,8 @@ pub enum ValuesError {
 /// Reads all documents of a values file and merges them.
 pub fn load(data: &[u8]) -> Result<Values, ValuesError> {
     let mut values = Values::new();
-    for document in documents(data)? {
-        match yaml::parse(&document).map_err(|e| ValuesError::Document(e.to_string()))? {
+    for document in documents(data) {
+        match yaml::parse(&document?).map_err(|e| ValuesError::Document(e.to_string()))? {
             Value::Object(map) => merge(&mut values, map),
             Value::Null => {}
             other => {
@@ -66,31 +66,28 @@ pub fn json_type(value: &Value) -> &'static str {
 }
 
 /// Splits at lines that start with `---`. A separator before any text stays with its document, as in
-/// `k8s.io/apimachinery`'s reader.
-fn documents(data: &[u8]) -> Result<Vec<Vec<u8>>, ValuesError> {
-    let mut documents = Vec::new();
-    let mut current: Vec<u8> = Vec::new();
+/// `k8s.io/apimachinery`'s reader. One that is wrong is found when what stands before it has been read, and ends it all.
+fn documents(data: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, ValuesError>> {
     // Helm ends the last line before it reads, so that a text which reaches to the end has a line break there.
     let last: &[u8] = if data.last().is_some_and(|b| *b != b'\n') { b"\n" } else { b"" };
-    for line in data.split_inclusive(|b| *b == b'\n') {
-        if let Some(rest) = line.strip_prefix(b"---") {
-            let rest = String::from_utf8_lossy(rest);
-            let rest = rest.trim();
-            if !rest.is_empty() && !rest.starts_with('#') {
-                return Err(ValuesError::Separator(rest.into()));
+    let mut lines = data.split_inclusive(|b| *b == b'\n').chain([last]);
+    std::iter::from_fn(move || {
+        let mut document: Vec<u8> = Vec::new();
+        for line in lines.by_ref() {
+            if let Some(rest) = line.strip_prefix(b"---") {
+                let rest = String::from_utf8_lossy(rest);
+                let rest = rest.trim();
+                if !rest.is_empty() && !rest.starts_with('#') {
+                    return Some(Err(ValuesError::Separator(rest.into())));
+                }
+                if !document.is_empty() {
+                    return Some(Ok(document));
+                }
             }
-            if !current.is_empty() {
-                documents.push(std::mem::take(&mut current));
-                continue;
-            }
+            document.extend_from_slice(line);
         }
-        current.extend_from_slice(line);
-    }
-    if !current.is_empty() {
-        current.extend_from_slice(last);
-        documents.push(current);
-    }
-    Ok(documents)
+        (!document.is_empty()).then_some(Ok(document))
+    })
 }
 
 /// Lays `over` over `base`: maps are merged, anything else is replaced, null too.
@@ -112,10 +109,18 @@ mod tests {
     #[test]
     fn documents_are_split_at_separator_lines_only() {
         let split = |s: &str| {
-            documents(s.as_bytes()).map(|d| d.into_iter().map(|d| String::from_utf8(d).unwrap()).collect::<Vec<_>>())
+            let documents: Result<Vec<_>, _> = documents(s.as_bytes()).collect();
+            documents.map(|d| d.into_iter().map(|d| String::from_utf8(d).unwrap()).collect::<Vec<_>>())
         };
         assert_eq!(split("a: 1\n---\nb: 2\n").unwrap(), ["a: 1\n", "b: 2\n"]);
         assert_eq!(split("---\na: 1\n--- # two\nb: 2").unwrap(), ["---\na: 1\n", "b: 2\n"]);
         assert!(split("a: 1\n--- b\n").is_err());
+    }
+
+    #[test]
+    fn what_stands_before_a_wrong_separator_is_read_first() {
+        let error = |s: &str| super::load(s.as_bytes()).unwrap_err().to_string();
+        assert!(error("a: 1\n---\n- b\n---- c\n").contains("separator: - c"));
+        assert!(error("a: 1\n--\n---\n---- \nb: 2").contains("could not find expected ':'"));
     }
 }

@@ -1,5 +1,6 @@
 //! A client that writes one unique key after another, and remembers which were acknowledged.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -7,10 +8,13 @@ use etcd_client::{Client, ConnectOptions, GetOptions};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-const PREFIX: &str = "written/";
+/// How many writers there have been.
+static WRITERS: AtomicU32 = AtomicU32::new(0);
 
 /// A writer at work.
 pub struct Writer {
+    /// What its keys begin with, and nobody else's.
+    prefix: String,
     written: Arc<Mutex<Written>>,
     task: JoinHandle<()>,
 }
@@ -40,8 +44,9 @@ impl Writer {
     /// The same, with certificates or a password.
     pub fn start_with(endpoints: Vec<Endpoint>) -> Self {
         let written = Arc::new(Mutex::new(Written::default()));
-        let task = tokio::spawn(write(endpoints, written.clone()));
-        Self { written, task }
+        let prefix = format!("written/{}/", WRITERS.fetch_add(1, Ordering::Relaxed));
+        let task = tokio::spawn(write(endpoints, prefix.clone(), written.clone()));
+        Self { prefix, written, task }
     }
 
     /// How many writes were acknowledged.
@@ -65,7 +70,7 @@ impl Writer {
         drop(self.task.await);
         let mut client = Client::connect([url], options.clone()).await.expect("it is a URL");
         let all = client
-            .get(PREFIX, Some(GetOptions::new().with_prefix().with_keys_only()))
+            .get(self.prefix.as_str(), Some(GetOptions::new().with_prefix().with_keys_only()))
             .await
             .expect("the cluster answers");
         let found: std::collections::HashSet<_> =
@@ -77,7 +82,7 @@ impl Writer {
     }
 }
 
-async fn write(endpoints: Vec<Endpoint>, written: Arc<Mutex<Written>>) {
+async fn write(endpoints: Vec<Endpoint>, prefix: String, written: Arc<Mutex<Written>>) {
     let mut last: Option<Instant> = None;
     let mut number = 0_u64;
     for (url, options) in endpoints.iter().cycle() {
@@ -90,7 +95,7 @@ async fn write(endpoints: Vec<Endpoint>, written: Arc<Mutex<Written>>) {
         // Stays with a member as long as it takes writes.
         loop {
             number += 1;
-            let key = format!("{PREFIX}{number}");
+            let key = format!("{prefix}{number}");
             if !matches!(timeout(Duration::from_millis(700), client.put(key.as_str(), "x", None)).await, Ok(Ok(_))) {
                 break;
             }
