@@ -5,6 +5,7 @@ use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote;
+use crate::template::items::Room;
 use crate::template::value::{Elem, Str, Value};
 
 use Param::{Any, Int, Str as S};
@@ -314,7 +315,15 @@ fn join(_: &Context, args: &[Value]) -> FnResult {
 fn to_strings(_: &Context, args: &[Value]) -> FnResult {
     match any(args, 0) {
         Value::List(list) if list.elem == Elem::Str => Ok(any(args, 0).clone()),
-        other => Ok(Value::strings(strings(other)?)),
+        other => Ok(Value::strings_in(strings(other)?, room(other))),
+    }
+}
+
+/// The room of a list of texts that is made from another: its nils are left out, and leave theirs.
+fn room(value: &Value) -> Room {
+    match value {
+        Value::List(list) => Room::For(list.items.len()),
+        _ => Room::Exact,
     }
 }
 
@@ -327,13 +336,14 @@ fn sort_alpha(_: &Context, args: &[Value]) -> FnResult {
         list.items.sort();
         return Ok(any(args, 0).clone());
     }
-    let mut list = match any(args, 0) {
-        value @ (Value::List(_) | Value::Object(_)) => strings(value)?,
+    let value = any(args, 0);
+    let mut list = match value {
+        Value::List(_) | Value::Object(_) => strings(value)?,
         other => vec![text::strval(other)?],
     };
     budget::work_of(list.len())?;
     list.sort();
-    Ok(Value::strings(list))
+    Ok(Value::strings_in(list, room(value)))
 }
 
 /// Go's `strings.SplitN`; an empty separator splits into characters.
