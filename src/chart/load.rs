@@ -125,8 +125,8 @@ struct Walk<'a> {
     buffer: Vec<u8>,
 }
 
-/// Nearly all files of charts are smaller.
-const BUFFER: usize = 64 << 10;
+/// Most files of charts are smaller, and a page of memory that is touched first costs as much as a short read.
+const BUFFER: usize = 16 << 10;
 
 impl Walk<'_> {
     fn directory(&mut self, path: &Path, name: &str, depth: usize) -> Result<(), LoadError> {

@@ -4,6 +4,7 @@ use super::Values;
 use crate::template::go::number;
 use crate::template::yaml;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A values file that is not valid.
 #[derive(Debug, thiserror::Error)]
@@ -67,27 +68,42 @@ pub fn json_type(value: &Value) -> &'static str {
 
 /// Splits at lines that start with `---`. A separator before any text stays with its document, as in
 /// `k8s.io/apimachinery`'s reader. One that is wrong is found when what stands before it has been read, and ends it all.
-fn documents(data: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, ValuesError>> {
-    // Helm ends the last line before it reads, so that a text which reaches to the end has a line break there.
-    let last: &[u8] = if data.last().is_some_and(|b| *b != b'\n') { b"\n" } else { b"" };
-    let mut lines = data.split_inclusive(|b| *b == b'\n').chain([last]);
+fn documents(data: &[u8]) -> impl Iterator<Item = Result<Cow<'_, [u8]>, ValuesError>> {
+    let mut start = 0;
+    let mut separator = if data.starts_with(SEPARATOR) { Some(0) } else { next_separator(data, 0) };
     std::iter::from_fn(move || {
-        let mut document: Vec<u8> = Vec::new();
-        for line in lines.by_ref() {
-            if let Some(rest) = line.strip_prefix(b"---") {
-                let rest = String::from_utf8_lossy(rest);
-                let rest = rest.trim();
-                if !rest.is_empty() && !rest.starts_with('#') {
-                    return Some(Err(ValuesError::Separator(rest.into())));
-                }
-                if !document.is_empty() {
-                    return Some(Ok(document));
-                }
+        while let Some(line) = separator {
+            let end = memchr::memchr(b'\n', &data[line..]).map_or(data.len(), |length| line + length + 1);
+            let rest = String::from_utf8_lossy(&data[line + SEPARATOR.len()..end]);
+            let rest = rest.trim();
+            if !rest.is_empty() && !rest.starts_with('#') {
+                return Some(Err(ValuesError::Separator(rest.into())));
             }
-            document.extend_from_slice(line);
+            separator = next_separator(data, end - 1);
+            if line > start {
+                return Some(Ok(lines(&data[std::mem::replace(&mut start, end)..line])));
+            }
         }
-        (!document.is_empty()).then_some(Ok(document))
+        let last = &data[std::mem::replace(&mut start, data.len())..];
+        (!last.is_empty()).then(|| Ok(lines(last)))
     })
+}
+
+const SEPARATOR: &[u8] = b"---";
+
+/// Where the first line that starts with `---` behind a line break at `from` or later begins.
+fn next_separator(data: &[u8], from: usize) -> Option<usize> {
+    memchr::memmem::find(&data[from..], b"\n---").map(|length| from + length + 1)
+}
+
+/// The text with a line feed at the end of every line, whatever it ended with, and the last one too: so the reader gives it.
+fn lines(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.ends_with(b"\n") && memchr::memmem::find(text, b"\r\n").is_none() {
+        return Cow::Borrowed(text);
+    }
+    let line = |line: &[u8]| line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line).to_vec();
+    let lines = text.split_inclusive(|b| *b == b'\n').flat_map(|text| line(text).into_iter().chain([b'\n']));
+    Cow::Owned(lines.collect())
 }
 
 /// Lays `over` over `base`: maps are merged, anything else is replaced, null too.
@@ -110,10 +126,13 @@ mod tests {
     fn documents_are_split_at_separator_lines_only() {
         let split = |s: &str| {
             let documents: Result<Vec<_>, _> = documents(s.as_bytes()).collect();
-            documents.map(|d| d.into_iter().map(|d| String::from_utf8(d).unwrap()).collect::<Vec<_>>())
+            documents.map(|d| d.iter().map(|d| String::from_utf8(d.to_vec()).unwrap()).collect::<Vec<_>>())
         };
         assert_eq!(split("a: 1\n---\nb: 2\n").unwrap(), ["a: 1\n", "b: 2\n"]);
         assert_eq!(split("---\na: 1\n--- # two\nb: 2").unwrap(), ["---\na: 1\n", "b: 2\n"]);
+        assert_eq!(split("a: 1\r\n---\r\nb: 2\r\r\n\r").unwrap(), ["a: 1\n", "b: 2\r\n\r\n"]);
+        assert_eq!(split("---\n---\na: 1\n---").unwrap(), ["---\n", "a: 1\n"]);
+        assert_eq!((split("").unwrap(), split("---").unwrap()), (vec![], vec!["---\n".to_owned()]));
         assert!(split("a: 1\n--- b\n").is_err());
     }
 

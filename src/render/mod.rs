@@ -112,7 +112,9 @@ pub struct Rendered {
 impl Rendered {
     /// The manifest text that Helm keeps in a release: every document with its `# Source:` line.
     pub fn manifest(&self) -> String {
-        let mut text = String::new();
+        let around = "---\n# Source: \n\n".len();
+        let length = self.manifests.iter().map(|m| m.source.len() + m.text.len() + around).sum();
+        let mut text = String::with_capacity(length);
         for manifest in &self.manifests {
             text.extend(["---\n# Source: ", &manifest.source, "\n", &manifest.text, "\n"]);
         }

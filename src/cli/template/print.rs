@@ -11,17 +11,18 @@ use std::path::{Path, PathBuf};
 
 /// The manifest as Helm keeps it in a release: with the files of `crds/` if they are wanted; empty when files are written.
 pub fn manifest(args: &Args, rendered: &Rendered) -> String {
-    let mut manifest = String::new();
     if args.output_dir().is_some() {
+        return String::new();
+    }
+    let manifest = rendered.manifest();
+    if !args.include_crds || rendered.crds.is_empty() {
         return manifest;
     }
-    if args.include_crds {
-        for crd in &rendered.crds {
-            let _ = writeln!(manifest, "---\n# Source: {}\n{}", crd.name, String::from_utf8_lossy(&crd.data));
-        }
+    let mut all = String::new();
+    for crd in &rendered.crds {
+        let _ = writeln!(all, "---\n# Source: {}\n{}", crd.name, String::from_utf8_lossy(&crd.data));
     }
-    manifest.push_str(&rendered.manifest());
-    manifest
+    all + &manifest
 }
 
 /// Prints the manifest and the hooks, or those that `--show-only` picks. Hooks go into files with `--output-dir`.

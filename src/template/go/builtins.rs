@@ -62,18 +62,23 @@ impl std::fmt::Debug for FuncRef {
 }
 
 /// The functions that templates may call, by name.
-pub struct Functions(HashMap<&'static str, FuncRef, foldhash::fast::RandomState>);
+pub struct Functions(HashMap<&'static [u8], FuncRef, foldhash::fast::RandomState>);
+
+/// How many functions there are, about.
+const ROOM: usize = 300;
 
 impl Functions {
     /// Go's own functions, which those given hide, and Helm's own of the engine (`include`, `tpl`, `required`, `fail`,
     /// `lookup`), which hide all others.
     pub fn new(functions: impl IntoIterator<Item = &'static Function>) -> Self {
-        let mut all: HashMap<_, _, _> = BUILTINS.iter().map(|f| (f.name, FuncRef::Plain(f))).collect();
-        let engine = |(engine, f): &'static (Engine, Function)| (f.name, FuncRef::Engine(*engine, f));
+        // With room for all of them: every command makes this table once.
+        let mut all = HashMap::with_capacity_and_hasher(ROOM, foldhash::fast::RandomState::default());
+        all.extend(BUILTINS.iter().map(|f| (f.name.as_bytes(), FuncRef::Plain(f))));
+        let engine = |(engine, f): &'static (Engine, Function)| (f.name.as_bytes(), FuncRef::Engine(*engine, f));
         all.extend(ENGINE.iter().map(engine));
         for function in functions {
             if !matches!(function.name, "include" | "tpl" | "required" | "fail" | "lookup") {
-                all.insert(function.name, FuncRef::Plain(function));
+                all.insert(function.name.as_bytes(), FuncRef::Plain(function));
             }
         }
         Self(all)
@@ -81,12 +86,12 @@ impl Functions {
 
     /// The names of all functions.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.keys().copied()
+        self.0.values().map(|function| function.name())
     }
 
     /// The function of this name.
-    pub fn get(&self, name: &str) -> Option<FuncRef> {
-        self.0.get(name).copied()
+    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<FuncRef> {
+        self.0.get(name.as_ref()).copied()
     }
 }
 

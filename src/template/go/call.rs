@@ -199,19 +199,22 @@ impl<'t> Frame<'t, '_, '_> {
     }
 
     fn field(&mut self, receiver: &Rv, span: Span, node: &'t Expr, args: Args<'t, '_>) -> Exec<Rv> {
-        let name = self.word(span);
         match &receiver.value {
             Value::Nil if !receiver.interface => Ok(Rv::INVALID),
             Value::Nil => {
                 let missing = self.missing_key(args.dot, node, span);
-                self.miss(&format!("nil pointer evaluating interface {{}}.{name}"), missing)
+                self.miss(&format!("nil pointer evaluating interface {{}}.{}", self.word(span)), missing)
             }
             Value::Map(map) => {
-                if let (MapType::Values, Some(params)) = (map.kind, values::method(name)) {
+                let name = self.word_bytes(span);
+                if map.kind == MapType::Values
+                    && let name = self.word(span)
+                    && let Some(params) = values::method(name)
+                {
                     return self.call(Callee::Values(map, name, params), At::Expr(node), args);
                 }
                 if !args.is_empty() {
-                    return self.error(format!("{name} is not a method but has arguments"));
+                    return self.error(format!("{} is not a method but has arguments", self.word(span)));
                 }
                 Ok(match (map.get(name), map.kind) {
                     (Some(value), MapType::Str) => Rv::concrete(value),
@@ -220,10 +223,13 @@ impl<'t> Frame<'t, '_, '_> {
                 })
             }
             Value::Object(object) => self.object_field(object, receiver, span, node, args),
-            Value::Int(int, n) => match values::int_method(*int, name) {
-                Some(params) => self.call(Callee::Int(*int, *n, name, params), At::Expr(node), args),
-                None => self.no_field(receiver, span, node, args.dot),
-            },
+            Value::Int(int, n) => {
+                let name = self.word(span);
+                match values::int_method(*int, name) {
+                    Some(params) => self.call(Callee::Int(*int, *n, name, params), At::Expr(node), args),
+                    None => self.no_field(receiver, span, node, args.dot),
+                }
+            }
             _ => self.no_field(receiver, span, node, args.dot),
         }
     }

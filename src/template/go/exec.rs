@@ -152,6 +152,11 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         Ok(())
     }
 
+    /// The bytes of an identifier of the template.
+    pub fn word_bytes(&self, span: Span) -> &'t [u8] {
+        self.template.source.bytes(span)
+    }
+
     /// An identifier of the template.
     pub fn word(&self, span: Span) -> &'t str {
         self.template.source.word(span)

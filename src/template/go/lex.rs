@@ -101,6 +101,17 @@ pub struct Lexer<'s> {
 const LEFT_DELIM: &[u8] = b"{{";
 const RIGHT_DELIM: &[u8] = b"}}";
 
+/// Which bytes are letters, digits or underscores of ASCII.
+static WORD: [bool; 256] = {
+    let mut word = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        word[byte as usize] = byte == b'_' || byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    word
+};
+
 fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\r' | b'\n')
 }
@@ -125,6 +136,10 @@ pub fn decode(text: &[u8]) -> Option<(char, usize)> {
 }
 
 fn count_lines(text: &[u8]) -> usize {
+    // Between two tokens stand a few bytes at most.
+    if text.len() < 16 {
+        return text.iter().map(|&b| usize::from(b == b'\n')).sum();
+    }
     memchr::memchr_iter(b'\n', text).count()
 }
 
@@ -313,11 +328,11 @@ impl<'s> Lexer<'s> {
 
     /// Whether a right delimiter comes, and whether it has a trim marker.
     fn at_right_delim(&self) -> Option<bool> {
-        let rest = self.rest();
-        if has_right_trim(rest) && rest[2..].starts_with(RIGHT_DELIM) {
-            return Some(true);
+        match self.rest() {
+            [b'}', b'}', ..] => Some(false),
+            [blank, b'-', b'}', b'}', ..] if is_space(*blank) => Some(true),
+            _ => None,
         }
-        rest.starts_with(RIGHT_DELIM).then_some(false)
     }
 
     fn right_delim(&mut self, trims: bool) -> Token {
@@ -391,6 +406,14 @@ impl<'s> Lexer<'s> {
     }
 
     fn space(&mut self) -> Token {
+        // One blank between two words is by far the most common.
+        if let [b' ', next, ..] = self.rest()
+            && !is_space(*next)
+            && *next != b'-'
+        {
+            self.pos += 1;
+            return self.emit(Kind::Space);
+        }
         let count = self.rest().iter().take_while(|&&b| is_space(b)).count();
         self.line += count_lines(&self.text[self.pos..self.pos + count]);
         self.pos += count;
@@ -435,9 +458,14 @@ impl<'s> Lexer<'s> {
 
     /// Letters, digits and underscores.
     fn word(&mut self) {
-        self.pos += self.rest().iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.bump();
+        loop {
+            let rest = self.rest();
+            let length = rest.iter().position(|&b| !WORD[usize::from(b)]).unwrap_or(rest.len());
+            self.pos += length;
+            match decode(&rest[length..]) {
+                Some((c, width)) if !c.is_ascii() && is_alphanumeric(c) => self.pos += width,
+                _ => return,
+            }
         }
     }
 
@@ -447,10 +475,10 @@ impl<'s> Lexer<'s> {
     }
 
     fn at_terminator(&self) -> bool {
-        match self.rest() {
-            [] | [b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(', ..] => true,
-            rest => rest.starts_with(RIGHT_DELIM),
-        }
+        matches!(
+            self.rest(),
+            [] | [b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(', ..] | [b'}', b'}', ..]
+        )
     }
 
     fn quoted(&mut self, quote: u8, kind: Kind, unterminated: &str) -> Token {
@@ -472,13 +500,13 @@ impl<'s> Lexer<'s> {
     }
 
     fn raw_string(&mut self) -> Token {
-        self.bump();
-        loop {
-            match self.bump() {
-                None => return self.fail("unterminated raw quoted string"),
-                Some('`') => return self.emit(Kind::RawString),
-                Some(_) => {}
-            }
+        let length = memchr::memchr(b'`', &self.rest()[1..]).map(|length| length + 2);
+        let end = length.map_or(self.end, |length| self.pos + length);
+        self.line += count_lines(&self.text[self.pos..end]);
+        self.pos = end;
+        match length {
+            Some(_) => self.emit(Kind::RawString),
+            None => self.fail("unterminated raw quoted string"),
         }
     }
 

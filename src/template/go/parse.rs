@@ -435,7 +435,7 @@ impl Parser<'_> {
     fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
         let first = self.peek_non_space();
         let (variables, assign) = self.declarations(context)?;
-        let variables = variables.into_vec().into_boxed_slice();
+        let variables = exact(variables).into_boxed_slice();
         let mut pipe = Pipe { pos: position(first), assign, variables, commands: SmallVec::new() };
         loop {
             let token = self.next_non_space();
@@ -566,7 +566,7 @@ impl Parser<'_> {
         let kind = match token.kind {
             Kind::Identifier => {
                 let name = self.lexer.bytes(token);
-                match std::str::from_utf8(name).ok().and_then(|name| self.functions.get(name)) {
+                match self.functions.get(name) {
                     Some(function) => ExprKind::Function(function),
                     None => {
                         return self.error(format!("function {} not defined", quote::quoted(name)));
@@ -635,7 +635,8 @@ impl Parser<'_> {
 /// A list that takes no more memory than it needs: trees live as long as their chart, and a command that renders once
 /// waits for the memory that it touches.
 fn exact<A: smallvec::Array>(list: SmallVec<A>) -> Vec<A::Item> {
-    let mut list = list.into_vec();
-    list.shrink_to_fit();
-    list
+    // A short `Vec` that is collected has room for four, and would have to be moved to lose it.
+    let mut exact = Vec::with_capacity(list.len());
+    exact.extend(list);
+    exact
 }

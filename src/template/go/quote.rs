@@ -65,8 +65,8 @@ fn radix_digits(digits: &[u8], radix: u32) -> Option<u32> {
 pub fn is_plain(text: &[u8]) -> bool {
     let Some(inner) = text.get(1..text.len() - 1) else { return false };
     match text[0] {
-        b'`' => !inner.contains(&b'\r'),
-        quote => !inner.contains(&b'\\') && !inner.contains(&quote),
+        b'`' => memchr::memchr(b'\r', inner).is_none(),
+        quote => memchr::memchr2(b'\\', quote, inner).is_none(),
     }
 }
 
