@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use kube::client::{Body, ClientBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Request, Status};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tower::{Layer, Service};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use super::discovery::Resource;
 use super::error::ApiError;
@@ -57,7 +60,7 @@ impl Cluster {
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into() };
-        Ok(Self { client: ClientBuilder::try_from(config)?.with_layer(&count).build(), fence: Arc::default() })
+        Ok(Self { client: client(config, &count)?, fence: Arc::default() })
     }
 
     /// What forbids writes of this cluster and its clones.
@@ -316,6 +319,33 @@ impl Cluster {
     }
 }
 
+/// What kube makes of a configuration, over connections that send at once.
+fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
+    if config.proxy_url.is_some() {
+        return Ok(ClientBuilder::try_from(config)?.with_layer(count).build());
+    }
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
+    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(count).build())
+}
+
+/// Connections without Nagle's algorithm, which kube's have: the first request of one waits there until the API server has
+/// acknowledged the end of the handshake, and it takes its 40 milliseconds for that.
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp
+}
+
 /// The pod that was made last, and its first container that failed, or else its first.
 fn last_pod(list: &Value) -> Option<(String, String)> {
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -457,7 +487,16 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{LOG_BYTES, LOG_READ, verb, whole_lines};
+    use super::{LOG_BYTES, LOG_READ, tcp, verb, whole_lines};
+    use tower::Service as _;
+
+    #[tokio::test]
+    async fn a_connection_sends_at_once() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let stream = tcp().call(uri).await.unwrap();
+        assert!(stream.inner().nodelay().unwrap());
+    }
 
     #[test]
     fn of_a_log_the_last_whole_lines_are_told() {
