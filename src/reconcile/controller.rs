@@ -183,6 +183,7 @@ impl Controller {
             self.stop.clone(),
         ));
         self.tracker.spawn(retry_charts(Arc::clone(&self.ctx), self.stop.clone()));
+        self.tracker.spawn(follow(Arc::clone(&self.ctx), self.stop.clone()));
         let workers = TaskTracker::new();
         for _ in 0..self.workers {
             workers.spawn(work(Arc::clone(&self.ctx)));
@@ -347,21 +348,27 @@ async fn retry_chart(ctx: Arc<Context>, kind: usize) -> bool {
     tokio::task::spawn_blocking(move || ctx.kinds[kind].retry()).await.unwrap_or(false)
 }
 
+/// Passes that are due by the clock. A release at rest costs a look at the caches each period, and no pass.
+async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
+    let is_as_recorded = |key: &ReleaseKey| {
+        let is = ctx.cache.is_as_recorded(key, jiff::Timestamp::now().as_second());
+        if is {
+            ctx.metrics.looked(&ctx.kinds[key.kind].controller);
+        }
+        is
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = ctx.queue.follow(is_as_recorded) => {}
+    }
+}
+
 /// A worker: takes a key, makes a pass, puts the key back.
 async fn work(ctx: Arc<Context>) {
     while let Some(key) = ctx.queue.next().await {
         let controller = &ctx.kinds[key.kind].controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
-        let now = jiff::Timestamp::now().as_second();
-        if let Some((period, due)) = ctx.queue.at_rest(&key)
-            && due.is_none_or(|due| now < due)
-            && ctx.cache.is_as_recorded(&key, now)
-        {
-            ctx.queue.rest(&key, period, due);
-            ctx.metrics.pass_ended(controller, PassResult::RequeueAfter, started.elapsed());
-            continue;
-        }
         let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
         let result = match reconcile(&key, &ctx).instrument(span).await {
             Ok(Next::Event) => {

@@ -1,5 +1,8 @@
 //! The queue of releases that wait for a pass, as client-go's workqueue: a key waits at most once, no key has two passes at
 //! once, and one that failed comes back after its own, growing pause.
+//!
+//! What is due by the clock is the business of one task, [`Queue::follow`]. Workers have no timers: a thousand releases at rest
+//! wake none of them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -16,12 +19,16 @@ use crate::server::metrics::{Metrics, QueueAge};
 pub struct Queue {
     state: Mutex<State>,
     wake: Notify,
+    /// Something is due sooner than what was the first to be.
+    sooner: Notify,
     metrics: Arc<Metrics>,
     /// Seconds are counted from here.
     started: Instant,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// So many releases at rest are looked at before others get their turn.
+const LOOKS: usize = 100;
 
 #[derive(Default)]
 struct State {
@@ -36,15 +43,23 @@ struct State {
     due: HashMap<ReleaseKey, Instant>,
     heap: BinaryHeap<Reverse<(Instant, ReleaseKey)>>,
     failures: HashMap<ReleaseKey, u32>,
-    /// Keys to which nothing happened since their pass found nothing to do, their period, and when a schedule of theirs is due.
-    resting: HashMap<ReleaseKey, (Duration, Option<i64>)>,
+    /// Keys to which nothing happened since their pass found nothing to do.
+    resting: HashMap<ReleaseKey, Resting>,
     closed: bool,
+}
+
+/// How long a release at rest is let alone.
+#[derive(Clone, Copy)]
+struct Resting {
+    period: Duration,
+    /// When a schedule of it is due, by the clock in seconds since 1970.
+    due: Option<i64>,
 }
 
 impl Queue {
     /// An empty queue.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { state: Mutex::default(), wake: Notify::new(), metrics, started: Instant::now() }
+        Self { state: Mutex::default(), wake: Notify::new(), sooner: Notify::new(), metrics, started: Instant::now() }
     }
 
     /// A key deserves a pass now.
@@ -68,12 +83,11 @@ impl Queue {
     pub async fn next(&self) -> Option<ReleaseKey> {
         loop {
             let woken = self.wake.notified();
-            let pause = {
+            {
                 let mut state = self.lock();
                 if state.closed {
                     return None;
                 }
-                let pause = state.release_due(Instant::now());
                 if let Some((key, since)) = state.take() {
                     self.metrics.waited(since.elapsed());
                     self.metrics.queue(state.ready.len(), false, false);
@@ -82,14 +96,34 @@ impl Queue {
                     }
                     return Some(key);
                 }
-                pause
-            };
-            match pause {
-                Some(pause) => {
-                    // Whoever wakes takes what is due; the others find nothing and sleep on.
-                    let _ = tokio::time::timeout(pause, woken).await;
+            }
+            woken.await;
+        }
+    }
+
+    /// Adds what is due when it is, for as long as it is polled. A release at rest is only looked at, and rests on when it is as
+    /// it should be.
+    pub async fn follow(&self, is_as_it_should_be: impl Fn(&ReleaseKey) -> bool) {
+        loop {
+            let sooner = self.sooner.notified();
+            let (due, pause) = self.lock().release_due(Instant::now());
+            if due.is_empty() {
+                match pause {
+                    Some(pause) => drop(tokio::time::timeout(pause, sooner).await),
+                    None => sooner.await,
                 }
-                None => woken.await,
+                continue;
+            }
+            let now = jiff::Timestamp::now().as_second();
+            for (looked_at, (key, resting)) in due.into_iter().enumerate() {
+                match resting.filter(|resting| resting.due.is_none_or(|due| now < due)) {
+                    Some(resting) if is_as_it_should_be(&key) => self.rest_on(&key, resting),
+                    _ => self.add(key),
+                }
+                // Passes do not wait for all of ten thousand.
+                if looked_at % LOOKS == LOOKS - 1 {
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }
@@ -108,17 +142,27 @@ impl Queue {
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let mut state = self.lock();
         state.failures.remove(key);
-        state.resting.insert(key.clone(), (period, due));
+        let resting = Resting { period, due };
+        state.resting.insert(key.clone(), resting);
+        let after = self.pause(resting);
+        self.finish(state, key, Some(after));
+    }
+
+    /// The same of a release that was only looked at, unless something has happened to it meanwhile.
+    fn rest_on(&self, key: &ReleaseKey, resting: Resting) {
+        let at = Instant::now() + self.pause(resting);
+        let mut state = self.lock();
+        if state.resting.contains_key(key) {
+            state.set_due(key, at);
+        }
+    }
+
+    fn pause(&self, Resting { period, due }: Resting) -> Duration {
         let over = (self.started.elapsed() + period).as_secs_f64();
         let late = if period < SECOND { 0.0 } else { over.ceil() - over };
         let after = period + Duration::from_secs_f64(late);
         let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
-        self.finish(state, key, Some(left.map_or(after, |left| after.min(Duration::from_secs(left)))));
-    }
-
-    /// The period of a key to which nothing has happened since its last pass found nothing to do, and when a schedule is due.
-    pub fn at_rest(&self, key: &ReleaseKey) -> Option<(Duration, Option<i64>)> {
-        self.lock().resting.get(key).copied()
+        left.map_or(after, |left| after.min(Duration::from_secs(left)))
     }
 
     /// Whether more passes wait than can be made.
@@ -159,17 +203,15 @@ impl Queue {
 
     fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, after: Option<Duration>) {
         state.running.remove(key);
-        if let Some(after) = after {
-            let at = Instant::now() + after;
-            state.due.insert(key.clone(), at);
-            state.heap.push(Reverse((at, key.clone())));
-        }
-        if state.again.remove(key) {
-            state.add(key.clone());
-        }
+        let sooner = after.is_some_and(|after| state.set_due(key, Instant::now() + after));
+        let again = state.again.remove(key) && state.add(key.clone());
         drop(state);
-        // The sleepers' pause may have changed.
-        self.wake.notify_one();
+        if sooner {
+            self.sooner.notify_one();
+        }
+        if again {
+            self.wake.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -180,10 +222,6 @@ impl Queue {
 impl State {
     fn add(&mut self, key: ReleaseKey) -> bool {
         self.resting.remove(&key);
-        self.push(key)
-    }
-
-    fn push(&mut self, key: ReleaseKey) -> bool {
         if self.closed {
             return false;
         }
@@ -207,20 +245,30 @@ impl State {
         Some((key, since))
     }
 
-    /// Moves what is due to the ready ones; answers how long until the next is.
-    fn release_due(&mut self, now: Instant) -> Option<Duration> {
+    /// When a key is due; whether that is sooner than all others.
+    fn set_due(&mut self, key: &ReleaseKey, at: Instant) -> bool {
+        let sooner = self.heap.peek().is_none_or(|Reverse((first, _))| at < *first);
+        self.due.insert(key.clone(), at);
+        self.heap.push(Reverse((at, key.clone())));
+        sooner
+    }
+
+    /// Takes what is due, and how it rests; answers also how long until the next is.
+    fn release_due(&mut self, now: Instant) -> (Vec<(ReleaseKey, Option<Resting>)>, Option<Duration>) {
+        let mut released = Vec::new();
         while let Some(Reverse((at, key))) = self.heap.peek() {
             let current = self.due.get(key) == Some(at);
             if current && *at > now {
-                return Some(*at - now);
+                return (released, Some(*at - now));
             }
             let Some(Reverse((_, key))) = self.heap.pop() else { break };
             if current {
                 self.due.remove(&key);
-                self.push(key);
+                let resting = self.resting.get(&key).copied();
+                released.push((key, resting));
             }
         }
-        None
+        (released, None)
     }
 }
 
@@ -231,10 +279,11 @@ pub fn with_jitter(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, with_jitter};
+    use super::{Queue, Resting, with_jitter};
     use crate::cluster::cache::ReleaseKey;
     use crate::server::metrics::{Metrics, QueueAge};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     fn key(name: &str) -> ReleaseKey {
@@ -268,11 +317,27 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
     }
 
+    /// Follows the clock beside the test; what rests is as it should be or not.
+    fn follow(queue: &Arc<Queue>, looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) {
+        let (queue, looks) = (Arc::clone(queue), Arc::clone(looks));
+        tokio::spawn(async move {
+            let look = |_: &ReleaseKey| {
+                looks.fetch_add(1, Ordering::Relaxed);
+                is_as_it_should_be
+            };
+            queue.follow(look).await;
+        });
+    }
+
     #[tokio::test]
     async fn a_key_comes_back_when_it_is_due_and_only_then() {
-        let queue = queue();
-        queue.add(key("a"));
+        let queue = Arc::new(queue());
+        follow(&queue, &Arc::default(), true);
+        queue.add_all([key("a"), key("b")]);
         queue.next().await;
+        queue.next().await;
+        queue.done(&key("b"), Some(Duration::from_secs(3600)));
+        // Sooner than what was the first.
         queue.done(&key("a"), Some(Duration::from_millis(60)));
         assert!(is_empty(&queue).await);
         assert_eq!(queue.next().await, Some(key("a")));
@@ -281,29 +346,65 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_rests_does_so_until_something_happens_to_it() {
-        let (queue, period) = (queue(), Duration::from_millis(1));
+    async fn what_rests_is_looked_at_and_no_worker_hears_of_it() {
+        let (queue, looks, period) = (Arc::new(queue()), Arc::default(), Duration::from_millis(1));
+        follow(&queue, &looks, true);
+        queue.add_all([key("a"), key("b")]);
+        queue.next().await;
+        queue.next().await;
+        queue.rest(&key("a"), period, None);
+        // Its time has not come.
+        queue.rest(&key("b"), Duration::from_secs(3600), None);
+        while looks.load(Ordering::Relaxed) < 10 {
+            assert!(is_empty(&queue).await);
+        }
+        let a = key("a");
+        let due = |queue: &Queue, key: &ReleaseKey| queue.lock().due.contains_key(key);
+        assert!(due(&queue, &a) && due(&queue, &key("b")));
+        // What happens to it ends that.
+        queue.add(a.clone());
+        assert_eq!(queue.next().await, Some(a.clone()));
+        queue.done(&a, None);
+        assert!(is_empty(&queue).await);
+        let before = looks.load(Ordering::Relaxed);
+        assert!(is_empty(&queue).await && !due(&queue, &a));
+        assert_eq!(looks.load(Ordering::Relaxed), before);
+    }
+
+    #[tokio::test]
+    async fn what_rests_and_is_not_as_it_should_be_gets_a_pass() {
+        let (queue, looks) = (Arc::new(queue()), Arc::default());
+        follow(&queue, &looks, false);
         queue.add(key("a"));
-        let a = queue.next().await.unwrap();
-        assert_eq!(queue.at_rest(&a), None);
-        queue.rest(&a, period, Some(7));
-        assert_eq!(queue.next().await.unwrap(), a);
-        assert_eq!(queue.at_rest(&a), Some((period, Some(7))), "its period is over, and nothing has happened");
-        queue.rest(&a, period, None);
-        queue.add(a.clone());
-        assert_eq!(queue.next().await.unwrap(), a);
-        assert_eq!(queue.at_rest(&a), None);
-        // A pass that its period brought about finds something to do.
-        queue.rest(&a, period, None);
-        assert_eq!(queue.next().await.unwrap(), a);
-        queue.done(&a, Some(period));
-        assert_eq!(queue.next().await.unwrap(), a);
-        assert_eq!(queue.at_rest(&a), None);
-        // Something happens while it is looked at.
-        queue.add(a.clone());
-        queue.rest(&a, period, None);
-        assert_eq!(queue.next().await.unwrap(), a);
-        assert_eq!(queue.at_rest(&a), None);
+        queue.next().await;
+        queue.rest(&key("a"), Duration::from_millis(1), None);
+        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        // Something happens while the pass runs.
+        queue.add(key("a"));
+        queue.rest(&key("a"), Duration::from_secs(3600), None);
+        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn what_rests_gets_a_pass_when_a_schedule_of_it_is_due() {
+        let (queue, looks) = (Arc::new(queue()), Arc::default());
+        follow(&queue, &looks, true);
+        queue.add(key("a"));
+        queue.next().await;
+        queue.rest(&key("a"), Duration::from_secs(3600), Some(jiff::Timestamp::now().as_second()));
+        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(looks.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_release_that_something_happened_to_while_it_was_looked_at_does_not_rest_on() {
+        let queue = queue();
+        let resting = Resting { period: Duration::from_secs(3600), due: None };
+        queue.add(key("a"));
+        queue.rest_on(&key("a"), resting);
+        assert!(queue.lock().due.is_empty());
     }
 
     #[tokio::test]

@@ -313,6 +313,12 @@ impl Metrics {
         self.passes.get_or_create(&ResultLabels { controller: controller.to_owned(), result }).inc();
     }
 
+    /// A release at rest was looked at, and is as it should be. Where helm-operator makes a pass, that is one here.
+    pub fn looked(&self, controller: &str) {
+        let labels = ResultLabels { controller: controller.to_owned(), result: "requeue_after" };
+        self.passes.get_or_create(&labels).inc();
+    }
+
     /// What a pass was for, and how it ended: `success`, or the reason of its failure.
     pub fn outcome(&self, controller: &str, verb: &str, outcome: &'static str) {
         let labels = PassLabels { controller: controller.to_owned(), verb: verb.to_lowercase(), outcome };
