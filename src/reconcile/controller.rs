@@ -141,6 +141,7 @@ impl Controller {
             looks: Looks::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             drivers: settings.drivers,
             results: Results::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            kept: super::kept::Kept::default(),
             sources: Arc::default(),
             value_watches: ValueWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             masks: Arc::clone(&settings.masks),

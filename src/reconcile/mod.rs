@@ -10,6 +10,7 @@ pub mod controller;
 mod crds;
 mod etcd;
 mod hooks;
+mod kept;
 mod look;
 mod members;
 mod object;
@@ -44,6 +45,7 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use chart::Served;
+use kept::Kept;
 use look::Looks;
 use pods::Pods;
 use queue::Queue;
@@ -79,6 +81,8 @@ pub struct Context {
     pub drivers: Drivers,
     /// What pods with results said.
     pub results: Results,
+    /// The records that were seen last.
+    pub kept: Kept,
     /// What is known of the sources of values.
     pub sources: Arc<Sources>,
     /// Watches of them.
@@ -110,6 +114,7 @@ impl Context {
         self.results.forget(key, &self.cache);
         self.sources.set_used(key, Vec::new());
         self.masks.forget(key);
+        self.kept.forget(&(Arc::clone(&key.namespace), self.cache.release_name(key)));
     }
 }
 

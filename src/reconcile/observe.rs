@@ -320,10 +320,16 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
     }
 }
 
-/// Reads the record of a revision; `None` when its Secret is gone.
+/// Reads the record of a revision; `None` when its Secret is gone. One that was seen as the caches know it is not asked for again.
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
+    let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
+    let known = ctx.cache.history(&release.0, &release.1).into_iter().find(|r| r.revision == revision);
+    if let Some(record) = known.and_then(|r| ctx.kept.get(&release, &r.uid, &r.resource_version)) {
+        return Ok(Some(record));
+    }
     let id = secret_id(owner, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
+    ctx.kept.put(&release, &secret);
     if let Some(release) = secret_data(&secret, "release")? {
         return Ok(Some(Record::decode(&release)?));
     }

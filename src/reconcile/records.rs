@@ -351,6 +351,8 @@ impl Run<'_> {
     }
 
     fn enter(&mut self, answer: &Value) {
+        let owner = &self.observed.owner;
+        self.ctx.kept.put(&(Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name)), answer);
         self.head = Revision::read(metadata(answer)).map(|(_, revision)| revision);
         self.cache_revision(answer);
     }

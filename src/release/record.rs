@@ -240,6 +240,12 @@ impl Record {
         if encoded.len() > MAX_ENCODED { Err(RecordError::TooLarge(encoded.len())) } else { Ok(encoded) }
     }
 
+    /// Bytes of the whole, before it is packed.
+    pub(super) fn len(&self) -> usize {
+        let fields = self.fields.iter().map(|(key, value)| key.len() + value.get().len() + 4);
+        fields.sum::<usize>() + raw(&self.info).get().len()
+    }
+
     /// Revision number.
     pub fn revision(&self) -> u64 {
         self.field("version").unwrap_or_default()

@@ -15,7 +15,7 @@ fn a_changed_field_is_repaired_without_a_new_revision() {
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(1));
     assert!(space.wait_event("DriftRepaired").contains("Deployment app-web"));
     operator.settle();
-    // Only that object is applied; the record is read for it, and nothing is rendered.
+    // Only that object is applied; the record for it was seen when it was written, and nothing is rendered.
     let writes: Vec<String> = eventually("the audit log", || {
         let requests = space.requests();
         let writes: Vec<String> = requests[before..].iter().filter(|r| r.contains("deployments")).cloned().collect();
@@ -24,6 +24,15 @@ fn a_changed_field_is_repaired_without_a_new_revision() {
     assert_eq!(writes, ["patch deployments"]);
     let others = space.requests()[before..].iter().any(|r| r.contains("services") || r.contains("configmaps"));
     assert!(!others, "{:?}", &space.requests()[before..]);
+    let is_read = |before: usize| space.requests()[before..].iter().any(|r| r == "get secrets");
+    assert!(!is_read(before), "{:?}", &space.requests()[before..]);
+    // It is read when somebody else has written it.
+    space.kubectl(&["label", "secret/sh.helm.release.v1.app.v1", "somebody=else"]).unwrap();
+    operator.settle();
+    let before = space.requests().len();
+    space.kubectl(&["patch", "deployment/app-web", "--type=merge", "-p", r#"{"spec":{"replicas":8}}"#]).unwrap();
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(1));
+    eventually("the audit log", || is_read(before).then_some(()).ok_or("nothing yet"));
     assert_eq!(space.helm(&["history", "app"]).unwrap().lines().count(), 2);
 }
 
