@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -15,10 +16,10 @@ use crate::mask::Masks;
 use crate::release::object::{Gvk, ObjectId};
 use crate::server::metrics::Metrics;
 
-/// Events that may wait to be sent; more than this are dropped.
-const WAITING: usize = 1024;
-/// How long an event that is no warning may wait for work to be done.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Warnings, and other events, that may wait to be sent; more than this are dropped.
+const WAITING: usize = 4096;
+/// How long an event that is no warning may wait for work to be done: until a thousand custom resources are installed.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// Kubernetes refuses a longer message.
@@ -83,9 +84,19 @@ impl Limits {
     }
 }
 
-/// Where events are handed over.
+/// An event on its way, and when it came.
+struct Came {
+    event: Event,
+    since: Instant,
+    at: Timestamp,
+}
+
+/// Where events are handed over: warnings, which never wait, and the others.
 #[derive(Clone)]
-pub struct Events(mpsc::Sender<(Event, Instant)>);
+pub struct Events {
+    warnings: mpsc::Sender<Came>,
+    others: mpsc::Sender<Came>,
+}
 
 impl Events {
     /// Hands over, and the task that sends until all senders are gone. While there is more important work, what is no warning
@@ -97,45 +108,80 @@ impl Events {
         metrics: Arc<Metrics>,
         is_busy: impl Fn() -> bool + Send + Sync,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (sender, mut receiver) = mpsc::channel::<(Event, Instant)>(WAITING);
+        let (events, mut warnings, mut others) = Self::channels();
         let sending = async move {
-            let mut limits = Limits::default();
-            while let Some((mut event, came)) = receiver.recv().await {
-                while !event.warning && is_busy() && came.elapsed() < PATIENCE {
-                    tokio::time::sleep(LOOK).await;
+            let sender = Sender { cluster, reporter, masks, metrics };
+            let warnings = async {
+                let mut limits = Limits::default();
+                while let Some(came) = warnings.recv().await {
+                    sender.send(came, &mut limits).await;
                 }
-                let Some(left_out) = limits.admit(&event, Instant::now()) else {
-                    metrics.event_left_out();
-                    continue;
-                };
-                if left_out > 0 {
-                    event.note = format!("{} ({left_out} more events of this kind were left out)", event.note);
+            };
+            let others = async {
+                let mut limits = Limits::default();
+                while let Some(came) = next(&mut others, &is_busy).await {
+                    sender.send(came, &mut limits).await;
                 }
-                if let Cow::Owned(clean) = masks.clean(&event.note) {
-                    event.note = clean;
-                }
-                if let Err(error) = send(&cluster, &event, &reporter).await {
-                    tracing::debug!(%error, reason = event.reason, "an event could not be written");
-                }
-            }
+            };
+            tokio::join!(warnings, others);
         };
-        (Self(sender), sending)
+        (events, sending)
+    }
+
+    fn channels() -> (Self, mpsc::Receiver<Came>, mpsc::Receiver<Came>) {
+        let ((warnings, first), (others, second)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
+        (Self { warnings, others }, first, second)
     }
 
     /// Sends an event soon.
     pub fn send(&self, event: Event) {
+        let channel = if event.warning { &self.warnings } else { &self.others };
         // A full queue means that the API server is slow; an event less is better than a pass that waits.
-        let _ = self.0.try_send((event, Instant::now()));
+        let _ = channel.try_send(Came { event, since: Instant::now(), at: Timestamp::now() });
+    }
+}
+
+/// The next event that is no warning, when there is nothing more important or it has waited long enough.
+async fn next(events: &mut mpsc::Receiver<Came>, is_busy: impl Fn() -> bool) -> Option<Came> {
+    let came = events.recv().await?;
+    while is_busy() && came.since.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOK).await;
+    }
+    Some(came)
+}
+
+/// What sends events.
+struct Sender {
+    cluster: Cluster,
+    reporter: String,
+    masks: Arc<Masks<ReleaseKey>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Sender {
+    async fn send(&self, Came { mut event, at, .. }: Came, limits: &mut Limits) {
+        let Some(left_out) = limits.admit(&event, Instant::now()) else {
+            self.metrics.event_left_out();
+            return;
+        };
+        if left_out > 0 {
+            event.note = format!("{} ({left_out} more events of this kind were left out)", event.note);
+        }
+        if let Cow::Owned(clean) = self.masks.clean(&event.note) {
+            event.note = clean;
+        }
+        if let Err(error) = send(&self.cluster, &event, at, &self.reporter).await {
+            tracing::debug!(%error, reason = event.reason, "an event could not be written");
+        }
     }
 }
 
 /// `v1/Event`, because that is what the roles that operator-sdk scaffolds allow; `events.k8s.io` shows it too.
-async fn send(cluster: &Cluster, event: &Event, reporter: &str) -> Result<(), super::error::ApiError> {
-    let now = jiff::Timestamp::now();
+async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -> Result<(), super::error::ApiError> {
     let id = ObjectId {
         gvk: Resource::events().gvk,
         namespace: Some(event.namespace.as_str().into()),
-        name: format!("{}.{:x}", event.name, now.as_nanosecond()).into(),
+        name: format!("{}.{:x}", event.name, at.as_nanosecond()).into(),
     };
     let mut note = event.note.clone();
     if note.len() > MAX_NOTE {
@@ -145,7 +191,7 @@ async fn send(cluster: &Cluster, event: &Event, reporter: &str) -> Result<(), su
         }
         note.truncate(end);
     }
-    let seconds = format!("{now:.0}");
+    let seconds = format!("{at:.0}");
     let body = json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": &*id.name, "namespace": event.namespace},
@@ -161,9 +207,31 @@ async fn send(cluster: &Cluster, event: &Event, reporter: &str) -> Result<(), su
 
 #[cfg(test)]
 mod tests {
-    use super::{BURST, Event, Limits, REFILL};
+    use super::{BURST, Event, Events, Limits, REFILL, next};
     use crate::release::object::Gvk;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
+
+    #[tokio::test]
+    async fn what_is_no_warning_waits_for_work_and_no_warning_for_it() {
+        let (events, mut warnings, mut others) = Events::channels();
+        events.send(event("1", "Installed"));
+        events.send(Event { warning: true, ..event("2", "RolledBack") });
+        let busy = AtomicBool::new(true);
+        let (warning, other) = tokio::join!(
+            async {
+                let warning = warnings.recv().await;
+                busy.store(false, Ordering::Relaxed);
+                warning
+            },
+            async {
+                let other = next(&mut others, || busy.load(Ordering::Relaxed)).await;
+                assert!(!busy.load(Ordering::Relaxed));
+                other
+            }
+        );
+        assert_eq!((warning.unwrap().event.reason, other.unwrap().event.reason), ("RolledBack", "Installed"));
+    }
 
     fn event(uid: &str, reason: &'static str) -> Event {
         let (namespace, name, note) = ("ns".to_owned(), "a".to_owned(), String::new());
