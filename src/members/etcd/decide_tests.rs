@@ -1,10 +1,10 @@
 //! The table, row by row: those that need no quorum, and those that finish what was begun.
 
-use super::decide::NOBODY;
+use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::Step;
-use crate::members::workload::{Claim, Exit, Latch, Mode};
+use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase};
 
 pub(super) fn call(step: Step<Action>) -> Call {
     match step {
@@ -344,6 +344,31 @@ fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_agai
     assert!(matches!(remembered(&mut world), Step::DeleteClaim { .. }));
     world.unschedulable.clear();
     world.settle();
+}
+
+#[test]
+fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
+    let mut world = with_learner(3);
+    world.pass(Fate::Done);
+    world.pass(Fate::Done);
+    world.tick();
+    let mut observed = world.observed();
+    observed.answers.remove(&3);
+    observed.members.iter_mut().flatten().filter(|member| member.learner).for_each(|member| member.name.clear());
+    // At 4 MiB a second.
+    observed.answers.get_mut(&0).unwrap().size = 8 << 30;
+    let began = world.latch.since[&3];
+    let decided = |world: &World| {
+        decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now)
+    };
+    world.now = began + world.settings.join_deadline + 2048;
+    assert!(waits(&decided(&world)));
+    world.now += 1;
+    assert!(removes(decided(&world), 3));
+    // One that does not run is sent nothing.
+    world.now = began + world.settings.join_deadline + 1;
+    world.pods.get_mut(&3).unwrap().phase = PodPhase::Pending;
+    assert!(removes(decided(&world), 3));
 }
 
 #[test]

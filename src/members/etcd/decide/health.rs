@@ -2,7 +2,7 @@
 
 use super::Scene;
 use crate::members::etcd::state::{Answer, Member, Version};
-use crate::members::workload::{Claim, Exit, Pod};
+use crate::members::workload::{Claim, Exit, Pod, PodPhase};
 
 /// How often a container must have failed before that counts.
 const CRASHES: u32 = 3;
@@ -10,6 +10,9 @@ const CRASHES: u32 = 3;
 /// A container that has run for so long, in seconds, does not end as it did before: etcd ends within this when it cannot begin, also
 /// after it has looked for all others.
 const BEGUN: i64 = 120;
+
+/// Bytes that a learner is sent in a second on a slow network, or by a leader with much else to do.
+const SENT: u64 = 4 << 20;
 
 /// What etcd prints, before it ends, when its data is of no use to it any more: its ID was removed, or the log lost entries that
 /// it had acknowledged or cannot be read.
@@ -221,6 +224,14 @@ impl<'a> Cluster<'a> {
     /// How long an ordinal has been waited for, in seconds.
     pub fn waited(&self, ordinal: u32) -> i64 {
         self.scene.latch.since.get(&ordinal).map_or(0, |since| self.scene.now - since)
+    }
+
+    /// A learner did not start in time. One that runs opens its client port only after it has been sent the data.
+    pub fn is_late(&self, ordinal: u32) -> bool {
+        let runs = self.pod(ordinal).is_some_and(|pod| pod.phase == PodPhase::Running);
+        let data = self.scene.observed.answers.values().map(|answer| answer.size).max().filter(|_| runs);
+        let sent = i64::try_from(data.unwrap_or_default() / SENT).unwrap_or_default();
+        self.waited(ordinal) > self.scene.settings.join_deadline.saturating_add(sent)
     }
 
     /// Its learner did not join in time: the next attempt waits as long again.

@@ -110,7 +110,7 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
     }
     // One that answers is catching up, which may take longer than any deadline.
     let answer = c.scene.observed.answers.get(&k);
-    let late = c.waited(k) > c.scene.settings.join_deadline && answer.is_none();
+    let late = answer.is_none() && c.is_late(k);
     // What it said before it was started again may have been mended by that: it is only a moment from its start to its first answer.
     let ended = !c.runs_again(k);
     let lost = ended && (c.says_bad_data(k) || learner.started() && c.says_not_in_list(k));
