@@ -72,10 +72,19 @@ fn plain(value: &Value) -> Value {
 
 /// Whether all items are tables, so that each gets a `[[header]]`.
 fn is_table_list(list: &List) -> Result<bool, String> {
-    if list.items.iter().any(|item| matches!(item, Value::Nil)) {
-        return Err(NIL_ITEM.into());
-    }
+    without_nil(list)?;
     Ok(!list.items.is_empty() && list.items.iter().all(|item| table(&plain(item)).is_some()))
+}
+
+/// A list has no nil in it, nor a map or a list that is one.
+fn without_nil(list: &List) -> Result<(), String> {
+    let is_nil = |item: &Value| match item {
+        Value::Nil => true,
+        Value::Map(map) => map.is_nil(),
+        Value::List(list) => list.is_nil(),
+        _ => false,
+    };
+    if list.items.iter().any(is_nil) { Err(NIL_ITEM.into()) } else { Ok(()) }
 }
 
 impl Writer {
@@ -169,6 +178,7 @@ impl Writer {
             Value::Float(f) => self.float(f),
             Value::Str(s) => self.quoted(&text::escaped(s.bytes())),
             Value::List(list) => {
+                without_nil(&list)?;
                 self.out.push('[');
                 for (i, item) in list.items.iter().enumerate() {
                     if i > 0 {
