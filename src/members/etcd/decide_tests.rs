@@ -358,9 +358,8 @@ fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
     // At 4 MiB a second.
     observed.answers.get_mut(&0).unwrap().size = 8 << 30;
     let began = world.latch.since[&3];
-    let decided = |world: &World| {
-        decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now)
-    };
+    let decided =
+        |world: &World| decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now);
     world.now = began + world.settings.join_deadline + 2048;
     assert!(waits(&decided(&world)));
     world.now += 1;

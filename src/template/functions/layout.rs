@@ -436,9 +436,9 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
     let limit = |n: u32, below: u32, what| if n < below { Ok(n) } else { Err(Problem::Range(what)) };
     let value = match chunk {
         Chunk::Year => {
-            let (n, rest) = fixed(value, 2)?;
-            f.year = i64::from(n) + if n >= 69 { 1900 } else { 2000 };
-            rest
+            let n = value.get(..2).and_then(signed).ok_or(Problem::Bad)?;
+            f.year = n + if n >= 69 { 1900 } else { 2000 };
+            &value[2..]
         }
         Chunk::LongYear => {
             let (n, rest) = fixed(value, 4)?;
@@ -488,11 +488,7 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
             let (n, rest) = number(value, chunk == Chunk::ZeroSecond)?;
             f.second = limit(n, 60, "second")?;
             // A fraction is taken even where the layout has none.
-            if matches!(next_chunk(suffix).1, Some((Chunk::Fraction { .. }, _))) {
-                rest
-            } else {
-                fraction(rest, None, f)
-            }
+            if matches!(next_chunk(suffix).1, Some((Chunk::Fraction { .. }, _))) { rest } else { fraction(rest, f) }
         }
         Chunk::Pm | Chunk::LowerPm => {
             let (pm, am) = if chunk == Chunk::Pm { (b"PM", b"AM") } else { (b"pm", b"am") };
@@ -517,15 +513,15 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
             f.zone = String::from_utf8_lossy(&value[..length]).into_owned();
             &value[length..]
         }
-        Chunk::Fraction { trim: true, .. } => fraction(value, None, f),
+        Chunk::Fraction { trim: true, .. } => fraction(value, f),
         Chunk::Fraction { digits, .. } => {
-            let fits = matches!(value.first(), Some(b'.' | b','))
-                && value.len() > digits
-                && value[1..=digits].iter().all(u8::is_ascii_digit);
-            if !fits {
-                return Err(Problem::Bad);
-            }
-            fraction(value, Some(digits), f)
+            // Of more than nine the others are not looked at.
+            let text = value.strip_prefix(b".").or(value.strip_prefix(b",")).filter(|text| text.len() >= digits);
+            let text = &text.ok_or(Problem::Bad)?[..digits.min(9)];
+            let n = signed(text).ok_or(Problem::Bad)?;
+            let n = u32::try_from(n).map_err(|_| Problem::Range("fractional second"))?;
+            f.nanos = (text.len()..9).fold(n, |n, _| n * 10);
+            &value[digits + 1..]
         }
     };
     Ok(value)
@@ -535,6 +531,17 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
 fn fixed(value: &[u8], digits: usize) -> Result<(u32, &[u8]), Problem> {
     let text = value.get(..digits).filter(|t| t.iter().all(u8::is_ascii_digit)).ok_or(Problem::Bad)?;
     Ok((text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')), &value[digits..]))
+}
+
+/// Digits, or none, and maybe a sign before them: Go's `atoi` of packages without `strconv`.
+fn signed(text: &[u8]) -> Option<i64> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] => (1, digits),
+        digits => (1, digits),
+    };
+    let all = digits.iter().all(u8::is_ascii_digit);
+    all.then(|| sign * digits.iter().fold(0, |n, b| n * 10 + i64::from(b - b'0')))
 }
 
 /// One or two digits; two if `fixed_width`.
@@ -557,11 +564,11 @@ fn named<'a>(value: &'a [u8], names: &[&str], length: usize, mut set: impl FnMut
 }
 
 /// Takes `.123` if it is there; more than nine digits are cut.
-fn fraction<'a>(value: &'a [u8], digits: Option<usize>, f: &mut Fields) -> &'a [u8] {
+fn fraction<'a>(value: &'a [u8], f: &mut Fields) -> &'a [u8] {
     if !matches!(value, [b'.' | b',', b'0'..=b'9', ..]) {
         return value;
     }
-    let n = digits.unwrap_or_else(|| value[1..].iter().take_while(|b| b.is_ascii_digit()).count());
+    let n = value[1..].iter().take_while(|b| b.is_ascii_digit()).count();
     let nine = value[1..=n].iter().chain(std::iter::repeat(&b'0')).take(9);
     f.nanos = nine.fold(0, |n, b| n * 10 + u32::from(b - b'0'));
     &value[n + 1..]
