@@ -537,8 +537,7 @@ fn fixed(value: &[u8], digits: usize) -> Result<(u32, &[u8]), Problem> {
 fn signed(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
-        [b'+', digits @ ..] => (1, digits),
-        digits => (1, digits),
+        [b'+', digits @ ..] | digits => (1, digits),
     };
     let all = digits.iter().all(u8::is_ascii_digit);
     all.then(|| sign * digits.iter().fold(0, |n, b| n * 10 + i64::from(b - b'0')))
