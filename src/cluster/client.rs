@@ -319,7 +319,7 @@ impl Cluster {
     }
 }
 
-/// What kube makes of a configuration, over connections that send at once.
+/// What kube makes of a configuration, over connections that send at once. Through a proxy kube's own connections are used.
 fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Ok(ClientBuilder::try_from(config)?.with_layer(count).build());

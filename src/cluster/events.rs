@@ -207,30 +207,24 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
 
 #[cfg(test)]
 mod tests {
-    use super::{BURST, Event, Events, Limits, REFILL, next};
+    use super::{BURST, Event, Events, LOOK, Limits, REFILL, next};
     use crate::release::object::Gvk;
+    use std::pin::pin;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
+    use tokio::time::timeout;
 
     #[tokio::test]
     async fn what_is_no_warning_waits_for_work_and_no_warning_for_it() {
         let (events, mut warnings, mut others) = Events::channels();
         events.send(event("1", "Installed"));
         events.send(Event { warning: true, ..event("2", "RolledBack") });
+        assert_eq!(warnings.recv().await.unwrap().event.reason, "RolledBack");
         let busy = AtomicBool::new(true);
-        let (warning, other) = tokio::join!(
-            async {
-                let warning = warnings.recv().await;
-                busy.store(false, Ordering::Relaxed);
-                warning
-            },
-            async {
-                let other = next(&mut others, || busy.load(Ordering::Relaxed)).await;
-                assert!(!busy.load(Ordering::Relaxed));
-                other
-            }
-        );
-        assert_eq!((warning.unwrap().event.reason, other.unwrap().event.reason), ("RolledBack", "Installed"));
+        let mut other = pin!(next(&mut others, || busy.load(Ordering::Relaxed)));
+        assert!(timeout(2 * LOOK, &mut other).await.is_err());
+        busy.store(false, Ordering::Relaxed);
+        assert_eq!(other.await.unwrap().event.reason, "Installed");
     }
 
     fn event(uid: &str, reason: &'static str) -> Event {

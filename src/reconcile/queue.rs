@@ -329,14 +329,23 @@ mod tests {
         });
     }
 
+    /// A queue whose clock is followed, and these keys, whose passes run.
+    async fn running(names: &[&str], looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) -> Arc<Queue> {
+        let queue = Arc::new(queue());
+        follow(&queue, looks, is_as_it_should_be);
+        queue.add_all(names.iter().map(|name| key(name)));
+        for name in names {
+            assert_eq!(queue.next().await, Some(key(name)));
+        }
+        queue
+    }
+
     #[tokio::test]
     async fn a_key_comes_back_when_it_is_due_and_only_then() {
-        let queue = Arc::new(queue());
-        follow(&queue, &Arc::default(), true);
-        queue.add_all([key("a"), key("b")]);
-        queue.next().await;
-        queue.next().await;
+        let queue = running(&["a", "b"], &Arc::default(), true).await;
         queue.done(&key("b"), Some(Duration::from_secs(3600)));
+        // Until the clock is followed to there.
+        assert!(is_empty(&queue).await);
         // Sooner than what was the first.
         queue.done(&key("a"), Some(Duration::from_millis(60)));
         assert!(is_empty(&queue).await);
@@ -347,12 +356,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_rests_is_looked_at_and_no_worker_hears_of_it() {
-        let (queue, looks, period) = (Arc::new(queue()), Arc::default(), Duration::from_millis(1));
-        follow(&queue, &looks, true);
-        queue.add_all([key("a"), key("b")]);
-        queue.next().await;
-        queue.next().await;
-        queue.rest(&key("a"), period, None);
+        let looks = Arc::default();
+        let queue = running(&["a", "b"], &looks, true).await;
+        queue.rest(&key("a"), Duration::from_millis(1), None);
         // Its time has not come.
         queue.rest(&key("b"), Duration::from_secs(3600), None);
         while looks.load(Ordering::Relaxed) < 10 {
@@ -373,10 +379,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_rests_and_is_not_as_it_should_be_gets_a_pass() {
-        let (queue, looks) = (Arc::new(queue()), Arc::default());
-        follow(&queue, &looks, false);
-        queue.add(key("a"));
-        queue.next().await;
+        let looks = Arc::default();
+        let queue = running(&["a"], &looks, false).await;
         queue.rest(&key("a"), Duration::from_millis(1), None);
         assert_eq!(queue.next().await, Some(key("a")));
         assert_eq!(looks.load(Ordering::Relaxed), 1);
@@ -389,10 +393,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_rests_gets_a_pass_when_a_schedule_of_it_is_due() {
-        let (queue, looks) = (Arc::new(queue()), Arc::default());
-        follow(&queue, &looks, true);
-        queue.add(key("a"));
-        queue.next().await;
+        let looks = Arc::default();
+        let queue = running(&["a"], &looks, true).await;
         queue.rest(&key("a"), Duration::from_secs(3600), Some(jiff::Timestamp::now().as_second()));
         assert_eq!(queue.next().await, Some(key("a")));
         assert_eq!(looks.load(Ordering::Relaxed), 0);

@@ -68,6 +68,16 @@ pub(super) fn with_learner(size: u32) -> World {
 fn with_learner_that_waits(size: u32) -> World {
     let mut world = with_learner(size);
     world.unschedulable.insert(size);
+    started(world)
+}
+
+/// One whose learner runs, and whose list is open still.
+fn with_learner_that_runs(size: u32) -> World {
+    started(with_learner(size))
+}
+
+/// The learner has its list and its pod, and had the time to start.
+fn started(mut world: World) -> World {
     world.pass(Fate::Done);
     world.pass(Fate::Done);
     world.tick();
@@ -241,10 +251,7 @@ fn row_7_a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
 
 #[test]
 fn row_7_the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
-    let mut world = with_learner(3);
-    world.pass(Fate::Done);
-    world.pass(Fate::Done);
-    world.tick();
+    let mut world = with_learner_that_runs(3);
     assert_eq!(written(world.decide()).members, NOBODY);
     world.pass(Fate::Done);
     assert!(matches!(call(world.decide()), Call::Promote { .. }));
@@ -252,11 +259,7 @@ fn row_7_the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
 
 #[test]
 fn row_8_a_learner_that_caught_up_is_promoted() {
-    let mut world = with_learner(3);
-    for _ in 0..2 {
-        world.pass(Fate::Done);
-    }
-    world.tick();
+    let mut world = with_learner_that_runs(3);
     world.pass(Fate::Done);
     let step = |index: u64, learner: bool| {
         let mut observed = world.observed();
@@ -272,10 +275,7 @@ fn row_8_a_learner_that_caught_up_is_promoted() {
 
 #[test]
 fn row_8_one_that_catches_up_slowly_is_not_taken_out() {
-    let mut world = with_learner(3);
-    world.pass(Fate::Done);
-    world.pass(Fate::Done);
-    world.tick();
+    let mut world = with_learner_that_runs(3);
     world.pass(Fate::Done);
     world.now += 10 * world.settings.join_deadline;
     let mut observed = world.observed();
@@ -348,10 +348,7 @@ fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_agai
 
 #[test]
 fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
-    let mut world = with_learner(3);
-    world.pass(Fate::Done);
-    world.pass(Fate::Done);
-    world.tick();
+    let mut world = with_learner_that_runs(3);
     let mut observed = world.observed();
     observed.answers.remove(&3);
     observed.members.iter_mut().flatten().filter(|member| member.learner).for_each(|member| member.name.clear());

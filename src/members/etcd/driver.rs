@@ -62,6 +62,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
             && said.len() < ordinals.len()
         {
             let url = self.settings.client_url(*voter, workload);
+            // Whether it worked shows in who answers at the next look, which else asks again.
             drop(timeout(self.access.timeout, Box::pin(self.asked_for_alarms(&url))).await);
         }
         let members = furthest.and_then(|(_, (_, list))| list.clone());
