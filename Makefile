@@ -7,7 +7,7 @@ HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 # On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner.
 STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static)
 
-# What a rendering runs lies next to each other in it: it touches some eighty pages fewer.
+# What a rendering and an operator run lies next to each other in it: fewer pages are touched.
 comma := ,
 LAYOUT := $(if $(findstring linux-gnu,$(HOST)),-C link-arg=-Wl$(comma)-T$(comma)benches/layout.ld)
 
@@ -119,8 +119,8 @@ bench-render: build ## measure rendering beside Helm, on the command line and in
 	benches/render.sh $(BIN)
 
 .PHONY: layout
-layout: build ## find out anew which functions a rendering runs, for the layout of the program
-	benches/layout.sh $(BIN)
+layout: build ## find out anew which functions a rendering and an operator run, for the layout of the program
+	benches/layout.sh $(BIN) $(BENCH) --
 
 .PHONY: clean
 clean: ## remove build results (not the cached tools)
