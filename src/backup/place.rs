@@ -179,11 +179,12 @@ fn words(error: &object_store::Error) -> String {
     let code = all.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
     let code = code.filter(|code| code.len() < 64 && code.chars().all(|c| c.is_ascii_alphanumeric()));
     match (error, code) {
-        (_, Some("NoSuchBucket")) => "there is no such bucket".into(),
+        (_, Some("NoSuchBucket" | "ContainerNotFound")) => "there is no such bucket".into(),
         (_, Some(code @ ("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidTokenId"))) => {
             format!("access denied: the keys are wrong ({code})")
         }
-        (object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }, code) => {
+        (object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }, code)
+        | (_, code @ Some("AuthenticationFailed" | "AuthorizationFailure")) => {
             format!(
                 "access denied: the keys are wrong, or do not suffice{}",
                 code.map(|code| format!(" ({code})")).unwrap_or_default()

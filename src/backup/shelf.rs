@@ -273,9 +273,11 @@ async fn exists_unrecorded(place: &Place, name: &str) -> Result<bool, BackupErro
     Ok(read_record(place, name).await?.is_none() && exists(place, name).await?)
 }
 
-/// An object is not there. Of a bucket that is not there, a request for an object says the same, but for the code of S3.
+/// An object is not there. Of a bucket that is not there, a request for an object says the same, but for the code.
 fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::NotFound { source, .. } if !source.to_string().contains("NoSuchBucket"))
+    let Error::NotFound { source, .. } = error else { return false };
+    let text = source.to_string();
+    !["NoSuchBucket", "ContainerNotFound"].iter().any(|code| text.contains(code))
 }
 
 /// The record of a backup; None when there is none that can be read.

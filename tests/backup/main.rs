@@ -1,5 +1,6 @@
-//! Backups of etcd, with real members of etcd 3.5 and 3.6, their etcdutl, and a real S3-compatible server.
+//! Backups of etcd, with real members of etcd 3.5 and 3.6, their etcdutl, and servers that speak as S3 and as Azure do.
 
+mod clouds;
 mod damage;
 mod etcd;
 mod program;

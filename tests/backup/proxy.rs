@@ -70,7 +70,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, mut may: impl FnMut(u64) -> bool
 }
 
 /// A member with more data than one part of an upload holds.
-async fn large(test: &Test) -> Member {
+pub async fn large(test: &Test) -> Member {
     let member = cluster(test, V36, 1).await.remove(0);
     let mut client = etcd_client::Client::connect([&member.url], None).await.expect("it is a URL");
     for number in 0..20_u8 {

@@ -4,15 +4,16 @@
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
-#   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and an S3-compatible server
+#   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and servers that speak as S3 and as Azure do
 #   build-tools.sh issuer          cert-manager, for the test of the chart's certificates that it issues; the last version whose module has its program
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
-# The versions are pinned by tools/*/go.mod. A program is built again when the go.mod it comes from changes.
+# The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
+. "$here/lib.sh"
 
 command -v go >/dev/null || { echo "error: Go is needed to build the cluster's programs: install Go 1.26 or newer" >&2; exit 1; }
 KUBE=1.36.3 HELM=4.3.1 SDK=1.42.3
@@ -36,6 +37,25 @@ build() {
 	mv "$out.new" "$out"
 	echo "$stamp" >"$out.built-from"
 	echo "  $program: $((SECONDS - began)) s"
+}
+
+# Azurite is a program for Node: its package and what it needs, as the lock file has them
+build_azurite() {
+	local stamp out=$TOOLS/azurite began=$SECONDS
+	need node nodejs npm npm
+	stamp=$(cat "$here/tools/azurite/"*.json | sha256sum | cut -c1-16)
+	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || return 0
+	flock 9
+	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || return 0
+	echo "  azurite ..."
+	rm -rf "$out" "$out.new"
+	mkdir -p "$out.new"
+	cp "$here/tools/azurite/"{*.json,.npmrc} "$out.new"
+	(cd "$out.new" && nice npm ci --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+		{ echo "error: azurite could not be installed; the package registry of npm must be reachable" >&2; exit 1; }
+	echo "$stamp" >"$out.new/.built-from"
+	mv "$out.new" "$out"
+	echo "  azurite: $((SECONDS - began)) s"
 }
 
 mkdir -p "$TOOLS"
@@ -64,7 +84,8 @@ members)
 backup)
 	build etcd etcdutl go.etcd.io/etcd/etcdutl/v3 "-s -w"
 	build etcd35 etcdutl-3.5 go.etcd.io/etcd/etcdutl/v3 "-s -w"
-	build versitygw versitygw github.com/versity/versitygw/cmd/versitygw "-s -w" ;;
+	build versitygw versitygw github.com/versity/versitygw/cmd/versitygw "-s -w"
+	build_azurite ;;
 issuer) build cert-manager cert-manager github.com/cert-manager/cert-manager/cmd/controller "-s -w" ;;
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.

@@ -1,0 +1,137 @@
+//! A server that speaks as Azure's storage does: Azurite, on Node.
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::etcd::{V36, cluster};
+use crate::program::{Process, Test, fails, json, ok, snapshot, tool, until};
+use crate::proxy::large;
+
+/// The key of the account of Azure, and another one.
+const KEY: &str = "dGhlLXNlY3JldC1rZXk=";
+const WRONG: &str = "YW5vdGhlci1zZWNyZXQ=";
+
+/// A server with one container, which has a certificate of an authority of its own.
+struct Azurite {
+    url: String,
+    ca: String,
+    _process: Process,
+}
+
+/// Makes an authority and the server's certificate.
+const CERTIFICATES: &str = r#". tests/cluster/lib.sh; member_certs "$1" "$2""#;
+
+/// Makes a container: no program of ours does. The request is signed as Azure's "Shared Key" has it.
+const CONTAINER: &str = r#"
+const [address, ca, key] = process.argv.slice(1);
+const date = new Date().toUTCString(), version = "2021-08-06";
+const text = `PUT${"\n".repeat(12)}x-ms-date:${date}\nx-ms-version:${version}\n/account/account/backups\nrestype:container`;
+const sign = require("crypto").createHmac("sha256", Buffer.from(key, "base64")).update(text).digest("base64");
+const [host, port] = address.split(":");
+require("https").request({host, port, ca: require("fs").readFileSync(ca), method: "PUT",
+    path: "/account/backups?restype=container", headers: {"x-ms-date": date, "x-ms-version": version,
+    "Content-Length": 0, Authorization: `SharedKey account:${sign}`}},
+    answer => { console.log(answer.statusCode); answer.pipe(process.stderr); }).end();
+"#;
+
+impl Azurite {
+    fn start(test: &Test) -> Self {
+        let file = |name: &str| test.path(name).display().to_string();
+        let host = test.address(2);
+        let names = format!("IP:127.0.0.1,IP:{host}");
+        let made = Command::new("bash").args(["-ec", CERTIFICATES, "bash", &file(""), &names]).output();
+        assert!(made.expect("bash is there").status.success(), "no certificates");
+        // Its own port.
+        let address = format!("{host}:10000");
+        let log = fs::File::create(test.path("azurite.log")).expect("the folder can be written");
+        let process = Command::new(tool("azurite/node_modules/.bin/azurite-blob"))
+            .args(["--blobHost", &host, "--cert", &file("member.crt"), "--key", &file("member.key")])
+            .args(["--skipApiVersionCheck", "--disableTelemetry", "--location", &file("azurite")])
+            .env("AZURITE_ACCOUNTS", format!("account:{KEY}"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let process = Process(process.expect("the server starts"));
+        until("the server listens", || TcpStream::connect(&address).is_ok());
+        let url = format!("https://{address}");
+        let mut node = Command::new("node");
+        assert_eq!(ok(node.args(["-e", CONTAINER, &address, &file("ca.crt"), KEY])).trim(), "201");
+        Self { url, ca: file("ca.crt"), _process: process }
+    }
+
+    fn snapshot(&self, arguments: &[&str]) -> Command {
+        self.of("backups", arguments)
+    }
+
+    fn of(&self, container: &str, arguments: &[&str]) -> Command {
+        let mut command = snapshot(arguments);
+        command.args(["--store", &format!("az://{container}/folder")]).env("AWS_CA_BUNDLE", &self.ca).envs([
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+            ("AZURE_STORAGE_ACCOUNT_KEY", KEY),
+            ("AZURE_STORAGE_ENDPOINT", &format!("{}/account", self.url)),
+        ]);
+        command
+    }
+}
+
+/// Stored in parts, listed, read back, fetched as it was, not overwritten, and deleted when there are enough newer ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_goes_to_azure_and_back() {
+    let test = Test::new();
+    let azurite = Azurite::start(&test);
+    let member = large(&test).await;
+    let names = || -> Vec<String> {
+        let all = json(&mut azurite.snapshot(&["list"]));
+        let all = all.as_array().expect("it is a list").iter().inspect(|one| assert_eq!(one["state"], "good"));
+        all.map(|one| one["name"].as_str().expect("it has a name").to_owned()).collect()
+    };
+    let save = ["save", "--endpoints", &member.url];
+    let label = |saved: &Value| saved["name"].as_str().expect("it has a name").to_owned();
+    let first = json(&mut azurite.snapshot(&save));
+    let old = label(&first);
+    assert_eq!(names(), [&*old]);
+    let new = label(&json(&mut azurite.snapshot(&save)));
+    assert_eq!(names(), [&*new, &*old]);
+    assert!(first["record"]["size"].as_u64() > Some(20_000_000), "more than a part: {first}");
+    assert_eq!(json(&mut azurite.snapshot(&["verify"]))["name"], *new);
+
+    let (to, none) = (test.path("fetched.db").display().to_string(), test.path("none").display().to_string());
+    ok(&mut azurite.snapshot(&["fetch", &old, "--to", &to, "--data-dir", &none]));
+    let fetched = json(&mut snapshot(["status", &to]));
+    for field in ["sha256", "size", "revision", "keys", "hash"] {
+        assert_eq!(fetched[field], first["record"][field], "{field}");
+    }
+
+    let error = fails(azurite.snapshot(&save).args(["--name", &old]));
+    assert!(error.contains(&format!("there is a backup {old} already")), "{error}");
+    assert_eq!(json(&mut azurite.snapshot(&["verify", &old]))["record"], first["record"]);
+    ok(&mut azurite.snapshot(&["prune", "--keep", "1"]));
+    assert_eq!(names(), [&*new]);
+}
+
+/// Also when all that is asked for is one object.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_not_there_is_told_by_azure() {
+    let test = Test::new();
+    let azurite = Azurite::start(&test);
+    let members = cluster(&test, V36, 1).await;
+    for arguments in [&["save", "--endpoints", &members[0].url][..], &["list"], &["verify"], &["verify", "one"]] {
+        let error = fails(&mut azurite.of("nocontainer", arguments));
+        assert!(error.contains("there is no such bucket"), "{arguments:?}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_key_of_azure_is_told_and_not_shown() {
+    let test = Test::new();
+    let azurite = Azurite::start(&test);
+    let save = ["save", "--endpoints", &cluster(&test, V36, 1).await[0].url];
+    for arguments in [&save[..], &["list"], &["verify"]] {
+        let error = fails(azurite.snapshot(arguments).env("AZURE_STORAGE_ACCOUNT_KEY", WRONG));
+        assert!(error.contains("access denied: the keys are wrong"), "{error}");
+        assert!(!error.contains(WRONG) && !error.contains(KEY), "{error}");
+    }
+}
