@@ -145,6 +145,13 @@ fn difference(oracle: &mut Oracle, case: &Case) -> Option<(Value, Value)> {
     } else {
         &["notes", "manifests", "hooks"]
     };
+    // Of addresses that are printed as numbers, nobody can tell which digits are theirs.
+    if ["824633720832", "14000000000000", "1100000000000000000000000000000000000000", " c000000000"]
+        .iter()
+        .any(|address| keys.iter().any(|key| got.get(key).is_some_and(|part| part.to_string().contains(address))))
+    {
+        return None;
+    }
     let differ = |a: &Value, b: &Value| keys.iter().any(|key| comparable(a, key) != comparable(b, key));
     if !differ(&got, &want) {
         return None;

@@ -40,12 +40,17 @@ struct Translator<'p> {
     whole: &'p str,
     rest: &'p str,
     out: String,
-    depth: usize,
     names: HashSet<&'p str>,
     /// Whether there is something that an operator of repetition could repeat.
     repeatable: bool,
     /// Where the last operator began, if nothing came behind it.
     repeated: Option<&'p str>,
+    /// Whether `U` holds: what is greedy is lazy, and the other way round.
+    swapped: bool,
+    /// The same before each group that is open.
+    outside: Vec<bool>,
+    /// What came last was flags, or quoted nothing: where that begins in `out`, and whether `U` held before.
+    between: Option<(usize, bool)>,
 }
 
 impl<'p> Translator<'p> {
@@ -54,27 +59,27 @@ impl<'p> Translator<'p> {
             whole: pattern,
             rest: pattern,
             out: String::with_capacity(pattern.len() + 16),
-            depth: 0,
             names: HashSet::new(),
             repeatable: false,
             repeated: None,
+            swapped: false,
+            outside: Vec::new(),
+            between: None,
         }
     }
 
     fn run(mut self) -> Result<String, String> {
         while let Some(c) = self.rest.chars().next() {
-            let repeated = self.repeated.take();
+            let (repeated, between) = (self.repeated.take(), self.between.take());
             match c {
-                '(' => self.open()?,
+                '(' => self.open(between)?,
                 '|' => {
                     self.copy(1);
                     self.repeatable = false;
                 }
                 ')' => {
-                    if self.depth == 0 {
-                        return wrong("unexpected )", self.whole);
-                    }
-                    self.depth -= 1;
+                    let Some(outside) = self.outside.pop() else { return wrong("unexpected )", self.whole) };
+                    self.swapped = outside;
                     self.copy(1);
                     self.repeatable = true;
                 }
@@ -88,22 +93,24 @@ impl<'p> Translator<'p> {
                     self.rest = rest;
                     self.repeatable = true;
                 }
-                '*' | '+' | '?' => self.repeat(1, repeated)?,
+                '*' => self.repeat(1, "{0,}", repeated, between)?,
+                '+' => self.repeat(1, "{1,}", repeated, between)?,
+                '?' => self.repeat(1, "{0,1}", repeated, between)?,
                 '{' => match counted(self.rest) {
                     Some((low, high, length)) => {
                         let shown = &self.rest[..length];
                         if low > 1000 || high.is_some_and(|high| high > 1000 || high < low) {
                             return wrong("invalid repeat count", shown);
                         }
-                        self.repeat(length, repeated)?;
+                        self.repeat(length, shown, repeated, between)?;
                     }
                     None => self.literal('{', 1),
                 },
-                '\\' => self.escape()?,
+                '\\' => self.escape(between)?,
                 c => self.literal(c, c.len_utf8()),
             }
         }
-        if self.depth > 0 {
+        if !self.outside.is_empty() {
             return wrong("missing closing )", self.whole);
         }
         Ok(self.out)
@@ -120,7 +127,14 @@ impl<'p> Translator<'p> {
         self.repeatable = true;
     }
 
-    fn repeat(&mut self, length: usize, repeated: Option<&'p str>) -> Result<(), String> {
+    /// `times` is what the operator says in braces.
+    fn repeat(
+        &mut self,
+        length: usize,
+        times: &str,
+        repeated: Option<&'p str>,
+        between: Option<(usize, bool)>,
+    ) -> Result<(), String> {
         let start = self.rest;
         let lazy = usize::from(start[length..].starts_with('?'));
         let shown = &start[..length + lazy];
@@ -131,16 +145,33 @@ impl<'p> Translator<'p> {
             let end = before.len() - start.len() + shown.len();
             return wrong("invalid nested repetition operator", &before[..end]);
         }
-        self.copy(length + lazy);
+        if let Some((at, swapped)) = between {
+            // Go repeats what stands before the flags, as they are now; Rust wants the operator next to it. In braces, because it may
+            // stand behind another one there.
+            let flags = self.out.split_off(at);
+            self.out.push_str(times);
+            if (lazy == 1) != (swapped != self.swapped) {
+                self.out.push('?');
+            }
+            self.between = Some((self.out.len(), swapped));
+            self.out.push_str(&flags);
+            self.rest = &start[length + lazy..];
+        } else {
+            self.copy(length + lazy);
+        }
         self.repeated = Some(start);
         Ok(())
     }
 
-    fn open(&mut self) -> Result<(), String> {
+    fn group(&mut self) {
+        self.outside.push(self.swapped);
+        self.repeatable = false;
+    }
+
+    fn open(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
         if !self.rest.starts_with("(?") {
             self.copy(1);
-            self.depth += 1;
-            self.repeatable = false;
+            self.group();
             return Ok(());
         }
         let rest = self.rest;
@@ -162,15 +193,14 @@ impl<'p> Translator<'p> {
                 self.out.push('(');
             }
             self.rest = &rest[end + 1..];
-            self.depth += 1;
-            self.repeatable = false;
+            self.group();
             return Ok(());
         }
-        self.flags()
+        self.flags(between)
     }
 
     /// `(?i)` and `(?i:`
-    fn flags(&mut self) -> Result<(), String> {
+    fn flags(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
         let start = self.rest;
         let (mut negative, mut seen) = (false, false);
         // Go may be told of a flag several times, of which the last counts; Rust only once.
@@ -188,14 +218,17 @@ impl<'p> Translator<'p> {
                 ':' | ')' if !negative || seen => {
                     // `(?)` means nothing to Go, and is an error to Rust.
                     let minus = if off.is_empty() { "" } else { "-" };
+                    let here = (self.out.len(), self.swapped);
                     if end > 3 || c == ':' {
                         let _ = write!(self.out, "(?{on}{minus}{off}{c}");
                     }
                     self.rest = &start[end..];
                     if c == ':' {
-                        self.depth += 1;
-                        self.repeatable = false;
+                        self.group();
+                    } else {
+                        self.between = between.or(Some(here));
                     }
+                    self.swapped = on.contains('U') || self.swapped && !off.contains('U');
                     return Ok(());
                 }
                 _ => return wrong("invalid or unsupported Perl syntax", &start[..end]),
@@ -204,9 +237,9 @@ impl<'p> Translator<'p> {
         wrong("invalid or unsupported Perl syntax", start)
     }
 
-    fn escape(&mut self) -> Result<(), String> {
+    fn escape(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
         let rest = self.rest;
-        self.repeatable = true;
+        let repeatable = std::mem::replace(&mut self.repeatable, true);
         match rest.as_bytes().get(1) {
             Some(b'A') => self.fixed("\\A"),
             Some(b'z') => self.fixed("\\z"),
@@ -219,7 +252,10 @@ impl<'p> Translator<'p> {
                 for c in quoted[..end].chars() {
                     push_char(c, &mut self.out);
                 }
-                self.repeatable = end > 0;
+                if end == 0 {
+                    self.repeatable = repeatable;
+                    self.between = between.or(Some((self.out.len(), self.swapped)));
+                }
                 self.rest = quoted[end..].strip_prefix("\\E").unwrap_or("");
             }
             _ => {

@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 
 /// Values nested deeper than this are not printed: a map may contain itself, on which Go's `fmt` never ends.
 const MAX_DEPTH: usize = 500;
+/// What every address is: in Go they differ from run to run, so nothing can depend on them.
+const ADDRESS: i64 = 0xc0_0000_0000;
 /// A text longer than this is not printed: some lists that share their elements would fill any memory.
 const MAX_TEXT: usize = 64 << 20;
 
@@ -159,7 +161,6 @@ impl<'o> Printer<'o> {
                 let name = type_name(value);
                 self.string(value, name.as_bytes(), 's');
             }
-            // Addresses differ from run to run in Go, so nothing can depend on them.
             (Value::Map(_) | Value::List(_), 'p') => self.text("0xc000000000"),
             (Value::Object(o), 'p') if o.kind() == Kind::Ptr => self.text("0xc000000000"),
             (_, 'p') => self.bad_verb(value, verb),
@@ -343,6 +344,9 @@ impl<'o> Printer<'o> {
             },
             Kind::Ptr if object.is_nil() && verb == 'v' => self.pad(b"<nil>"),
             Kind::Ptr if object.is_nil() => self.integer(&Value::Nil, IntType::Uint64, 0, verb),
+            Kind::Ptr if nested && matches!(verb, 'b' | 'o' | 'd' | 'x' | 'X') => {
+                self.integer(&Value::Nil, IntType::Uint64, ADDRESS, verb);
+            }
             Kind::Ptr if nested => self.text("0xc000000000"),
             kind => {
                 if kind == Kind::Ptr {
