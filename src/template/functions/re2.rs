@@ -149,6 +149,7 @@ impl<'p> Translator<'p> {
             // Go repeats what stands before the flags, as they are now; Rust wants the operator next to it. In braces, because it may
             // stand behind another one there.
             let flags = self.out.split_off(at);
+            budget::work_of(flags.len())?;
             self.out.push_str(times);
             if (lazy == 1) != (swapped != self.swapped) {
                 self.out.push('?');
