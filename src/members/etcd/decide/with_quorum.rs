@@ -263,9 +263,13 @@ fn row_18_leave(c: &Cluster) -> Option<Step<Action>> {
 fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
-    // Without a revision nobody can tell which pods are of the present template.
-    if !complete || c.scene.workload.update_revision.is_empty() {
+    if !complete {
         return None;
+    }
+    // Without a revision nobody can tell which pods are of the present template, nor that all are.
+    if c.scene.workload.update_revision.is_empty() {
+        let why = format!("the controller of StatefulSet {}", c.scene.workload.name);
+        return Some(Step::Wait { why, after: SOON });
     }
     let stale = |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && c.scene.workload.is_outdated(pod));
     let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
