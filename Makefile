@@ -10,7 +10,7 @@ STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C 
 
 # What a rendering and an operator run lies next to each other in it: fewer pages are touched.
 comma := ,
-LAYOUT := $(if $(findstring linux-gnu,$(HOST)),-C link-arg=-Wl$(comma)-T$(comma)benches/layout.ld)
+LAYOUT := $(if $(findstring linux-gnu,$(HOST)),-C link-arg=-Wl$(comma)-T$(comma)benches/layout.ld -C link-arg=-Wl$(comma)-Map=$(BIN).map)
 
 .PHONY: help
 help: ## this list
