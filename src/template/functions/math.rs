@@ -112,10 +112,46 @@ fn round(_: &Context, args: &[Value]) -> FnResult {
         Some(Value::Float(f)) => *f,
         _ => 0.5,
     };
-    let power = 10f64.powf(int(args, 1) as f64);
+    let power = power_of_ten(int(args, 1));
     let digit = power * to_float64(any(args, 0));
     let rounded = if digit.fract() >= up_from { digit.ceil() } else { digit.floor() };
     Ok((rounded / power).into())
+}
+
+/// Ten to this power as Go's `math.Pow` computes it, by squaring: from 10^23 on that is not the nearest number.
+fn power_of_ten(exponent: i64) -> f64 {
+    let size = (exponent as f64).abs();
+    if size >= 2f64.powi(63) {
+        return if exponent > 0 { f64::INFINITY } else { 0.0 };
+    }
+    let (mut square, mut square_exponent) = (0.625, 4);
+    let (mut fraction, mut binary) = (1.0, 0);
+    let mut left = size as i64;
+    while left != 0 {
+        if square_exponent > 1 << 12 {
+            binary += square_exponent;
+            break;
+        }
+        if left & 1 == 1 {
+            fraction *= square;
+            binary += square_exponent;
+        }
+        square *= square;
+        square_exponent <<= 1;
+        if square < 0.5 {
+            square += square;
+            square_exponent -= 1;
+        }
+        left >>= 1;
+    }
+    if exponent < 0 { scaled(1.0 / fraction, -binary) } else { scaled(fraction, binary) }
+}
+
+/// A number times a power of two, rounded once, as Go's `math.Ldexp`.
+fn scaled(number: f64, exponent: i32) -> f64 {
+    // Two steps of which the first is exact: what is too small for a normal number is so only after the second.
+    let first = exponent.clamp(-900, 900);
+    number * 2f64.powi(first) * 2f64.powi((exponent - first).clamp(-1000, 1000))
 }
 
 /// sprig's `untilStep`.
