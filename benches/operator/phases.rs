@@ -74,7 +74,8 @@ pub struct Bench<'a> {
     setup: &'a Setup,
     scene: Scene,
     crs: Watch,
-    deployments: Arc<Watch>,
+    /// From the first change on: a creation has no need of it, and it costs the API server time.
+    deployments: Option<Arc<Watch>>,
     audit: Audit,
     operator: Option<Operator>,
     /// Replicas by rights, where not 1.
@@ -88,10 +89,9 @@ impl<'a> Bench<'a> {
     pub async fn new(setup: &'a Setup, api: &Api, namespace: &str, n: usize) -> Result<Self, Error> {
         let scene = Scene::new(api, namespace, n).await?;
         let crs = Watch::start(api, &scene.crs()).await?;
-        let deployments = Arc::new(Watch::start(api, &scene.deployments()).await?);
         let audit = Audit::open(&setup.cluster.join("audit.log"))?;
         let (replicas, figures) = (HashMap::new(), Vec::new());
-        let mut bench = Self { setup, scene, crs, deployments, audit, operator: None, replicas, figures };
+        let mut bench = Self { setup, scene, crs, deployments: None, audit, operator: None, replicas, figures };
         bench.start().await?;
         bench.quiet(Duration::from_secs(20)).await?;
         Ok(bench)
@@ -164,6 +164,7 @@ impl<'a> Bench<'a> {
     async fn change(&mut self, change: Change) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         let samples = self.setup.samples.min(self.scene.names.len() * SAMPLES_OF_ONE);
+        let deployments = self.deployments().await?;
         let names = self.spread(samples);
         let one_by_one = names.len() < samples;
         let mut times = Vec::new();
@@ -176,10 +177,10 @@ impl<'a> Bench<'a> {
             let sent = self.send(change, name).await?;
             made += 1;
             if one_by_one {
-                times.extend(sent.took(&self.deployments, deadline).await);
+                times.extend(sent.took(&deployments, deadline).await);
                 sleep(PAUSE).await;
             } else {
-                let deployments = Arc::clone(&self.deployments);
+                let deployments = Arc::clone(&deployments);
                 waiting.spawn(async move { sent.took(&deployments, deadline).await });
                 sleep(STEP).await;
             }
@@ -195,6 +196,7 @@ impl<'a> Bench<'a> {
         if let Some(operator) = self.operator.take() {
             operator.kill()?;
         }
+        let deployments = self.deployments().await?;
         let names = self.spread(DRIFTS);
         let mut drifts = Vec::new();
         for name in &names {
@@ -205,7 +207,7 @@ impl<'a> Bench<'a> {
         self.start().await?;
         let mut last = Some(from);
         for drift in &drifts {
-            let seen = drift.seen(&self.deployments, from + PATIENCE).await;
+            let seen = drift.seen(&deployments, from + PATIENCE).await;
             last = last.and_then(|last| Some(last.max(seen?)));
         }
         let Some(repaired) = last.map(|last| last - from) else {
@@ -265,9 +267,19 @@ impl<'a> Bench<'a> {
         (0..number).map(|i| all[i * all.len() / number].clone()).collect()
     }
 
+    async fn deployments(&mut self) -> Result<Arc<Watch>, Error> {
+        if let Some(watch) = &self.deployments {
+            return Ok(Arc::clone(watch));
+        }
+        let watch = Arc::new(Watch::start(&self.scene.api, &self.scene.deployments()).await?);
+        self.deployments = Some(Arc::clone(&watch));
+        Ok(watch)
+    }
+
     async fn send(&mut self, change: Change, name: &str) -> Result<Sent, Error> {
+        let deployments = self.deployments().await?;
         let replicas = self.replicas.get(name).copied().unwrap_or(1);
-        let (sent, replicas) = Sent::send(&self.scene, &self.deployments, change, name, replicas).await?;
+        let (sent, replicas) = Sent::send(&self.scene, &deployments, change, name, replicas).await?;
         self.replicas.insert(name.to_owned(), replicas);
         Ok(sent)
     }

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::chunks::Chunks;
@@ -387,6 +388,16 @@ impl Cache {
         let mut objects: BTreeMap<ObjectId, Live> = listed.filter_map(known).collect();
         objects.extend(inner.by_owner.get(key).into_iter().flatten().filter_map(known));
         (objects, watches.into_iter().filter(|watch| !inner.synced.contains(watch)).collect())
+    }
+
+    /// Whether an object is known as it is in this version, or as it was later: watches repeat what our own writes were answered with.
+    pub fn is_known(&self, id: &ObjectId, metadata: &ObjectMeta) -> bool {
+        let version = metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
+        let inner = self.lock();
+        let known = inner.objects.get(&id.gvk).and_then(|objects| objects.get(id)).map(|entry| &entry.live);
+        known.zip(version).is_some_and(|(known, version)| {
+            metadata.uid.as_deref() == Some(&*known.uid) && known.resource_version >= version
+        })
     }
 
     /// An object as a watch shows it: whom it concerns, and what of it changed.

@@ -1,5 +1,7 @@
 //! Sending requests: each with a deadline, counted, and with an error that says what was tried.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,6 +14,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Request, Status};
 use kube::{Client, Config};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tower::{BoxError, Layer, Service, ServiceBuilder};
@@ -80,11 +83,11 @@ impl Cluster {
     }
 
     /// Server-side apply. Answers with the object.
-    pub async fn apply(
+    pub async fn apply<T: Serialize + Debug + Sync>(
         &self,
         resource: &Resource,
         id: &ObjectId,
-        body: &Map<String, Value>,
+        body: &T,
         conflicts: Conflicts,
     ) -> Result<Value, ApiError> {
         let what = describe("apply", id);
@@ -103,10 +106,10 @@ impl Cluster {
         id: &ObjectId,
         body: &Map<String, Value>,
     ) -> Result<Value, ApiError> {
-        let mut body = body.clone();
-        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-            metadata.insert("resourceVersion".into(), "1".into());
-        }
+        let mut metadata = body.get("metadata").cloned().unwrap_or_default();
+        metadata["resourceVersion"] = "1".into();
+        let mut body: BTreeMap<&str, &Value> = body.iter().map(|(field, value)| (field.as_str(), value)).collect();
+        body.insert("metadata", &metadata);
         self.apply(resource, id, &body, Conflicts::Force).await
     }
 
@@ -142,30 +145,37 @@ impl Cluster {
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
-    /// Creates an object.
-    pub async fn create(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
+    /// Creates an object. Answers with it, or with its metadata.
+    pub async fn create(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &Value,
+        answer: Answer,
+    ) -> Result<Value, ApiError> {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
         let bytes = body.to_string().into_bytes();
         let request = collection(resource, id).create(&params, bytes);
         let request = request.map_err(|e| unsent(&what, &e))?;
-        self.send(request.map(Body::from), &what, is_secret(id)).await
+        self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
 
     /// Replaces an object, which has the resourceVersion of the one it replaces; only to try it when `dry`. Answers with the
-    /// object.
+    /// object, or with its metadata.
     pub async fn replace(
         &self,
         resource: &Resource,
         id: &ObjectId,
         body: &Value,
         dry: bool,
+        answer: Answer,
     ) -> Result<Value, ApiError> {
         let what = describe("replace", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), dry_run: dry };
         let request = collection(resource, id).replace(&id.name, &params, body.to_string().into_bytes());
         let request = request.map_err(|e| unsent(&what, &e))?;
-        self.send(request.map(Body::from), &what, is_secret(id)).await
+        self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
 
     /// Reads an object; `None` when there is none.
@@ -316,6 +326,25 @@ impl Cluster {
         let status = serde_json::from_slice::<Status>(&bytes)
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, secret))
+    }
+}
+
+/// What of a written object the API server is to answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// All of it.
+    Object,
+    /// Its metadata: who has written a large object knows the rest.
+    Metadata,
+}
+
+impl Answer {
+    fn asked_by<B>(self, mut request: http::Request<B>) -> http::Request<B> {
+        if self == Self::Metadata {
+            let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+            request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(metadata));
+        }
+        request
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::cache::ReleaseKey;
-use super::client::Cluster;
+use super::client::{Answer, Cluster};
 use super::discovery::Resource;
 use crate::mask::Masks;
 use crate::release::object::{Gvk, ObjectId};
@@ -202,7 +202,7 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
         "firstTimestamp": seconds, "lastTimestamp": seconds,
         "source": {"component": reporter}, "reportingComponent": reporter, "reportingInstance": "",
     });
-    cluster.create(&Resource::events(), &id, &body).await.map(|_| ())
+    cluster.create(&Resource::events(), &id, &body, Answer::Metadata).await.map(|_| ())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use kube::core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Cluster;
+use super::client::{Answer, Cluster};
 use super::discovery::Resource;
 use super::error::ApiError;
 use crate::release::object::ObjectId;
@@ -189,7 +189,7 @@ impl Lease {
         let resource = Resource::leases();
         let Some(lease) = self.cluster.get(&resource, &self.id).await? else {
             let body = self.body(None, 0);
-            return match self.cluster.create(&resource, &self.id, &body).await {
+            return match self.cluster.create(&resource, &self.id, &body, Answer::Metadata).await {
                 Ok(_) => Ok(Attempt::Held),
                 Err(e) if e.is_conflict() => Ok(Attempt::Other("another instance".to_owned())),
                 Err(e) => Err(e),

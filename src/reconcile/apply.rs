@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::object::{Applied, Notice, Objects};
 use super::observe::Observed;
@@ -140,6 +140,8 @@ pub(super) struct Run<'a> {
     pub(super) record: Option<Record>,
     /// Its Secret as the API server last answered.
     pub(super) head: Option<Revision>,
+    /// The same, whole, when this pass wrote it.
+    pub(super) written: Option<Value>,
     /// The API server's answers to our applies.
     pub(super) references: BTreeMap<ObjectId, Reference>,
     pub(super) objects: Objects<'a>,
@@ -163,6 +165,7 @@ impl<'a> Run<'a> {
             ctx,
             record,
             head,
+            written: None,
             references: BTreeMap::new(),
             objects: Objects::new(observed, &prepared.desired, ctx),
             changed: Vec::new(),

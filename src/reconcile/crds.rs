@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::apply::Run;
 use super::object::Notice;
 use super::{Context, Error};
+use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::Crds;
 use crate::plan::crds::{Action, Definition, action, replacement, versions};
@@ -58,7 +59,7 @@ async fn live(body: &Map<String, Value>, policy: Crds, ctx: &Context) -> Result<
 
 /// What the API server would make of a replacement: only it knows its defaults.
 async fn try_out(body: &Map<String, Value>, live: &Value, ctx: &Context) -> Result<Value, Error> {
-    Ok(ctx.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true).await?)
+    Ok(ctx.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Answer::Object).await?)
 }
 
 fn id(body: &Map<String, Value>) -> ObjectId {
@@ -74,7 +75,12 @@ impl Run<'_> {
             match action {
                 Action::Await => {}
                 Action::Create => {
-                    match self.ctx.cluster.create(&Resource::crds(), &id, &Value::Object(body.clone())).await {
+                    match self
+                        .ctx
+                        .cluster
+                        .create(&Resource::crds(), &id, &Value::Object(body.clone()), Answer::Object)
+                        .await
+                    {
                         Ok(_) => self.changed.push(id),
                         // Somebody else was faster.
                         Err(e) if e.is_conflict() => {}
@@ -82,7 +88,7 @@ impl Run<'_> {
                     }
                 }
                 Action::Replace(new) => {
-                    self.ctx.cluster.replace(&Resource::crds(), &id, new, false).await?;
+                    self.ctx.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
                     let text = "it was replaced by the chart's".to_owned();
                     self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
                     self.changed.push(id);

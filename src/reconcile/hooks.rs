@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Error;
 use super::apply::{Run, Waiting};
-use crate::cluster::client::describe;
+use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::plan::hooks::{self, DeletePolicy, Event, Hook};
@@ -36,10 +36,10 @@ impl Run<'_> {
         }
         let foreground = self.observed.cr.finalizers.iter().any(|f| &**f == "foregroundDeletion");
         let body = Value::Object(hook.body(self.plan.revision, event, &self.observed.owner, foreground));
-        let object = match self.ctx.cluster.create(&resource, &hook.id, &body).await {
+        let object = match self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await {
             Err(e) if e.is_conflict() => match self.make_room(&resource, index, event, again).await? {
                 Room::ThisRun(object) => object,
-                Room::Free => self.ctx.cluster.create(&resource, &hook.id, &body).await?,
+                Room::Free => self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
                 Room::Going => return Ok(()),
             },
             answer => answer?,

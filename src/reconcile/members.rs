@@ -13,6 +13,7 @@ use super::operations;
 use super::render::{Missing, Prepared, stamp};
 use super::report::event;
 use super::{Context, Error};
+use crate::cluster::client::Answer;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::DeletionPolicy;
@@ -491,7 +492,7 @@ impl MemberDriver for JobsDriver<'_> {
                     return Acted::Fatal(format!("there is no hook {}", run.hook));
                 };
                 let body = jobs::job::body(hook, run, self.set, *sizes, &self.observed.owner);
-                self.ctx.cluster.create(&jobs, &id(&run.name()), &body).await.map(|_| ())
+                self.ctx.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
             }
             Action::Forget { name, uid } => {
                 self.ctx.cluster.delete(&jobs, &id(name), Some(uid), false).await.map(|_| ())

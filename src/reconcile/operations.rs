@@ -8,7 +8,7 @@ use super::observe::Observed;
 use super::report::{event, is_news};
 use super::{Context, Error};
 use crate::cluster::cache::WatchKey;
-use crate::cluster::client::describe;
+use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
@@ -269,7 +269,7 @@ impl Pass<'_> {
                 ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.to_string()
             ));
         };
-        match ctx.cluster.create(&resource, id, &Value::Object(body.clone())).await {
+        match ctx.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
             Ok(object) => {
                 ctx.cache.wrote_object(&id.gvk, &object);
                 Ok(Ok(if hook.is_a_run() { now + LOOK } else { now }))

@@ -11,6 +11,7 @@ use super::Error;
 use super::apply::Run;
 use super::observe::{read_record, secret_id};
 use super::sinks::metadata;
+use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::plan::Verb;
 use crate::plan::operations::document::Hook;
@@ -94,7 +95,7 @@ impl Run<'_> {
         }
         annotations[secret::KINDS] = secret::encode_kinds(&kinds).into();
         let now = jiff::Timestamp::now().as_second();
-        let body = json!({
+        let mut body = json!({
             "apiVersion": "v1", "kind": "Secret", "type": secret::TYPE,
             "metadata": {
                 "name": &*id.name, "namespace": id.namespace.as_deref(),
@@ -103,9 +104,11 @@ impl Run<'_> {
             },
             "data": data(&record)?,
         });
-        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body).await?;
+        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body, Answer::Metadata).await?;
         self.record = Some(record);
-        self.enter(&answer);
+        set_metadata(&mut body, answer);
+        self.enter(&body);
+        self.written = Some(body);
         Ok(())
     }
 
@@ -123,7 +126,7 @@ impl Run<'_> {
                 },
                 "data": {chunks::KEY: STANDARD.encode(part)},
             });
-            match self.ctx.cluster.create(&Resource::secrets(), &id, &body).await {
+            match self.ctx.cluster.create(&Resource::secrets(), &id, &body, Answer::Metadata).await {
                 Err(e) if !e.is_conflict() => return Err(e.into()),
                 _ => {}
             }
@@ -339,28 +342,64 @@ impl Run<'_> {
         }
     }
 
-    /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed.
+    /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed. One that
+    /// this pass has written is replaced: a patch of a large Secret costs the API server more.
     async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
-        if let Some(head) = &self.head {
-            patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
-        }
         let id = secret_id(&self.observed.owner, revision);
-        let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
-        self.enter(&answer);
+        let Some(mut secret) = self.written.take() else {
+            if let Some(head) = &self.head {
+                patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
+            }
+            let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
+            self.enter(&answer);
+            return Ok(());
+        };
+        lay_over(&mut secret, patch);
+        let answer = self.ctx.cluster.replace(&Resource::secrets(), &id, &secret, false, Answer::Metadata).await?;
+        set_metadata(&mut secret, answer);
+        self.enter(&secret);
+        self.written = Some(secret);
         Ok(())
     }
 
-    fn enter(&mut self, answer: &Value) {
+    fn enter(&mut self, secret: &Value) {
         let owner = &self.observed.owner;
-        self.ctx.kept.put(&(Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name)), answer);
-        self.head = Revision::read(metadata(answer)).map(|(_, revision)| revision);
-        self.cache_revision(answer);
+        self.ctx.kept.put(&(Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name)), secret);
+        self.head = Revision::read(metadata(secret)).map(|(_, revision)| revision);
+        self.cache_revision(secret);
     }
 
     fn cache_revision(&self, answer: &Value) {
         if let Some((_, revision)) = Revision::read(metadata(answer)) {
             let owner = &self.observed.owner;
             self.ctx.cache.wrote_revision(&owner.release_namespace, &owner.release_name, revision);
+        }
+    }
+}
+
+/// The metadata of an answer for those that were sent. Whose fields are whose is the API server's business.
+fn set_metadata(sent: &mut Value, mut answer: Value) {
+    let mut metadata = answer.get_mut("metadata").map(Value::take).unwrap_or_default();
+    if let Value::Object(metadata) = &mut metadata {
+        metadata.shift_remove("managedFields");
+    }
+    sent["metadata"] = metadata;
+}
+
+/// A JSON merge patch (RFC 7396).
+fn lay_over(value: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch;
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    for (key, change) in patch {
+        if !change.is_null() {
+            lay_over(&mut value[key], change);
+        } else if let Value::Object(fields) = value {
+            fields.shift_remove(&key);
         }
     }
 }

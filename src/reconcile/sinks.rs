@@ -52,10 +52,17 @@ impl Sink<DynamicObject> for ObjectSink {
     }
 
     fn put(&mut self, object: DynamicObject, listed: bool) {
-        let Ok(object) = serde_json::to_value(object) else { return };
-        if listed && let Some((id, _)) = summary(&self.watch.0, &object) {
+        let Some(name) = object.metadata.name.as_deref() else { return };
+        let namespace = object.metadata.namespace.as_deref().filter(|n| !n.is_empty()).map(Into::into);
+        let id = ObjectId { gvk: self.watch.0.clone(), namespace, name: name.into() };
+        let known = self.cache.is_known(&id, &object.metadata);
+        if listed {
             self.seen.insert(id);
         }
+        if known {
+            return;
+        }
+        let Ok(object) = serde_json::to_value(object) else { return };
         let (keys, change) = self.cache.put_object(&self.watch.0, &object);
         match change {
             Change::Health => self.queue.add_all(keys),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::cluster::client::Cluster;
+use crate::cluster::client::{self, Cluster};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId};
@@ -94,7 +94,7 @@ impl Guard {
         let body = json!({"apiVersion": gvk.api_version(), "kind": kind, "spec": spec});
         let id = ObjectId { gvk: gvk.clone(), namespace: None, name: "".into() };
         let resource = Resource { gvk, plural: plural.into(), namespaced: false };
-        self.cluster.create(&resource, &id, &body).await
+        self.cluster.create(&resource, &id, &body, client::Answer::Object).await
     }
 }
 

@@ -63,7 +63,7 @@ fn the_finalizer_is_written_before_anything_else() {
         "patch configmaps",
         "patch services",
         "patch deployments",
-        "patch secrets",
+        "update secrets",
         "patch webs",
     ];
     assert_eq!(writes[..expected.len()], expected);
