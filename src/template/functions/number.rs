@@ -5,6 +5,7 @@
     reason = "Go's conversions between number types round and cut in the same way"
 )]
 
+use crate::template::go::number::parse_hex_float;
 use crate::template::value::{IntType, Value};
 
 /// `strconv.ParseInt(text, base, 64)`; base 0 takes `0x`, `0o`, `0b`, `0` prefixes and underscores.
@@ -98,24 +99,12 @@ pub fn parse_float(text: &str) -> Option<f64> {
         text
     };
     let value = if unsigned.len() > 1 && unsigned.as_bytes()[1] | 0x20 == b'x' {
-        parse_hex_float(text)?
+        let hex = text.trim_start_matches(['+', '-']).get(2..)?;
+        parse_hex_float(hex).map(|f| if text.starts_with('-') { -f } else { f })?
     } else {
         text.parse::<f64>().ok()?
     };
     value.is_finite().then_some(value)
-}
-
-/// `0x1.8p3`; the exponent is required. Mantissas beyond 64 bits are not read.
-fn parse_hex_float(text: &str) -> Option<f64> {
-    let negative = text.starts_with('-');
-    let lower = text.trim_start_matches(['+', '-'])[2..].to_ascii_lowercase();
-    let (mantissa, exponent) = lower.split_once('p')?;
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let bits = u64::from_str_radix(&digits, 16).ok()?;
-    let exponent = exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()? * 4;
-    let value = bits as f64 * 2f64.powi(exponent);
-    Some(if negative { -value } else { value })
 }
 
 /// `cast.ToInt64`: sprig's way from anything to a whole number; what has no number is 0.

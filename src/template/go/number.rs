@@ -154,27 +154,64 @@ fn parse_float(text: &str) -> Option<f64> {
         None => (1.0, clean.strip_prefix('+').unwrap_or(&clean)),
     };
     if let Some(hex) = magnitude.strip_prefix("0x").or_else(|| magnitude.strip_prefix("0X")) {
-        let (mantissa, exponent) = hex.split_once(['p', 'P'])?;
-        let exponent: i32 = exponent.parse().ok()?;
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let mut value = 0.0;
-        for digit in whole.chars().chain(fraction.chars()) {
-            value = value * 16.0 + f64::from(digit.to_digit(16)?);
-        }
-        let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
-        // In steps, so that what is below the normal numbers does not vanish on the way.
-        let mut left = shift.clamp(-5000, 5000);
-        while left != 0 {
-            let step = left.clamp(-1000, 1000);
-            value *= 2_f64.powi(step);
-            left -= step;
-        }
-        return Some(sign * value).filter(|f| f.is_finite());
+        return parse_hex_float(hex).map(|f| sign * f);
     }
     if !magnitude.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
     magnitude.parse::<f64>().ok().filter(|f| f.is_finite()).map(|f| sign * f)
+}
+
+/// `strconv.ParseFloat` of a hexadecimal number, without its sign, `0x` and underscores. Of more than 16 digits the others count only for
+/// rounding, which happens once.
+pub fn parse_hex_float(text: &str) -> Option<f64> {
+    let (digits, exponent) = text.split_once(['p', 'P'])?;
+    let (negative, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => (true, exponent),
+        None => (false, exponent.strip_prefix('+').unwrap_or(exponent)),
+    };
+    if exponent.is_empty() || !exponent.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // A longer one is beyond all numbers, however many digits there are.
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX).min(1 << 40);
+    let mut scale = if negative { -exponent } else { exponent };
+    let (mut mantissa, mut inexact) = (0_u64, false);
+    let (mut seen, mut behind_point) = (false, false);
+    for c in digits.chars() {
+        if c == '.' && !behind_point {
+            behind_point = true;
+            continue;
+        }
+        let digit = u64::from(c.to_digit(16)?);
+        seen = true;
+        let is_taken = mantissa >> 60 == 0;
+        if is_taken {
+            mantissa = mantissa << 4 | digit;
+        } else {
+            inexact |= digit != 0;
+        }
+        scale += 4 * (i64::from(!is_taken) - i64::from(behind_point));
+    }
+    if !seen || mantissa == 0 {
+        return seen.then_some(0.0);
+    }
+    let zeros = mantissa.leading_zeros();
+    let (mantissa, scale) = (mantissa << zeros, scale - i64::from(zeros));
+    let top = scale + 63;
+    // So many bits has a number of this size.
+    let bits = (top + 1075).clamp(-1, 53);
+    if top > 1023 || bits < 0 {
+        return (bits < 0).then_some(0.0);
+    }
+    let cut = u32::try_from(64 - bits).ok()?;
+    let kept = mantissa.checked_shr(cut).unwrap_or(0);
+    let (rest, half) = (mantissa - kept.checked_shl(cut).unwrap_or(0), 1 << (cut - 1));
+    let up = rest > half || rest == half && (inexact || kept & 1 == 1);
+    let exponent = i32::try_from(scale).ok()? + cut.cast_signed();
+    // Exact, in two steps of which none leaves the range.
+    let value = (kept + u64::from(up)) as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2);
+    value.is_finite().then_some(value)
 }
 
 /// No `f64` has more decimal digits, or more of them behind its point; what is asked for beyond is zeros.
