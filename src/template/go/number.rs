@@ -210,6 +210,7 @@ pub fn parse_hex_float(text: &str) -> Option<f64> {
     let up = rest > half || rest == half && (inexact || kept & 1 == 1);
     let exponent = i32::try_from(scale).ok()? + cut.cast_signed();
     // Exact, in two steps of which none leaves the range.
+    #[expect(clippy::cast_precision_loss, reason = "it has 53 bits at most, or is 2^53")]
     let value = (kept + u64::from(up)) as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2);
     value.is_finite().then_some(value)
 }
