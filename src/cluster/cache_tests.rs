@@ -4,6 +4,7 @@ use super::{Cache, Cr, ReleaseKey};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,6 +46,20 @@ fn an_event_from_before_our_own_write_is_ignored() {
     assert_eq!(digest(&cache), ours);
     assert_eq!(cache.put_object(&gvk(), &object(6, "theirs")).0, [key()]);
     assert_ne!(digest(&cache), ours);
+}
+
+#[test]
+fn what_a_watch_repeats_of_our_own_write_is_known() {
+    let cache = cache();
+    let is_known = |version: &str, uid: &str| {
+        let text = |text: &str| Some(text.to_owned());
+        let metadata = ObjectMeta { resource_version: text(version), uid: text(uid), ..ObjectMeta::default() };
+        cache.is_known(&id(), &metadata)
+    };
+    assert!(!is_known("5", "u"));
+    cache.wrote_object(&gvk(), &object(5, "ours"));
+    assert!(is_known("5", "u") && is_known("4", "u"));
+    assert!(!is_known("6", "u") && !is_known("5", "another") && !is_known("", "u"));
 }
 
 #[test]
