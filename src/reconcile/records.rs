@@ -424,3 +424,21 @@ fn encode(inventory: &Inventory) -> Result<String, Error> {
 fn data(record: &Record) -> Result<Value, Error> {
     Ok(json!({record.key(): STANDARD.encode(record.encode()?)}))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::lay_over;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_adds_changes_and_removes_and_leaves_the_rest() {
+        let mut secret =
+            json!({"type": "t", "metadata": {"labels": {"status": "pending"}, "annotations": {"a": "1", "b": "2"}}});
+        lay_over(
+            &mut secret,
+            json!({"metadata": {"labels": {"status": "deployed"}, "annotations": {"a": null, "x": null}}, "data": {"release": "r"}}),
+        );
+        let expected = json!({"type": "t", "metadata": {"labels": {"status": "deployed"}, "annotations": {"b": "2"}}, "data": {"release": "r"}});
+        assert_eq!(secret, expected);
+    }
+}

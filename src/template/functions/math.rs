@@ -11,6 +11,7 @@ use super::number::{self, to_float64, to_int64};
 use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
+use crate::template::go::number::scaled;
 use crate::template::value::{Elem, IntType, Items, List, Room, Value};
 
 use Param::{Any, Float, Int, Str as S};
@@ -145,13 +146,6 @@ fn power_of_ten(exponent: i64) -> f64 {
         left >>= 1;
     }
     if exponent < 0 { scaled(1.0 / fraction, -binary) } else { scaled(fraction, binary) }
-}
-
-/// A number times a power of two, rounded once, as Go's `math.Ldexp`.
-fn scaled(number: f64, exponent: i32) -> f64 {
-    // Two steps of which the first is exact: what is too small for a normal number is so only after the second.
-    let first = exponent.clamp(-900, 900);
-    number * 2f64.powi(first) * 2f64.powi((exponent - first).clamp(-1000, 1000))
 }
 
 /// sprig's `untilStep`.

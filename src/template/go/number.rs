@@ -209,10 +209,16 @@ pub fn parse_hex_float(text: &str) -> Option<f64> {
     let (rest, half) = (mantissa - kept.checked_shl(cut).unwrap_or(0), 1 << (cut - 1));
     let up = rest > half || rest == half && (inexact || kept & 1 == 1);
     let exponent = i32::try_from(scale).ok()? + cut.cast_signed();
-    // Exact, in two steps of which none leaves the range.
     #[expect(clippy::cast_precision_loss, reason = "it has 53 bits at most, or is 2^53")]
-    let value = (kept + u64::from(up)) as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2);
+    let value = scaled((kept + u64::from(up)) as f64, exponent);
     value.is_finite().then_some(value)
+}
+
+/// A number that is neither tiny nor huge times a power of two, rounded once, as Go's `math.Ldexp`.
+pub fn scaled(number: f64, exponent: i32) -> f64 {
+    // Two steps of which the first is exact: what is too small for a normal number is so only after the second.
+    let first = exponent.clamp(-900, 900);
+    number * 2_f64.powi(first) * 2_f64.powi((exponent - first).clamp(-1000, 1000))
 }
 
 /// No `f64` has more decimal digits, or more of them behind its point; what is asked for beyond is zeros.
