@@ -21,6 +21,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . tests/cluster/env.sh
 . tests/cluster/lib.sh
+export RUST_BACKTRACE=0 # what a test says of its failure is enough, and would drown
 passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

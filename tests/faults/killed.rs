@@ -46,7 +46,11 @@ impl Sweep<'_> {
     pub fn run_with(&self, fault: Fault) -> u64 {
         let kills: u64 = std::thread::scope(|scope| {
             let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane, fault))).collect();
-            lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
+            // A lane's own words, which would be lost in a thread.
+            let said = |panic: Box<dyn std::any::Any + Send>| {
+                panic.downcast::<String>().map_or_else(|_| "a lane failed".to_owned(), |text| *text)
+            };
+            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| panic!("{}", said(panic)))).sum()
         });
         let when = if fault == Fault::Freeze { "after" } else { "before" };
         println!("{}: killed {when} each of {kills} writes", self.test);
@@ -92,7 +96,7 @@ pub struct Scene {
     kubeconfig: PathBuf,
     watches: PathBuf,
     /// Kinds of custom resources beside `Web`.
-    kinds: &'static str,
+    kinds: &'static [&'static str],
     pods: Pods,
 }
 
@@ -116,9 +120,9 @@ impl Scene {
         let proxy = Proxy::new(&space.kubeconfig(None));
         let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
         let (watches, kinds) = match chart {
-            "large" => (space.watches(&[("Web", &space.large_chart())]), ""),
+            "large" => (space.watches(&[("Web", &space.large_chart())]), &[][..]),
             "restored" => (restore::watches(&space), restore::KINDS),
-            chart => (space.watches(&[("Web", chart)]), ""),
+            chart => (space.watches(&[("Web", chart)]), &[][..]),
         };
         let pods = match chart {
             "members" => Pods::Ended { _by: Kubelet::of_members(&space, |_| (0, String::new())) },

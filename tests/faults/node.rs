@@ -341,14 +341,14 @@ impl Kubelet {
     fn start(&self, pod: &Pod, name: &str, uid: &str, data: &Path, env: &BTreeMap<String, String>) {
         let ordinal = name.rsplit_once('-').expect("it has an ordinal").1;
         let address = format!("{}.1{ordinal}", pod.annotations()[NET]);
-        std::fs::create_dir_all(data).unwrap();
-        let log = self.folder.join(format!("{name}.log"));
-        let file = std::fs::File::create(&log).unwrap();
         // Held while the process is started: none is after the node was dropped.
         let mut shared = self.shared.lock().unwrap();
         if shared.closed {
             return;
         }
+        std::fs::create_dir_all(data).unwrap();
+        let log = self.folder.join(format!("{name}.log"));
+        let file = std::fs::File::create(&log).unwrap();
         let process = command(pod, name, &address, data, env)
             .env("POD_NAME", name)
             .envs(env)

@@ -7,26 +7,37 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tillerman::release::record::{Phase, Record};
 
-use crate::harness::{Space, kubectl};
+use crate::harness::{Space, kubectl, reader};
 
 /// The kinds of which a release of the test charts may have objects.
-const KINDS: &str =
-    "webs.test.tillerman.dev,configmaps,services,deployments,secrets,jobs,pods,statefulsets,persistentvolumeclaims";
+const KINDS: &[&str] = &[
+    "webs",
+    "configmaps",
+    "services",
+    "deployments",
+    "secrets",
+    "jobs",
+    "pods",
+    "statefulsets",
+    "persistentvolumeclaims",
+];
 
-/// All of a namespace at one time: one request for as many releases as there are.
+/// All of a namespace at one time: one request for each kind, for as many releases as there are.
 pub struct Sight(Vec<Value>);
 
 impl Sight {
     /// Looks.
     pub fn of(space: &Space) -> Result<Self, String> {
-        Self::with(space, "")
+        Self::with(space, &[])
     }
 
-    /// The same with more kinds, each with a comma before it.
-    pub fn with(space: &Space, more: &str) -> Result<Self, String> {
-        let text = space.kubectl(&["get", &format!("{KINDS}{more}"), "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        Ok(Self(list["items"].as_array().cloned().unwrap_or_default()))
+    /// The same with more kinds.
+    pub fn with(space: &Space, more: &[&str]) -> Result<Self, String> {
+        let mut found = Vec::new();
+        for kind in KINDS.iter().chain(more) {
+            found.extend(reader::objects(&space.name, kind)?);
+        }
+        Ok(Self(found))
     }
 
     fn find(&self, kind: &str, name: &str) -> Result<&Value, String> {

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+#[path = "reader.rs"]
+pub mod reader;
+
 /// Nothing here takes this long on two busy cores unless it never will.
 const DEADLINE: Duration = Duration::from_secs(90);
 
@@ -172,6 +175,9 @@ impl Space {
 
     /// An object of this namespace.
     pub fn get(&self, object: &str) -> Result<Value, String> {
+        if let Some(found) = reader::object(&self.name, object) {
+            return found;
+        }
         let text = self.kubectl(&["get", object, "-o", "json", "--show-managed-fields"])?;
         serde_json::from_str(&text).map_err(|e| e.to_string())
     }
@@ -222,9 +228,7 @@ impl Space {
     /// Waits for an event with a reason.
     pub fn wait_event(&self, reason: &str) -> String {
         eventually(&format!("event {reason}"), || {
-            let text = self.kubectl(&["get", "events", "-o", "json"])?;
-            let events: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-            let events = events["items"].as_array().cloned().unwrap_or_default();
+            let events = reader::objects(&self.name, "events")?;
             let found = events.iter().find(|e| e["reason"] == reason);
             found.map(|e| e["message"].as_str().unwrap_or_default().to_owned()).ok_or_else(|| {
                 format!("there are {:?}", events.iter().map(|e| e["reason"].clone()).collect::<Vec<_>>())
@@ -329,10 +333,25 @@ impl Space {
     }
 }
 
+impl Space {
+    /// Prints the last lines of the newest log.
+    fn show_end_of_log(&self) {
+        let files = std::fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        let newest = logs.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok());
+        let text = newest.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        for line in &lines[lines.len().saturating_sub(12)..] {
+            eprintln!("  {line}");
+        }
+    }
+}
+
 impl Drop for Space {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the operator's log is in {}", self.dir.display());
+            self.show_end_of_log();
             return;
         }
         let _ = std::fs::remove_dir_all(&self.dir);

@@ -18,7 +18,7 @@ use crate::proxy::Fault;
 use crate::release::Sight;
 
 /// Kinds of custom resources that take part.
-pub const KINDS: &str = ",etcdclusters.etcd.database.coreos.com,etcdrestores.etcd.database.coreos.com";
+pub const KINDS: &[&str] = &["etcdclusters", "etcdrestores"];
 const GROUP: &str = "etcd.database.coreos.com";
 const NAME: &str = "my";
 const CLUSTER: Cluster<'_> = Cluster { kind: "EtcdCluster", name: NAME, set: NAME };
