@@ -8,13 +8,13 @@ use super::lex::decode;
 use super::quote;
 use crate::template::budget;
 use crate::template::function::FnError;
-use crate::template::value::{Elem, IntType, Kind, List, MapType, Object, Value};
+use crate::template::value::{Elem, Kind, List, MapType, Object, Value};
 use std::fmt::Write as _;
 
 /// Values nested deeper than this are not printed: a map may contain itself, on which Go's `fmt` never ends.
 const MAX_DEPTH: usize = 500;
 /// What every address is: in Go they differ from run to run, so nothing can depend on them.
-const ADDRESS: i64 = 0xc0_0000_0000;
+const ADDRESS: u64 = 0xc0_0000_0000;
 /// A text longer than this is not printed: some lists that share their elements would fill any memory.
 const MAX_TEXT: usize = 64 << 20;
 
@@ -161,9 +161,10 @@ impl<'o> Printer<'o> {
                 let name = type_name(value);
                 self.string(value, name.as_bytes(), 's');
             }
-            (Value::Map(_) | Value::List(_), 'p') => self.text("0xc000000000"),
-            (Value::Object(o), 'p') if o.kind() == Kind::Ptr => self.text("0xc000000000"),
-            (_, 'p') => self.bad_verb(value, verb),
+            (_, 'p') => match address(value) {
+                Some(address) => self.pointer(value, address, verb),
+                None => self.bad_verb(value, verb),
+            },
             _ => self.value(value, verb, false),
         }
     }
@@ -192,6 +193,11 @@ impl<'o> Printer<'o> {
     }
 
     fn value(&mut self, value: &Value, verb: char, nested: bool) {
+        // Before any method of the value is asked, GoString too.
+        if !self.erroring && verb == 'w' {
+            self.bad_verb(value, verb);
+            return;
+        }
         let stringable = !self.erroring && !self.flags.sharp_v && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q');
         if let (true, Some(text)) = (stringable, stringer(value)) {
             return self.string(value, text.as_bytes(), verb);
@@ -199,11 +205,7 @@ impl<'o> Printer<'o> {
         if let (true, false, Value::Object(object)) = (self.flags.sharp_v, self.erroring, value)
             && let Some(text) = object.go_string()
         {
-            return self.pad(text.as_bytes());
-        }
-        if !self.erroring && verb == 'w' {
-            self.bad_verb(value, verb);
-            return;
+            return self.pad(truncate(text.as_bytes(), self.flags.precision));
         }
         match value {
             Value::Nil => self.text("<nil>"),
@@ -224,11 +226,8 @@ impl<'o> Printer<'o> {
                 self.entries(&name, entries.iter().map(|(k, v)| (Value::Str(k.clone()), v)), verb, of_interface);
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => self.complex(value, object.as_ref(), verb),
-            // An address is shown as a number or not at all.
-            Value::Object(object)
-                if nested && object.kind() == Kind::Ptr && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X') =>
-            {
-                self.bad_verb(value, verb);
+            Value::Object(object) if object.kind() == Kind::Ptr && (nested || object.is_nil()) => {
+                self.pointer(value, address(value).unwrap_or(0), verb);
             }
             Value::Object(object) => self.object(object.as_ref(), verb, nested),
         }
@@ -342,12 +341,6 @@ impl<'o> Printer<'o> {
                 Value::List(list) => self.list(&list, verb, nested),
                 other => self.element(&other, verb, false),
             },
-            Kind::Ptr if object.is_nil() && verb == 'v' => self.pad(b"<nil>"),
-            Kind::Ptr if object.is_nil() => self.integer(&Value::Nil, IntType::Uint64, 0, verb),
-            Kind::Ptr if nested && matches!(verb, 'b' | 'o' | 'd' | 'x' | 'X') => {
-                self.integer(&Value::Nil, IntType::Uint64, ADDRESS, verb);
-            }
-            Kind::Ptr if nested => self.text("0xc000000000"),
             kind => {
                 if kind == Kind::Ptr {
                     self.text("&");
@@ -436,6 +429,18 @@ fn truncate(text: &[u8], precision: Option<usize>) -> &[u8] {
         }
     }
     &text[..end]
+}
+
+/// Where Go would have what a value refers to: nowhere, or at a place of its own, for which one stands here. `None` of what is no
+/// reference.
+fn address(value: &Value) -> Option<u64> {
+    let nil = match value {
+        Value::Map(map) => map.is_nil(),
+        Value::List(list) => list.is_nil(),
+        Value::Object(object) if matches!(object.kind(), Kind::Ptr | Kind::Map | Kind::Slice) => object.is_nil(),
+        _ => return None,
+    };
+    Some(if nil { 0 } else { ADDRESS })
 }
 
 fn can_backquote(text: &[u8]) -> bool {

@@ -1,6 +1,7 @@
 //! Numbers under the verbs of `fmt`.
 
 use super::Printer;
+use crate::template::go::fmt::type_name;
 use crate::template::go::values::Complex;
 use crate::template::go::{number, quote};
 use crate::template::value::{IntType, Object, Value};
@@ -13,12 +14,7 @@ impl Printer<'_> {
         let bits = i.cast_unsigned();
         let (negative, magnitude) = if unsigned { (false, bits) } else { (i < 0, i.unsigned_abs()) };
         let digits = match verb {
-            'v' if self.flags.sharp_v && unsigned => {
-                let sharp = std::mem::replace(&mut self.flags.sharp, true);
-                self.digits(&format!("{magnitude:x}"), "0x", negative, magnitude, verb);
-                self.flags.sharp = sharp;
-                return;
-            }
+            'v' if self.flags.sharp_v && unsigned => return self.hexadecimal(magnitude, true),
             'v' | 'd' => (magnitude.to_string(), ""),
             'b' => (format!("{magnitude:b}"), "0b"),
             'o' | 'O' => (format!("{magnitude:o}"), "0"),
@@ -37,6 +33,31 @@ impl Printer<'_> {
             _ => return self.bad_verb(value, verb),
         };
         self.digits(&digits.0, digits.1, negative, magnitude, verb);
+    }
+
+    fn hexadecimal(&mut self, number: u64, prefix: bool) {
+        let sharp = std::mem::replace(&mut self.flags.sharp, prefix);
+        self.digits(&format!("{number:x}"), "0x", false, number, 'v');
+        self.flags.sharp = sharp;
+    }
+
+    /// Go's `fmtPointer`.
+    pub(super) fn pointer(&mut self, value: &Value, address: u64, verb: char) {
+        match verb {
+            'v' if self.flags.sharp_v => {
+                self.text(&format!("({})(", type_name(value)));
+                if address == 0 {
+                    self.text("nil");
+                } else {
+                    self.hexadecimal(address, true);
+                }
+                self.text(")");
+            }
+            'v' if address == 0 => self.pad(b"<nil>"),
+            'v' | 'p' => self.hexadecimal(address, !self.flags.sharp),
+            'b' | 'o' | 'd' | 'x' | 'X' => self.integer(value, IntType::Uint64, address.cast_signed(), verb),
+            _ => self.bad_verb(value, verb),
+        }
     }
 
     fn digits(&mut self, digits: &str, prefix: &str, negative: bool, magnitude: u64, verb: char) {
