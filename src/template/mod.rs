@@ -8,5 +8,6 @@ pub(crate) mod items;
 pub mod jinja;
 pub(crate) mod stack;
 pub mod trace;
+pub(crate) mod unicode;
 pub mod value;
 pub mod yaml;

@@ -3,6 +3,7 @@
 use super::args::{bytes, string};
 use super::{fixed, text};
 use crate::template::function::{Function, Param};
+use crate::template::unicode::{is_digit, is_letter};
 use crate::template::value::Value;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
@@ -38,17 +39,6 @@ fn is_lower(c: char) -> bool {
 
 fn is_title(c: char) -> bool {
     !c.is_ascii() && get_general_category(c) == Category::TitlecaseLetter
-}
-
-fn is_letter(c: char) -> bool {
-    use Category::{LowercaseLetter, ModifierLetter, OtherLetter, TitlecaseLetter, UppercaseLetter};
-    if c.is_ascii() {
-        return c.is_ascii_alphabetic();
-    }
-    matches!(
-        get_general_category(c),
-        UppercaseLetter | LowercaseLetter | TitlecaseLetter | ModifierLetter | OtherLetter
-    )
 }
 
 fn is_number(c: char) -> bool {
@@ -111,7 +101,7 @@ fn title(text: &str) -> String {
     for c in text.chars() {
         let starts = match before {
             b if b.is_ascii() => !(b.is_ascii_alphanumeric() || b == '_'),
-            b => !is_letter(b) && get_general_category(b) != Category::DecimalNumber && b.is_whitespace(),
+            b => !is_letter(b) && !is_digit(b) && b.is_whitespace(),
         };
         out.push(if starts { to_title(c) } else { c });
         before = c;

@@ -5,6 +5,7 @@ use super::{fixed, re2, text};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
+use crate::template::unicode::{is_digit, is_letter};
 use crate::template::value::{Elem, List, Room, Value};
 use regex::bytes::{Captures, Regex};
 use std::borrow::Cow;
@@ -216,7 +217,7 @@ fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     let (brace, body) = text.strip_prefix(b"{").map_or((false, text), |body| (true, body));
     let mut end = 0;
     while let Some((Ok(c), width)) = text::next_char(&body[end..]) {
-        if !(c.is_alphanumeric() || c == '_') {
+        if !(is_letter(c) || is_digit(c) || c == '_') {
             break;
         }
         end += width;

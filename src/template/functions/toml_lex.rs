@@ -1,6 +1,7 @@
 //! The characters and the scalars of TOML 1.1, with `BurntSushi/toml`'s idea of what is wrong with them, and where.
 
 use crate::template::go::quote;
+use crate::template::unicode::is_letter;
 
 /// What is wrong, and in which line.
 pub struct Fault {
@@ -227,7 +228,7 @@ impl<'t> Lexer<'t> {
             '-' | '+' => return self.signed(),
             _ => {}
         }
-        if first.is_alphabetic() {
+        if is_letter(first) {
             self.back();
             return self.boolean();
         }
@@ -240,7 +241,7 @@ impl<'t> Lexer<'t> {
 
     fn boolean(&mut self) -> Lexed<Token> {
         let from = self.pos;
-        self.skip_while(char::is_alphabetic)?;
+        self.skip_while(is_letter)?;
         let word = &self.input[from..self.pos];
         match word {
             "true" | "false" => Ok(Token::Bool(word == "true")),

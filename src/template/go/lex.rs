@@ -1,6 +1,7 @@
 //! Text to tokens, as Go's `text/template/parse` cuts it: blanks inside actions are tokens, trim markers are not.
 
 use super::quote;
+use crate::template::unicode::{is_digit, is_letter};
 use memchr::memmem;
 
 /// The kinds of tokens.
@@ -117,7 +118,7 @@ fn is_space(b: u8) -> bool {
 }
 
 fn is_alphanumeric(c: char) -> bool {
-    c == '_' || c.is_alphabetic() || c.is_numeric()
+    c == '_' || is_letter(c) || is_digit(c)
 }
 
 /// The first character, with U+FFFD for a byte that is not UTF-8, and its length; `None` at the end.

@@ -8,6 +8,7 @@ use crate::template::budget;
 use crate::template::functions::{json, text};
 use crate::template::go::fmt;
 use crate::template::stack::deeper;
+use crate::template::unicode::{is_digit, is_letter};
 use crate::template::value::{IntType, Kind, Str, Value};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -606,7 +607,7 @@ fn pretty<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Vec<(Key<
         Err(_) => Key { text: text::valid(key), binary: Some(key) },
     };
     let list = entries.map(|(name, value)| (key(name), value)).collect();
-    merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text))
+    merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text, Style::Pretty))
 }
 
 /// The entries in go-yaml's order, with keys as they are after JSON.
@@ -621,7 +622,7 @@ fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Ve
         }
         list.push((Key { text, binary: None }, value));
     }
-    Ok(merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text)))
+    Ok(merge_sort(list, &|a, b| natural(&a.0.text, &b.0.text, Style::Helm)))
 }
 
 /// Sorts with an order that may contradict itself, as go-yaml's does where keys mix digits and zeros: the standard library's sort
@@ -646,8 +647,9 @@ fn key_breaks(key: &[u8]) -> bool {
     text::valid(key).contains('\u{85}')
 }
 
-/// The order of keys in go-yaml's `sorter.go`: letters behind everything else, runs of digits by their value.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
+/// The order of keys in go-yaml's `sorter.go`: letters behind everything else, but in its version 3 (pretty) before it where a
+/// digit stands in front, and runs of digits by their value.
+pub(super) fn natural(a: &str, b: &str, style: Style) -> Ordering {
     let common = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     // Usually the first difference is between two ASCII letters.
     if let (Some(x), Some(y)) = (a.as_bytes().get(common), b.as_bytes().get(common))
@@ -659,14 +661,16 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let at = left.iter().zip(&right).take_while(|(x, y)| x == y).count();
     let (Some(&x), Some(&y)) = (left.get(at), right.get(at)) else { return left.len().cmp(&right.len()) };
-    match (x.is_alphabetic(), y.is_alphabetic()) {
+    let letters_first = style == Style::Pretty && at > 0 && is_digit(left[at - 1]);
+    match (is_letter(x), is_letter(y)) {
         (true, true) => x.cmp(&y),
+        (true, false) | (false, true) if letters_first => is_letter(y).cmp(&is_letter(x)),
         (true, false) => Ordering::Greater,
         (false, true) => Ordering::Less,
         (false, false) => {
             // A zero that follows other digits is no leading zero.
             let zero = x == '0' || y == '0';
-            let counts = zero && left[..at].iter().rev().take_while(|c| c.is_numeric()).any(|&c| c != '0');
+            let counts = zero && left[..at].iter().rev().take_while(|&&c| is_digit(c)).any(|&c| c != '0');
             number_at(&left, at, counts).cmp(&number_at(&right, at, counts)).then(x.cmp(&y))
         }
     }
@@ -676,7 +680,7 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
 fn number_at(text: &[char], at: usize, counts: bool) -> (i64, usize) {
     let mut number = i64::from(counts);
     let mut end = at;
-    while let Some(&digit) = text.get(end).filter(|c| c.is_numeric()) {
+    while let Some(&digit) = text.get(end).filter(|&&c| is_digit(c)) {
         number = number.wrapping_mul(10).wrapping_add(i64::from(u32::from(digit)) - 48);
         end += 1;
     }
