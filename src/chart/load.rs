@@ -2,6 +2,7 @@
 
 use super::ignore::Rules;
 use super::{Chart, File, Metadata, values};
+use crate::template::go::quote::quoted;
 use crate::template::yaml;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -245,7 +246,8 @@ fn archive_name(path: &str) -> Result<String, LoadError> {
     }
     let name = clean.join("/");
     if name.is_empty() {
-        return Err(LoadError(format!("chart illegally contains content outside the base directory: {path:?}")));
+        let path = quoted(path.as_bytes());
+        return Err(LoadError(format!("chart illegally contains content outside the base directory: {path}")));
     }
     if name.starts_with("..") {
         return fail("chart illegally references parent directory");

@@ -1,6 +1,7 @@
 //! The little language of `--set a.b[0]=c,d={x,y}` and its relatives, as Helm's `strvals` reads it.
 
 use super::Values;
+use crate::template::go::quote;
 use serde_json::Value;
 
 /// The largest list index that `--set` may name.
@@ -195,7 +196,10 @@ impl Parser<'_> {
         }
         let (text, stop) = self.until(&['[', '.', '=']);
         if !text.is_empty() {
-            return fail(format!("unexpected data at end of array index: {}", quoted(&text)));
+            // Go's parser holds characters, which are quoted one by one.
+            let each = text.chars().map(|c| quote::quote_with(c.encode_utf8(&mut [0; 4]).as_bytes(), '\'', false));
+            let shown = each.collect::<Vec<_>>().join(" ");
+            return fail(format!("unexpected data at end of array index: [{shown}]"));
         }
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         match stop {
@@ -344,7 +348,7 @@ fn typed(text: &str) -> Value {
 }
 
 fn quoted(text: &str) -> String {
-    format!("{text:?}")
+    quote::quoted(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -383,6 +387,8 @@ mod tests {
             ("a,b=1", "key \"a\" has no value (cannot end with ,)"),
             ("a={x", "list must terminate with '}'"),
             ("a[-1]=x", "negative -1 index not allowed"),
+            ("a[0]b\u{7f}'[0]=x", r"unexpected data at end of array index: ['b' '\x7f' '\'']"),
+            ("a\u{7f}\0", r#"key "a\x7f\x00" has no value"#),
             ("a[65537]=x", "index of 65537 is greater than maximum supported index of 65536"),
             (
                 "a=1,a.b=2",

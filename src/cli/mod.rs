@@ -18,6 +18,7 @@ mod template;
 mod values;
 
 use crate::kind::go_bool;
+use crate::template::go::quote::quoted;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -230,7 +231,7 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
             continue;
         }
         let value = go_bool(value).ok_or_else(|| {
-            let value = format!("{value:?}");
+            let value = quoted(value.as_bytes());
             CliError(format!(
                 "invalid argument {value} for \"--{name}\" flag: strconv.ParseBool: parsing {value}: invalid syntax"
             ))
@@ -263,7 +264,8 @@ fn usage_error(error: &clap::Error) -> ExitCode {
         && let Some(why) = std::error::Error::source(error)
     {
         let flag = with_letter(flag.split([' ', '[', '=']).next().unwrap_or(flag));
-        return failure(&CliError(format!("invalid argument {value:?} for \"{flag}\" flag: {why}")));
+        let value = quoted(value.as_bytes());
+        return failure(&CliError(format!("invalid argument {value} for \"{flag}\" flag: {why}")));
     }
     if error.kind() == ErrorKind::InvalidValue
         && let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)

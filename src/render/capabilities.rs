@@ -1,6 +1,7 @@
 //! What Helm 4.3.1 takes a cluster to be capable of when it has not asked one.
 
 use super::Capabilities;
+use crate::template::go::quote::quoted;
 
 /// The version that `.Capabilities.HelmVersion.Version` tells: the one whose output ours is.
 pub const HELM_VERSION: &str = "v4.3.1";
@@ -95,7 +96,7 @@ impl KubeVersion {
     /// Reads a version as `k8s.io/apimachinery`'s `ParseGeneric` does: at least two numbers, no leading zeros, then
     /// anything.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let malformed = || format!("could not parse {text:?} as version");
+        let malformed = || format!("could not parse {} as version", quoted(text.as_bytes()));
         let body = text.trim().trim_start_matches('v');
         let end = body.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(body.len());
         let numbers = body[..end].trim_end_matches('.');
@@ -106,7 +107,8 @@ impl KubeVersion {
         let mut read = Vec::new();
         for part in &parts {
             if part.is_empty() || part.len() > 1 && part.starts_with('0') {
-                return Err(format!("illegal zero-prefixed version component {part:?} in {text:?}"));
+                let (part, text) = (quoted(part.as_bytes()), quoted(text.as_bytes()));
+                return Err(format!("illegal zero-prefixed version component {part} in {text}"));
             }
             read.push(part.parse::<u64>().map_err(|_| malformed())?);
         }

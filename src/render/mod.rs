@@ -310,8 +310,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name.len() <= 53 && name.split('.').all(label) {
         return Ok(());
     }
+    let name = go::quote::quoted(name.as_bytes());
     Err(format!(
-        "release name {name:?}: invalid release name, must match regex \
+        "release name {name}: invalid release name, must match regex \
          ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
     ))
 }
