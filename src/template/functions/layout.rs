@@ -463,8 +463,15 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
             f.day = Some(n);
             rest
         }
-        Chunk::UnderYearDay | Chunk::ZeroYearDay => {
-            let value = if chunk == Chunk::UnderYearDay { without_blanks(value) } else { value };
+        Chunk::UnderYearDay => {
+            // One to three digits, behind at most two blanks.
+            let blanks = value.iter().take(2).take_while(|&&b| b == b' ').count();
+            let digits = value[blanks..].iter().take(3).take_while(|b| b.is_ascii_digit()).count();
+            let (n, rest) = fixed(&value[blanks..], digits.max(1))?;
+            f.year_day = Some(n);
+            rest
+        }
+        Chunk::ZeroYearDay => {
             let (n, rest) = fixed(value, 3)?;
             f.year_day = Some(n);
             rest

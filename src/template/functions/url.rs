@@ -234,7 +234,8 @@ impl Url {
                 }
                 out.push_str(&escape(&self.host, Part::Host));
             }
-            let path = escape(&self.path, Part::Path);
+            // The path of `OPTIONS *` stays as it is.
+            let path = if self.path == "*" { "*".to_owned() } else { escape(&self.path, Part::Path) };
             if !path.is_empty() && !path.starts_with('/') && !self.host.is_empty() {
                 out.push('/');
             }
