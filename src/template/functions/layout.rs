@@ -581,33 +581,41 @@ fn fraction<'a>(value: &'a [u8], f: &mut Fields) -> &'a [u8] {
 }
 
 fn offset<'a>(value: &'a [u8], colon: bool, minutes: bool, seconds: bool, f: &mut Fields) -> Result<&'a [u8], Problem> {
-    let negative = match value.first() {
-        Some(b'-') => true,
-        Some(b'+') => false,
+    let width = 2 + usize::from(colon);
+    let length = 3 + width * (usize::from(minutes) + usize::from(seconds));
+    let text = value.get(..length).ok_or(Problem::Bad)?;
+    let parts = || text[3..].chunks(width);
+    if colon && parts().any(|part| part[0] != b':') {
+        return Err(Problem::Bad);
+    }
+    // What cannot be read is 0, and nothing behind it is read. That a number is out of range is told before that, and before a sign
+    // that is none; of several the last.
+    let mut numbers = [0; 3];
+    let mut bad = false;
+    for (number, part) in numbers.iter_mut().zip(std::iter::once(&text[1..3]).chain(parts())) {
+        let Ok((n, _)) = fixed(&part[part.len() - 2..], 2) else {
+            bad = true;
+            break;
+        };
+        *number = n;
+    }
+    let [hour, minute, second] = numbers;
+    let limits = [
+        ("time zone offset second", second, 60),
+        ("time zone offset minute", minute, 60),
+        ("time zone offset hour", hour, 24),
+    ];
+    if let Some((what, ..)) = limits.into_iter().find(|(_, number, limit)| number > limit) {
+        return Err(Problem::Range(what));
+    }
+    let size = i32::try_from(hour * 3600 + minute * 60 + second).unwrap_or(0);
+    f.offset = Some(match text[0] {
+        _ if bad => return Err(Problem::Bad),
+        b'+' => size,
+        b'-' => -size,
         _ => return Err(Problem::Bad),
-    };
-    let (hours, mut rest) = fixed(&value[1..], 2)?;
-    let mut parts = [0, 0];
-    for (part, wanted) in parts.iter_mut().zip([minutes, seconds]) {
-        if wanted {
-            if colon {
-                rest = rest.strip_prefix(b":").ok_or(Problem::Bad)?;
-            }
-            (*part, rest) = fixed(rest, 2)?;
-        }
-    }
-    if hours > 24 {
-        return Err(Problem::Range("time zone offset hour"));
-    }
-    if parts[0] > 60 {
-        return Err(Problem::Range("time zone offset minute"));
-    }
-    if parts[1] > 60 {
-        return Err(Problem::Range("time zone offset second"));
-    }
-    let size = i32::try_from(hours * 3600 + parts[0] * 60 + parts[1]).unwrap_or(0);
-    f.offset = Some(if negative { -size } else { size });
-    Ok(rest)
+    });
+    Ok(&value[length..])
 }
 
 /// The length of a zone's abbreviation, as Go's `parseTimeZone` guesses it.
