@@ -29,7 +29,8 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
     let shown = || quoted(text);
     let text_str = std::str::from_utf8(text).map_err(|_| format!("illegal number syntax: {}", shown()))?;
     if let Some(imaginary) = text_str.strip_suffix('i') {
-        return complex(imaginary).ok_or_else(|| format!("illegal number syntax: {}", shown()));
+        let imaginary = parse_float(imaginary).ok_or_else(|| format!("illegal number syntax: {}", shown()))?;
+        return Ok(complex(0.0, imaginary));
     }
     let mut uint = parse_uint(text_str);
     let int = parse_int(text_str);
@@ -66,20 +67,64 @@ fn whole(f: f64) -> (Option<i64>, Option<u64>) {
     (int, (is_whole && (0.0..18_446_744_073_709_551_616.0).contains(&f)).then_some(f as u64))
 }
 
-/// A complex constant, given without its `i`.
-fn complex(text: &str) -> Option<Constant> {
-    // The sign between the parts is the last one that is neither the first character nor an exponent's.
-    let sign = text
-        .char_indices()
-        .rfind(|&(i, c)| i > 0 && matches!(c, '+' | '-') && !text[..i].ends_with(['e', 'E', 'p', 'P']))
-        .map(|(i, _)| i);
-    let (real, imaginary) = match sign {
-        Some(i) => (parse_float(&text[..i])?, parse_float(&text[i..])?),
-        None => (0.0, parse_float(text)?),
+/// A complex constant of two parts, `1+2i`, as `fmt.Sscan` reads it: not all that the lexer takes for one is.
+///
+/// # Errors
+/// Go's message.
+pub fn pair(text: &[u8]) -> Result<Constant, String> {
+    let malformed = || "syntax error scanning complex number".to_owned();
+    let text = std::str::from_utf8(text).map_err(|_| malformed())?;
+    let (real, rest) = text.split_at(float_length(text));
+    let (imaginary, rest) = rest.split_at(float_length(rest));
+    // A sign alone: what follows could be the beginning of `Inf`.
+    if !imaginary.starts_with(['+', '-']) || imaginary.len() < 2 || !rest.starts_with('i') {
+        return Err(malformed());
+    }
+    let float = |text: &str| {
+        parse_float(text).ok_or_else(|| {
+            let hex = text.contains(['x', 'X']);
+            let (marks, none) = if hex { (['p', 'P'], "p0") } else { (['e', 'E'], "e0") };
+            let number = text.split(marks).next().unwrap_or_default();
+            let has_exponent = number.len() < text.len() && text.ends_with(|c: char| c.is_ascii_digit());
+            let is_large = has_exponent && parse_float(&format!("{number}{none}")).is_some() || number.len() > 300;
+            let why = if is_large { "value out of range" } else { "invalid syntax" };
+            format!("strconv.ParseFloat: parsing {}: {why}", quoted(text.as_bytes()))
+        })
     };
+    Ok(complex(float(real)?, float(imaginary)?))
+}
+
+/// How much of a text `fmt.Sscan` takes for a float.
+fn float_length(text: &str) -> usize {
+    let text = text.as_bytes();
+    let is = |at: usize, among: &[u8]| text.get(at).is_some_and(|b| among.contains(b));
+    let mut at = usize::from(is(0, b"+-"));
+    let hex = is(at, b"0") && is(at + 1, b"xX");
+    let is_digit = |at: usize, hex: bool| {
+        text.get(at).is_some_and(|&b| b == b'_' || if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() })
+    };
+    at += 2 * usize::from(hex);
+    while is_digit(at, hex) {
+        at += 1;
+    }
+    at += usize::from(is(at, b"."));
+    while is_digit(at, hex) {
+        at += 1;
+    }
+    if is(at, if hex { b"pP" } else { b"eEpP" }) {
+        at += 1;
+        at += usize::from(is(at, b"+-"));
+        while is_digit(at, false) {
+            at += 1;
+        }
+    }
+    at
+}
+
+fn complex(real: f64, imaginary: f64) -> Constant {
     let float = (imaginary == 0.0).then_some(real);
     let (int, uint) = float.map_or((None, None), whole);
-    Some(Constant { int, uint, float, complex: Some((real, imaginary)), prefers_float: false })
+    Constant { int, uint, float, complex: Some((real, imaginary)), prefers_float: false }
 }
 
 fn character(text: &[u8]) -> Result<Constant, String> {

@@ -618,7 +618,8 @@ impl Parser<'_> {
     }
 
     fn number(&mut self, token: Token) -> Parse<Number> {
-        match number::constant(self.lexer.bytes(token)) {
+        let text = self.lexer.bytes(token);
+        match if token.kind == Kind::Complex { number::pair(text) } else { number::constant(text) } {
             Ok(c) => Ok(Number {
                 int: c.int,
                 uint: c.uint,
