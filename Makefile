@@ -94,10 +94,22 @@ fuzz: ## search for harmful input, MINUTES=10 a target (needs a nightly compiler
 	for target in $(TARGETS); do mkdir -p fuzz/found/$$target; $(CARGO) +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
 		-max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -rss_limit_mb=3000 || exit 1; done
 
-.PHONY: fuzz-diff
-fuzz-diff: ## compare random templates and charts with Helm's library for MINUTES=10 (needs Go); SEED=1
+COMPARE = $(CARGO) run --release --manifest-path fuzz/Cargo.toml --no-default-features --features compare --bin diff -- fuzz/target/oracle
+
+.PHONY: fuzz-oracle
+fuzz-oracle:
 	cd fuzz/oracle && nice go build -ldflags '-X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../target/oracle .
-	$(CARGO) run --release --manifest-path fuzz/Cargo.toml --no-default-features --features compare --bin diff -- fuzz/target/oracle $(MINUTES) $(or $(SEED),1)
+
+.PHONY: fuzz-diff
+fuzz-diff: fuzz-oracle ## compare random templates and charts with Helm's library for MINUTES=10 (needs Go); SEED=1
+	$(COMPARE) $(MINUTES) $(or $(SEED),1)
+
+GRIDS ?= functions formats tokens texts languages
+
+.PHONY: fuzz-grids
+fuzz-grids: fuzz-oracle ## compare whole grids of arguments, formats, tokens and texts with Helm's library (needs Go and Python)
+	mkdir -p fuzz/found
+	for grid in $(GRIDS); do echo $$grid; python3 fuzz/grids.py $$grid > fuzz/found/grid.jsonl && $(COMPARE) replay fuzz/found/grid.jsonl || exit 1; done
 
 # What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
 RUNS ?= helm-operator:1 tillerman:1 tillerman:100 helm-operator:100 helm-operator:500 tillerman:500 \
