@@ -82,7 +82,9 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Server-side apply. Answers with the object.
+    /// Server-side apply. Answers with the object. The API server is not asked to look for fields that are unknown or stand
+    /// twice (`fieldValidation`): an apply refuses the first in any case, the second do not come out of a parsed manifest, and
+    /// to look it reads each patch once more.
     pub async fn apply<T: Serialize + Debug + Sync>(
         &self,
         resource: &Resource,
@@ -91,7 +93,7 @@ impl Cluster {
         conflicts: Conflicts,
     ) -> Result<Value, ApiError> {
         let what = describe("apply", id);
-        let mut params = PatchParams::apply(MANAGER);
+        let mut params = PatchParams::apply(MANAGER).validation_ignore();
         params.force = conflicts == Conflicts::Force;
         let request = collection(resource, id);
         let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
@@ -136,6 +138,7 @@ impl Cluster {
     ) -> Result<T, ApiError> {
         let what = describe(if subresource.is_some() { "update the status of" } else { "patch" }, id);
         let params = PatchParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = params.validation_ignore();
         let request = collection(resource, id);
         let request = match subresource {
             Some(subresource) => request.patch_subresource(subresource, &id.name, &params, &Patch::Merge(patch)),
