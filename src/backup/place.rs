@@ -184,7 +184,16 @@ fn words(error: &object_store::Error) -> String {
             format!("access denied: the keys are wrong ({code})")
         }
         (object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }, code)
-        | (_, code @ Some("AuthenticationFailed" | "AuthorizationFailure")) => {
+        | (
+            _,
+            code @ Some(
+                "AccessDenied"
+                | "AuthenticationFailed"
+                | "AuthenticationRequired"
+                | "AuthorizationFailure"
+                | "InvalidSecurity",
+            ),
+        ) => {
             format!(
                 "access denied: the keys are wrong, or do not suffice{}",
                 code.map(|code| format!(" ({code})")).unwrap_or_default()

@@ -77,38 +77,42 @@ impl Azurite {
     }
 }
 
-/// Stored in parts, listed, read back, fetched as it was, not overwritten, and deleted when there are enough newer ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_goes_to_azure_and_back() {
     let test = Test::new();
     let azurite = Azurite::start(&test);
-    let member = large(&test).await;
+    goes_and_comes_back(&test, |arguments| azurite.snapshot(arguments)).await;
+}
+
+/// Stored in parts, listed, read back, fetched as it was, not overwritten, and deleted when there are enough newer ones.
+pub async fn goes_and_comes_back(test: &Test, of_cloud: impl Fn(&[&str]) -> Command) {
+    let member = large(test).await;
     let names = || -> Vec<String> {
-        let all = json(&mut azurite.snapshot(&["list"]));
+        let all = json(&mut of_cloud(&["list"]));
         let all = all.as_array().expect("it is a list").iter().inspect(|one| assert_eq!(one["state"], "good"));
         all.map(|one| one["name"].as_str().expect("it has a name").to_owned()).collect()
     };
     let save = ["save", "--endpoints", &member.url];
     let label = |saved: &Value| saved["name"].as_str().expect("it has a name").to_owned();
-    let first = json(&mut azurite.snapshot(&save));
+    let first = json(&mut of_cloud(&save));
     let old = label(&first);
     assert_eq!(names(), [&*old]);
-    let new = label(&json(&mut azurite.snapshot(&save)));
+    let new = label(&json(&mut of_cloud(&save)));
     assert_eq!(names(), [&*new, &*old]);
     assert!(first["record"]["size"].as_u64() > Some(20_000_000), "more than a part: {first}");
-    assert_eq!(json(&mut azurite.snapshot(&["verify"]))["name"], *new);
+    assert_eq!(json(&mut of_cloud(&["verify"]))["name"], *new);
 
     let (to, none) = (test.path("fetched.db").display().to_string(), test.path("none").display().to_string());
-    ok(&mut azurite.snapshot(&["fetch", &old, "--to", &to, "--data-dir", &none]));
+    ok(&mut of_cloud(&["fetch", &old, "--to", &to, "--data-dir", &none]));
     let fetched = json(&mut snapshot(["status", &to]));
     for field in ["sha256", "size", "revision", "keys", "hash"] {
         assert_eq!(fetched[field], first["record"][field], "{field}");
     }
 
-    let error = fails(azurite.snapshot(&save).args(["--name", &old]));
+    let error = fails(of_cloud(&save).args(["--name", &old]));
     assert!(error.contains(&format!("there is a backup {old} already")), "{error}");
-    assert_eq!(json(&mut azurite.snapshot(&["verify", &old]))["record"], first["record"]);
-    ok(&mut azurite.snapshot(&["prune", "--keep", "1"]));
+    assert_eq!(json(&mut of_cloud(&["verify", &old]))["record"], first["record"]);
+    ok(&mut of_cloud(&["prune", "--keep", "1"]));
     assert_eq!(names(), [&*new]);
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::program::{Process, Test, snapshot, tool, until};
 
 pub const BUCKET: &str = "backups";
-const KEY: &str = "the-key";
+pub const KEY: &str = "the-key";
 const SECRET: &str = "the-secret-key";
 
 /// A server with one bucket.
