@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.."
 export RUST_BACKTRACE=0 # what a test says of its failure is enough, and would drown
 passed=0 failed=0
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; [ -z "${builder:-}" ] || kill "$builder" 2>/dev/null' EXIT
 command -v cargo >/dev/null || { echo "error: Rust is needed: install it with rustup" >&2; exit 1; }
 (need_protoc) || exit 1
 cargo="nice cargo"
@@ -75,8 +75,25 @@ sums() {
 	count "$name" "$p" "$f"
 }
 
+# What later parts need is built while the tests on API servers and members mostly wait. What fails here fails again, and is told, in the
+# part that needs it.
+declare -A ahead=([backup]=backup [peer]=helm-operator [traces]=traces [node]='node issuer')
+builder=
+build_ahead() {
+	local sets=() part
+	for part in "$@"; do
+		[ "$part" != node ] || tests/cluster/node-can.sh >/dev/null || continue
+		sets+=(${ahead[$part]:-})
+	done
+	[ ${#sets[@]} != 0 ] || return 0
+	nice -n 19 tests/cluster/build-tools.sh "${sets[@]}" >/dev/null 2>&1 &
+	builder=$!
+}
+
+done=0
 for part in "$@"; do
 	echo "== $part"
+	done=$((done + 1))
 	case $part in
 	format) one format $cargo fmt --check ;;
 	lint)
@@ -111,10 +128,12 @@ for part in "$@"; do
 	alerts) one alerts tests/alerts.sh ;;
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
-		need_redis || { count cluster 0 1; continue; }
+		{ need_redis && tests/cluster/build-tools.sh control-plane sources members; } || { count cluster 0 1; continue; }
+		build_ahead "${@:done+1}"
 		$cargo build --features cluster-tests --example custom-driver || { count cluster 0 1; continue; }
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
-		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator
+		# They wait more than they work, whatever the number of cores.
+		cargo_tests cluster tests/cluster/with.sh $cargo test --features cluster-tests --test operator -- --test-threads=6
 		;;
 	peer)
 		peer=($cargo test --features cluster-tests --test peer)
@@ -135,7 +154,7 @@ for part in "$@"; do
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)
 		"${faults[@]}" --no-run || { count faults 0 1; continue; }
-		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=4
+		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=6
 		# Members write and vote all the while: not beside what waits for seconds.
 		tests/cluster/build-tools.sh members || { count faults 0 1; continue; }
 		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=3 etcd::

@@ -28,7 +28,7 @@ build() {
 	stamp=$(cat "$here/tools/$module/"{go.mod,check.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
 	flock 9 # two builds at once would only fight for the cores
-	is_built "$out" "$stamp" && return
+	is_built "$out" "$stamp" && { flock -u 9; return; }
 	[ -n "${told:-}" ] || { told=1; echo "building the cluster's programs from their Go modules: about 20 minutes, once (kept in $TOOLS)"; }
 	echo "  $program ..."
 	mkdir -p "$(dirname "$out")"
@@ -36,6 +36,7 @@ build() {
 		{ echo "error: $program could not be built; the Go module proxy must be reachable" >&2; exit 1; }
 	mv "$out.new" "$out"
 	echo "$stamp" >"$out.built-from"
+	flock -u 9
 	echo "  $program: $((SECONDS - began)) s"
 }
 
@@ -46,7 +47,7 @@ build_azurite() {
 	stamp=$(cat "$here/tools/azurite/"*.json | sha256sum | cut -c1-16)
 	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || return 0
 	flock 9
-	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || return 0
+	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || { flock -u 9; return 0; }
 	echo "  azurite ..."
 	rm -rf "$out" "$out.new"
 	mkdir -p "$out.new"
@@ -55,6 +56,7 @@ build_azurite() {
 		{ echo "error: azurite could not be installed; the package registry of npm must be reachable" >&2; exit 1; }
 	echo "$stamp" >"$out.new/.built-from"
 	mv "$out.new" "$out"
+	flock -u 9
 	echo "  azurite: $((SECONDS - began)) s"
 }
 

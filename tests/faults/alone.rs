@@ -279,13 +279,10 @@ impl Chaos {
 
     /// What is not as it should be.
     fn wrong(&self) -> Result<Vec<String>, String> {
-        let list = |kinds: &str| -> Result<Vec<Value>, String> {
-            let text = self.scene.space.kubectl(&["get", kinds, "-o", "json"])?;
-            let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-            Ok(list["items"].as_array().cloned().unwrap_or_default())
-        };
-        let webs = list("webs.test.tillerman.dev")?;
-        let objects = list("configmaps,services,deployments,secrets")?;
+        let space = &self.scene.space;
+        let webs = space.list("webs")?;
+        let objects = ["configmaps", "services", "deployments", "secrets"].map(|kind| space.list(kind));
+        let objects = objects.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         let name_of = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut wrong = Vec::new();
         for (name, wish) in &self.wishes {

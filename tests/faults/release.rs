@@ -7,7 +7,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tillerman::release::record::{Phase, Record};
 
-use crate::harness::{Space, kubectl, reader};
+use crate::harness::{Space, api, kubectl};
 
 /// The kinds of which a release of the test charts may have objects.
 const KINDS: &[&str] = &[
@@ -35,7 +35,7 @@ impl Sight {
     pub fn with(space: &Space, more: &[&str]) -> Result<Self, String> {
         let mut found = Vec::new();
         for kind in KINDS.iter().chain(more) {
-            found.extend(reader::objects(&space.name, kind)?);
+            found.extend(api::objects(&space.name, kind)?);
         }
         Ok(Self(found))
     }

@@ -144,12 +144,10 @@ fn caller(peer: SocketAddr, to: SocketAddr, processes: &BTreeMap<u32, u32>) -> C
         SocketAddr::V4(v4) => format!("{:08X}:{:04X}", u32::from_le_bytes(v4.ip().octets()), v4.port()),
         SocketAddr::V6(_) => String::new(),
     };
-    let (local, remote) = (hex(peer), hex(to));
+    let connection = format!("{} {}", hex(peer), hex(to));
     let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let Some(line) = lines.find(|fields| fields.get(1) == Some(&&*local) && fields.get(2) == Some(&&*remote)) else {
-        return Caller::Unseen;
-    };
+    let Some(line) = table.lines().find(|line| line.contains(&connection)) else { return Caller::Unseen };
+    let line: Vec<_> = line.split_whitespace().collect();
     if line[3] != ESTABLISHED {
         return Caller::Gone;
     }

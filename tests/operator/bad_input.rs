@@ -244,6 +244,7 @@ fn a_hostile_custom_resource_is_refused_and_others_go_on() {
     for (name, word) in [("web/deep", "nested"), ("web/large", "bytes")] {
         let path = "-o=jsonpath={.status.conditions[?(@.type=='Stalled')].message}";
         eventually(name, || {
+            // Our own reader would not read what is nested so deeply.
             let message = space.kubectl(&["get", name, path])?;
             if message.contains(word) { Ok(()) } else { Err(message) }
         });

@@ -68,7 +68,7 @@ impl Cluster {
         eventually_within(PATIENCE, &format!("there are {size} members"), || {
             let ready = self.space.condition("web/a", "Ready")?;
             let replicas = self.space.get("statefulset/a-etcd")?["spec"]["replicas"].clone();
-            let claims = self.space.kubectl(&["get", "pvc", "-o", "name"])?.lines().count();
+            let claims = self.space.list("pvc")?.len();
             let status = self.space.get("web/a")?["status"].clone();
             let members = self.members()?;
             let names: BTreeSet<_> = members.iter().map(|member| member.name.clone()).collect();
@@ -138,9 +138,8 @@ impl Cluster {
 
     /// What members were told, by the events, in any order.
     fn calls(&self) -> Vec<String> {
-        let text = self.space.kubectl(&["get", "events", "-o", "json"]).unwrap();
-        let events: Value = serde_json::from_str(&text).unwrap();
-        let of_calls = events["items"].as_array().unwrap().iter().filter(|event| event["reason"] == "MembersChanged");
+        let events = self.space.list("events").unwrap();
+        let of_calls = events.iter().filter(|event| event["reason"] == "MembersChanged");
         of_calls.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }

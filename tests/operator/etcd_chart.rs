@@ -191,8 +191,11 @@ fn certificates_are_made_anew_when_their_time_comes_and_authorities_take_turns()
     space.wait("etcd/my", "Deployed", "True");
     let secret = |kind: &str| space.get(&format!("secret/my-{kind}-tls"));
     let authority = || secret("ca").map(|secret| secret["metadata"]["annotations"]["tillerman.dev/authority"].clone());
-    let revision = || space.get("statefulset/my").map(|set| set["status"]["updateRevision"].clone());
-    let (first, before) = (secret("peer").unwrap()["data"].clone(), revision().unwrap());
+    let revision = || {
+        let told = space.get("statefulset/my")?["status"]["updateRevision"].as_str().map(str::to_owned);
+        told.ok_or_else(|| "its controller has not seen it yet".to_owned())
+    };
+    let (first, before) = (secret("peer").unwrap()["data"].clone(), eventually("a revision", revision));
     assert!(trusts(&space, &first["ca.crt"], &first["tls.crt"]));
 
     let renewed = eventually_within(60, "the certificate is made anew", || {
@@ -214,7 +217,7 @@ fn certificates_are_made_anew_when_their_time_comes_and_authorities_take_turns()
     assert!(trusts(&space, &now["ca.crt"], &renewed["tls.crt"]), "members that start know who signed what is in use");
     let replaced = eventually("pods are to be started with the third", || {
         let now = revision()?;
-        if now == before { Err(now.to_string()) } else { Ok(now) }
+        if now == before { Err(now) } else { Ok(now) }
     });
 
     // Until they have been, the third does not sign.

@@ -12,17 +12,10 @@ fn values(greeting: &str, hooks: &[(&str, &str, &str, &str)]) -> Value {
 /// Ends the next pod of a Job that has not ended, as a kubelet would.
 fn end(space: &Space, job: &str, phase: &str) {
     eventually(&format!("a pod of {job} becomes {phase}"), || {
-        let text = space.kubectl(&["get", "pods", "-l", &format!("job-name={job}"), "-o", "json"])?;
-        let pods: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        let ended = |p: &&Value| p["status"]["phase"] == "Pending" && p["metadata"].get("deletionTimestamp").is_none();
-        let pod = pods["items"].as_array().into_iter().flatten().find(ended).ok_or("there is none yet")?;
-        end_pod(space, pod["metadata"]["name"].as_str().unwrap_or_default(), phase)
+        space.end_pod_of(job, phase, |pod| {
+            pod["status"]["phase"] == "Pending" && pod["metadata"].get("deletionTimestamp").is_none()
+        })
     });
-}
-
-fn end_pod(space: &Space, pod: &str, phase: &str) -> Result<(), String> {
-    let patch = json!({"status": {"phase": phase}}).to_string();
-    space.kubectl(&["patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch]).map(|_| ())
 }
 
 /// How the hooks of a release stand by the real helm.
@@ -168,7 +161,7 @@ fn d3_a_restart_while_a_hook_runs_does_not_start_it_again() {
     let operator = space.operator(&watches, &[]);
     operator.settle();
     assert_eq!(space.get("pod/app-pre").unwrap()["metadata"]["uid"], uid);
-    end_pod(&space, "app-pre", "Succeeded").unwrap();
+    space.end_pod("app-pre", "Succeeded").unwrap();
     space.wait("web/app", "Deployed", "True");
     assert_eq!(phases(&space), [("app-pre".to_owned(), "Succeeded".to_owned())]);
 }
@@ -278,10 +271,12 @@ fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
     space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", "")]));
     space.wait("web/app", "Deployed", "True");
     crate::harness::kubectl(&["delete", "namespace", &space.name, "--wait=false"], None).unwrap();
-    eventually("the namespace is gone", || match crate::harness::kubectl(&["get", "namespace", &space.name], None) {
-        Err(why) if why.contains("NotFound") => Ok(()),
-        Err(why) => Err(why),
-        Ok(_) => Err("it is there".to_owned()),
+    eventually("the namespace is gone", || {
+        match crate::harness::api::get(&format!("/api/v1/namespaces/{}", space.name)) {
+            Err(why) if why.contains("NotFound") => Ok(()),
+            Err(why) => Err(why),
+            Ok(_) => Err("it is there".to_owned()),
+        }
     });
 }
 

@@ -65,13 +65,7 @@ fn wait_job(space: &Space) -> String {
 
 /// Ends the pod of a Job, as a kubelet would.
 fn end(space: &Space, job: &str) {
-    eventually(&format!("the pod of {job} ends"), || {
-        let text = space.kubectl(&["get", "pods", "-l", &format!("job-name={job}"), "-o", "json"])?;
-        let pods: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        let pod = pods["items"][0]["metadata"]["name"].as_str().ok_or("there is none yet")?;
-        let patch = json!({"status": {"phase": "Succeeded"}}).to_string();
-        space.kubectl(&["patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch]).map(|_| ())
-    });
+    eventually(&format!("the pod of {job} ends"), || space.end_pod_of(job, "Succeeded", |_| true));
 }
 
 fn installed(space: &Space, chart: &str, spec: &Value) -> Operator {

@@ -46,7 +46,7 @@ impl Redis {
         eventually_within(PATIENCE, &format!("there are {size} members"), || {
             let ready = self.space.condition("web/a", "Ready")?;
             let members = self.space.get("web/a")?["status"]["members"]["redis"].clone();
-            let claims = self.space.kubectl(&["get", "pvc", "-o", "name"])?.lines().count();
+            let claims = self.space.list("pvc")?.len();
             let replicas = self.space.get("statefulset/a")?["spec"]["replicas"].clone();
             let done = ready["status"] == "True" && members["size"] == size && replicas == size;
             if done && claims == size as usize {

@@ -41,7 +41,7 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     let data = space.get("configmap/app").unwrap()["data"].clone();
     assert_eq!((&data["from"], &data["size"]), (&json!("OPERATOR"), &json!("large,most")));
     eventually("events", || {
-        let events = space.kubectl(&["get", "events", "-o", "json"])?;
+        let events = json!(space.list("events")?).to_string();
         let expected = r#"Chart value \"from\" overridden to \"OPERATOR\" by operator's watches.yaml"#;
         if events.contains(expected) { Ok(()) } else { Err(events) }
     });
@@ -49,7 +49,8 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     let _operator = space.operator(&watches(&space, more), &["--suppress-override-values"]);
     space.apply("Web", "other", &json!({}));
     eventually("events", || {
-        let events = space.kubectl(&["get", "events", "--field-selector=involvedObject.name=other", "-o", "json"])?;
+        let of_other = |event: &Value| event["involvedObject"]["name"] == "other";
+        let events = json!(space.list("events")?.into_iter().filter(of_other).collect::<Vec<_>>()).to_string();
         let expected = r#"Chart value \"from\" overridden to \"****\" by operator's watches.yaml"#;
         if events.contains(expected) && !events.contains("OPERATOR") { Ok(()) } else { Err(events) }
     });
