@@ -90,10 +90,10 @@ build_ahead() {
 	builder=$!
 }
 
-done=0
+at=0
 for part in "$@"; do
 	echo "== $part"
-	done=$((done + 1))
+	at=$((at + 1))
 	case $part in
 	format) one format $cargo fmt --check ;;
 	lint)
@@ -129,7 +129,7 @@ for part in "$@"; do
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
 		{ need_redis && tests/cluster/build-tools.sh control-plane sources members; } || { count cluster 0 1; continue; }
-		build_ahead "${@:done+1}"
+		build_ahead "${@:at+1}"
 		$cargo build --features cluster-tests --example custom-driver || { count cluster 0 1; continue; }
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
 		# They wait more than they work, whatever the number of cores.
