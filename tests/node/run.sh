@@ -55,7 +55,7 @@ images:
 EOF
 export TILLERMAN_TEST_CLUSTER=$STATE TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
 kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
-nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} || {
+nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- --test-threads=4 || {
 	kubectl -n page-operator-system describe pods >&2
 	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
 	exit 1
