@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::etcd::{V36, cluster};
 use crate::program::{Process, Test, fails, json, ok, snapshot, tool, until};
-use crate::proxy::large;
+use crate::proxy::{PROXY, large, uploads_are_killed};
 
 /// The key of the account of Azure, and another one.
 const KEY: &str = "dGhlLXNlY3JldC1rZXk=";
@@ -16,7 +16,7 @@ const WRONG: &str = "YW5vdGhlci1zZWNyZXQ=";
 
 /// A server with one container, which has a certificate of an authority of its own.
 struct Azurite {
-    url: String,
+    address: String,
     ca: String,
     _process: Process,
 }
@@ -41,7 +41,7 @@ impl Azurite {
     fn start(test: &Test) -> Self {
         let file = |name: &str| test.path(name).display().to_string();
         let host = test.address(2);
-        let names = format!("IP:127.0.0.1,IP:{host}");
+        let names = format!("IP:127.0.0.1,IP:{host},IP:{}", test.address(PROXY));
         let made = Command::new("bash").args(["-ec", CERTIFICATES, "bash", &file(""), &names]).output();
         assert!(made.expect("bash is there").status.success(), "no certificates");
         // Its own port.
@@ -56,22 +56,21 @@ impl Azurite {
             .spawn();
         let process = Process(process.expect("the server starts"));
         until("the server listens", || TcpStream::connect(&address).is_ok());
-        let url = format!("https://{address}");
         let mut node = Command::new("node");
         assert_eq!(ok(node.args(["-e", CONTAINER, &address, &file("ca.crt"), KEY])).trim(), "201");
-        Self { url, ca: file("ca.crt"), _process: process }
+        Self { address, ca: file("ca.crt"), _process: process }
     }
 
     fn snapshot(&self, arguments: &[&str]) -> Command {
-        self.of("backups", arguments)
+        self.at(&self.address, "backups", arguments)
     }
 
-    fn of(&self, container: &str, arguments: &[&str]) -> Command {
+    fn at(&self, address: &str, container: &str, arguments: &[&str]) -> Command {
         let mut command = snapshot(arguments);
         command.args(["--store", &format!("az://{container}/folder")]).env("AWS_CA_BUNDLE", &self.ca).envs([
             ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
             ("AZURE_STORAGE_ACCOUNT_KEY", KEY),
-            ("AZURE_STORAGE_ENDPOINT", &format!("{}/account", self.url)),
+            ("AZURE_STORAGE_ENDPOINT", &format!("https://{address}/account")),
         ]);
         command
     }
@@ -116,6 +115,15 @@ pub async fn goes_and_comes_back(test: &Test, of_cloud: impl Fn(&[&str]) -> Comm
     assert_eq!(names(), [&*new]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_to_azure_that_is_killed_leaves_nothing_that_counts_as_a_backup() {
+    let test = Test::new();
+    let azurite = Azurite::start(&test);
+    // How many bytes there are in all differs with TLS.
+    let at = |address: &str, arguments: &[&str]| azurite.at(address, "backups", arguments);
+    uploads_are_killed(&test, &azurite.address, &[], at).await;
+}
+
 /// Also when all that is asked for is one object.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_is_not_there_is_told_by_azure() {
@@ -123,7 +131,7 @@ async fn a_container_that_is_not_there_is_told_by_azure() {
     let azurite = Azurite::start(&test);
     let members = cluster(&test, V36, 1).await;
     for arguments in [&["save", "--endpoints", &members[0].url][..], &["list"], &["verify"], &["verify", "one"]] {
-        let error = fails(&mut azurite.of("nocontainer", arguments));
+        let error = fails(&mut azurite.at(&azurite.address, "nocontainer", arguments));
         assert!(error.contains("there is no such bucket"), "{arguments:?}: {error}");
     }
 }

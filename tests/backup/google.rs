@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use crate::clouds::goes_and_comes_back;
 use crate::etcd::{V36, cluster};
 use crate::program::{Process, Test, fails, snapshot, until};
+use crate::proxy::{LAST, uploads_are_killed};
 use crate::s3::{BUCKET, Gateway, KEY, RIGHT};
 
 const TOKEN: &str = "the-token-of-google";
@@ -48,7 +49,7 @@ http.createServer((asked, answer) => {
 "#;
 
 struct Google {
-    url: String,
+    address: String,
     _gateway: Gateway,
     _signer: Process,
 }
@@ -65,17 +66,17 @@ impl Google {
             .spawn();
         let signer = Process(signer.expect("node starts"));
         until("it listens", || TcpStream::connect(&address).is_ok());
-        Self { url: format!("http://{address}"), _gateway: gateway, _signer: signer }
+        Self { address, _gateway: gateway, _signer: signer }
     }
 
     fn snapshot(&self, arguments: &[&str]) -> Command {
-        self.of(BUCKET, arguments)
+        Self::at(&self.address, BUCKET, arguments)
     }
 
-    fn of(&self, bucket: &str, arguments: &[&str]) -> Command {
+    fn at(address: &str, bucket: &str, arguments: &[&str]) -> Command {
         let mut command = snapshot(arguments);
         command.args(["--store", &format!("gs://{bucket}/folder")]);
-        command.envs([("GOOGLE_BASE_URL", &*self.url), ("GOOGLE_BEARER_TOKEN", TOKEN)]);
+        command.envs([("GOOGLE_BASE_URL", &*format!("http://{address}")), ("GOOGLE_BEARER_TOKEN", TOKEN)]);
         command
     }
 }
@@ -88,6 +89,14 @@ async fn a_backup_goes_to_google_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_to_google_that_is_killed_leaves_nothing_that_counts_as_a_backup() {
+    let test = Test::new();
+    let google = Google::start(&test);
+    let at = |address: &str, arguments: &[&str]| Google::at(address, BUCKET, arguments);
+    uploads_are_killed(&test, &google.address, &LAST, at).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_token_and_a_bucket_that_is_not_there_are_told_by_google() {
     let test = Test::new();
     let google = Google::start(&test);
@@ -96,7 +105,7 @@ async fn a_wrong_token_and_a_bucket_that_is_not_there_are_told_by_google() {
         let error = fails(google.snapshot(arguments).env("GOOGLE_BEARER_TOKEN", WRONG));
         assert!(error.contains("access denied: the keys are wrong, or do not suffice"), "{arguments:?}: {error}");
         assert!(!error.contains(WRONG) && !error.contains(TOKEN), "{error}");
-        let error = fails(&mut google.of("nobucket", arguments));
+        let error = fails(&mut Google::at(&google.address, "nobucket", arguments));
         assert!(error.contains("there is no such bucket"), "{arguments:?}: {error}");
     }
 }

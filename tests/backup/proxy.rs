@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::etcd::{Member, V36, cluster};
 use crate::program::{Process, Test, fails, json, ok, until};
 use crate::s3::Gateway;
+
+/// Where it is, in the net of a test.
+pub const PROXY: u32 = 4;
 
 /// A server between that takes so many bytes of requests, and then no more.
 struct Proxy {
@@ -90,38 +93,46 @@ fn good(all: &Value) -> Vec<&Value> {
 async fn an_upload_that_is_killed_leaves_nothing_that_counts_as_a_backup() {
     let test = Test::new();
     let gateway = Gateway::start(&test);
-    let member = large(&test).await;
+    uploads_are_killed(&test, &gateway.address, &LAST, Gateway::at).await;
+}
+
+/// So many bytes before the end of an upload are of the record that says that it is verified.
+pub const LAST: [u64; 2] = [700, 100];
+
+/// Kills uploads to a server in the head of the first request, in each part, and so many bytes before the end. `at` is a command that
+/// finds the server at an address.
+pub async fn uploads_are_killed(test: &Test, server: &str, last: &[u64], at: impl Fn(&str, &[&str]) -> Command) {
+    let member = large(test).await;
     let save = ["save", "--endpoints", &member.url];
     // How much goes up when nothing is in the way.
-    let open = Proxy::start(test.address(3), gateway.address.clone(), u64::MAX);
-    let first = json(&mut Gateway::at(&open.address, &save));
+    let open = Proxy::start(test.address(PROXY), server.to_owned(), u64::MAX);
+    let first = json(&mut at(&open.address, &save));
     let total = open.taken.load(Ordering::SeqCst);
     assert!(total > 20_000_000, "{total} bytes went up");
 
-    // In the head of the first request, in each part, and in the record that says that it is verified.
-    let limits = (0..10).map(|tenth| total / 10 * tenth).chain([500, 1500, total - 700, total - 100]);
-    for limit in limits {
-        let proxy = Proxy::start(test.address(3), gateway.address.clone(), limit);
-        let mut command = Gateway::at(&proxy.address, &save);
+    let limits = (0..10).map(|tenth| total / 10 * tenth).chain([500, 1500]);
+    for limit in limits.chain(last.iter().map(|bytes| total - bytes)) {
+        let proxy = Proxy::start(test.address(PROXY), server.to_owned(), limit);
+        let mut command = at(&proxy.address, &save);
         let mut killed = Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
         until("the upload is stuck", || {
             assert!(killed.0.try_wait().expect("it is a child").is_none(), "it ended before {limit} of {total} bytes");
             proxy.full.load(Ordering::SeqCst)
         });
         drop(killed);
-        let all = json(&mut gateway.snapshot(&["list"]));
+        let all = json(&mut at(server, &["list"]));
         assert_eq!(good(&all).len(), 1, "killed after {limit} of {total} bytes: {all:#}");
-        let latest = json(&mut gateway.snapshot(&["verify"]));
+        let latest = json(&mut at(server, &["verify"]));
         assert_eq!(latest["name"], first["name"], "killed after {limit} of {total} bytes");
         for one in all.as_array().expect("it is a list").iter().filter(|one| one["state"] != "good") {
             let name = one["name"].as_str().expect("it has a name");
-            assert!(fails(&mut gateway.snapshot(&["verify", name])).contains("NoGoodBackup"), "{one:#}");
+            assert!(fails(&mut at(server, &["verify", name])).contains("NoGoodBackup"), "{one:#}");
         }
     }
-    let last = json(&mut gateway.snapshot(&save));
+    let last = json(&mut at(server, &save));
     assert_ne!(last["name"], first["name"]);
-    ok(&mut gateway.snapshot(&["prune", "--keep", "1"]));
-    assert_eq!(good(&json(&mut gateway.snapshot(&["list"]))).len(), 1);
+    ok(&mut at(server, &["prune", "--keep", "1"]));
+    assert_eq!(good(&json(&mut at(server, &["list"]))).len(), 1);
 }
 
 /// What takes too long ends with an error, and is no backup either.
@@ -130,7 +141,7 @@ async fn a_store_that_is_silent_is_given_up() {
     let test = Test::new();
     let gateway = Gateway::start(&test);
     let member = large(&test).await;
-    let proxy = Proxy::start(test.address(3), gateway.address.clone(), 5_000_000);
+    let proxy = Proxy::start(test.address(PROXY), gateway.address.clone(), 5_000_000);
     let error = fails(&mut Gateway::at(&proxy.address, &["save", "--endpoints", &member.url, "--timeout", "5s"]));
     assert!(error.contains("Timeout: not finished in time"), "{error}");
     assert!(good(&json(&mut gateway.snapshot(&["list"]))).is_empty());
