@@ -1,7 +1,7 @@
 //! Maps. `set`, `unset` and the merges change the map they are given; every holder of it sees that.
 
 use super::args::{any, bytes, map, rest};
-use super::merge::{deep_copy, merge};
+use super::merge::{DIFFERENT, deep_copy, merge};
 use super::{fixed, text, variadic};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
@@ -24,10 +24,10 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("values", &[M], |_, a| {
         Ok(Value::grown(map(a, 0).map(|m| m.borrow().values().cloned().collect()).unwrap_or_default()))
     }),
-    variadic("merge", &[M, M], |_, a| merge_all(a, false)),
-    variadic("mustMerge", &[M, M], |_, a| merge_all(a, false)),
-    variadic("mergeOverwrite", &[M, M], |_, a| merge_all(a, true)),
-    variadic("mustMergeOverwrite", &[M, M], |_, a| merge_all(a, true)),
+    variadic("merge", &[M, M], |_, a| or_nothing(merge_all(a, false)?)),
+    variadic("mustMerge", &[M, M], |_, a| merge_all(a, false)?.ok_or_else(|| DIFFERENT.into())),
+    variadic("mergeOverwrite", &[M, M], |_, a| or_nothing(merge_all(a, true)?)),
+    variadic("mustMergeOverwrite", &[M, M], |_, a| merge_all(a, true)?.ok_or_else(|| DIFFERENT.into())),
     fixed("deepCopy", &[Any], copied),
     fixed("mustDeepCopy", &[Any], copied),
     variadic("dig", &[Any], dig),
@@ -112,26 +112,25 @@ fn omit(_: &Context, args: &[Value]) -> FnResult {
     Ok(Value::Map(kept))
 }
 
-fn merge_all(args: &[Value], overwrite: bool) -> FnResult {
-    let Some(target) = map(args, 0) else {
-        // A nil map stays one as long as the others are.
-        if !rest(args, 1).iter().any(|source| matches!(source, Value::Map(map) if !map.is_nil())) {
-            return Ok(Map::nil(MapType::Any).into());
-        }
-        let target = Map::new(MapType::Any);
-        for source in rest(args, 1) {
-            if let Value::Map(source) = source {
-                merge(&target, source, overwrite, 0)?;
-            }
-        }
-        return Ok(Value::Map(target));
-    };
-    for source in rest(args, 1) {
-        if let Value::Map(source) = source {
-            merge(target, source, overwrite, 0)?;
-        }
+/// None where mergo gives up.
+fn merge_all(args: &[Value], overwrite: bool) -> Result<Option<Value>, FnError> {
+    let given = map(args, 0);
+    let mut sources =
+        rest(args, 1).iter().filter_map(|source| if let Value::Map(map) = source { Some(map) } else { None });
+    // A nil map stays one as long as the others are.
+    if given.is_none() && sources.clone().all(Map::is_nil) {
+        return Ok(Some(Map::nil(MapType::Any).into()));
     }
-    Ok(plain(target))
+    let made = Map::new(MapType::Any);
+    let target = given.unwrap_or(&made);
+    let merged =
+        sources.try_fold(true, |merged, source| Ok::<_, FnError>(merged && merge(target, source, overwrite, 0)?))?;
+    Ok(merged.then(|| plain(target)))
+}
+
+/// Without "must" sprig answers with an empty text.
+fn or_nothing(merged: Option<Value>) -> FnResult {
+    Ok(merged.unwrap_or_else(|| Value::from("")))
 }
 
 fn copied(_: &Context, args: &[Value]) -> FnResult {

@@ -10,9 +10,13 @@ use crate::template::value::{Elem, Kind, List, Map, MapType, Object, Str, Value}
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
 
+/// What mergo says of two values that it cannot make one.
+pub const DIFFERENT: &str = "src and dst must be of same type";
+
 /// Puts the entries of `source` into `target`. Without `overwrite` only what is missing or empty there is set.
-/// Values are not copied: what was missing is shared with `source` afterwards.
-pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Result<(), FnError> {
+/// Values are not copied: what was missing is shared with `source` afterwards. False where mergo gives up ([`DIFFERENT`]); an error where
+/// it panics.
+pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Result<bool, FnError> {
     if depth > MAX_DEPTH {
         return Err("stack overflow".into());
     }
@@ -39,8 +43,16 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         // A map that is nil and stands in another cannot be made.
         if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old)
             && (!old.is_nil() || new.is_nil())
+            && !deeper(|| merge(old, new, overwrite, depth + 1))?
         {
-            deeper(|| merge(old, new, overwrite, depth + 1))?;
+            return Ok(false);
+        }
+        // Into what a pointer points to only another pointer is merged.
+        if let (Some(Value::Object(old)), false) = (&old, overwrite)
+            && old.kind() == Kind::Ptr
+            && (is_map(&new) || matches!(&new, Value::Object(new) if new.kind() == Kind::Struct))
+        {
+            return Ok(false);
         }
         // `.Files` is a map of lists of bytes.
         if let (Value::Object(files), Some(Value::Map(old))) = (&new, &old)
@@ -48,8 +60,10 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         {
             let entries =
                 files.fields().into_iter().filter_map(|name| Some((name.clone(), files.field(&name.text())?)));
-            if let Value::Map(files) = Value::map(entries) {
-                deeper(|| merge(old, &files, overwrite, depth + 1))?;
+            if let Value::Map(files) = Value::map(entries)
+                && !deeper(|| merge(old, &files, overwrite, depth + 1))?
+            {
+                return Ok(false);
             }
         }
         if let (Value::Map(_), Some(Value::Object(old))) = (&new, &old)
@@ -78,7 +92,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             insert(key, new)?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn is_map(value: &Value) -> bool {
