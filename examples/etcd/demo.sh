@@ -30,7 +30,9 @@ echo '$ tillerman crd charts/etcd-backup | kubectl apply -f -'
 "$bin" crd "$top/charts/etcd-backup" | kubectl apply --server-side -f -
 echo '$ tillerman crd charts/etcd-restore | kubectl apply -f -'
 "$bin" crd "$top/charts/etcd-restore" | kubectl apply --server-side -f -
-kubectl wait --for=condition=Established crd/etcdclusters.etcd.database.coreos.com crd/etcdbackups.etcd.database.coreos.com --timeout=30s >/dev/null
+for crd in etcdclusters etcdbackups etcdrestores; do
+	until_ok 30 kubectl wait --for=condition=Established "crd/$crd.etcd.database.coreos.com" --timeout=1s
+done
 echo '$ kubectl apply -f examples/etcd/operator.yaml'
 sed 's|image: etcd-operator:latest|image: localhost/etcd-operator:test|' "$here/operator.yaml" | kubectl apply -f -
 show kubectl -n etcd-operator rollout status deployment/etcd-operator --timeout=120s

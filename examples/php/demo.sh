@@ -38,7 +38,7 @@ show kubectl version
 step "2. The custom resource: a CRD made from the chart's values.schema.json"
 echo '$ tillerman crd charts/php | kubectl apply -f -'
 "$bin" crd "$top/charts/php" | kubectl apply -f -
-kubectl wait --for=condition=Established crd/phpapps.apps.tillerman.dev --timeout=30s
+until_ok 30 kubectl wait --for=condition=Established crd/phpapps.apps.tillerman.dev --timeout=1s
 until_ok 30 kubectl explain phpapp.spec.replicas # the API server publishes the schema a moment later
 show kubectl explain phpapp.spec.replicas
 

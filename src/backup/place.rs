@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -19,6 +19,16 @@ use super::record::SUFFIX;
 /// How often a request is sent again that failed, and for how long.
 const RETRIES: usize = 4;
 const RETRY_FOR: Duration = Duration::from_secs(60);
+
+/// Names a cloud of Azure; the public one by default.
+const AZURE_ENVIRONMENT: &str = "AZURE_ENVIRONMENT";
+/// The clouds of Azure, as its library for Go names them (go-autorest, `azure/environments.go`), and the domains of their storage.
+const AZURE_CLOUDS: [(&str, &str); 4] = [
+    ("AzurePublicCloud", "core.windows.net"),
+    ("AzureChinaCloud", "core.chinacloudapi.cn"),
+    ("AzureGermanCloud", "core.cloudapi.de"),
+    ("AzureUSGovernmentCloud", "core.usgovcloudapi.net"),
+];
 
 /// A folder of a store.
 #[derive(Clone, Debug)]
@@ -68,10 +78,7 @@ impl Place {
                 let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
                 builder.with_http_connector(connector(false)).with_retry(retry()).build().map(shared)
             }
-            "az" | "abs" | "azblob" => {
-                let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
-                builder.with_http_connector(connector(false)).with_retry(retry()).build().map(shared)
-            }
+            "az" | "abs" | "azblob" => azure(bucket)?.build().map(shared),
             "file" => return Self::local(url, &format!("/{folder}"), write),
             other => return Err(invalid(&format!("{other} is none of s3, gs, az and file"))),
         };
@@ -150,6 +157,28 @@ fn amazon(bucket: &str, s3: &S3) -> Result<AmazonS3Builder, BackupError> {
         endpoint.is_some_and(|url| url.starts_with("http://")) && given(&builder, AmazonS3ConfigKey::AccessKeyId);
     let builder = builder.with_virtual_hosted_style_request(s3.virtual_host);
     Ok(builder.with_http_connector(connector(plain)).with_retry(retry()))
+}
+
+fn azure(container: &str) -> Result<MicrosoftAzureBuilder, BackupError> {
+    let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
+    let given = |builder: &MicrosoftAzureBuilder, key| builder.get_config_value(&key).filter(|text| !text.is_empty());
+    let cloud = std::env::var(AZURE_ENVIRONMENT).ok().filter(|name| !name.is_empty());
+    if let (Some(cloud), None) = (cloud, given(&builder, AzureConfigKey::Endpoint)) {
+        let suffix = storage_of(&cloud)?;
+        if let Some(account) = given(&builder, AzureConfigKey::AccountName) {
+            builder = builder.with_endpoint(format!("https://{account}.blob.{suffix}"));
+        }
+    }
+    Ok(builder.with_http_connector(connector(false)).with_retry(retry()))
+}
+
+/// The domain of a cloud's storage.
+fn storage_of(cloud: &str) -> Result<&'static str, BackupError> {
+    let known = AZURE_CLOUDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(cloud));
+    known.map(|(_, domain)| *domain).ok_or_else(|| {
+        let names = AZURE_CLOUDS.map(|(name, _)| name).join(", ");
+        BackupError::Invalid(format!("{AZURE_ENVIRONMENT} is {cloud:?}, and must be one of {names}"))
+    })
 }
 
 /// What AWS's files say, where there are any.
@@ -243,4 +272,20 @@ pub(super) fn leftovers(folder: &FilePath, older_than: std::time::SystemTime) ->
         staged && modified.is_ok_and(|modified| modified < older_than)
     });
     old.map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::storage_of;
+
+    #[test]
+    fn a_cloud_of_azure_is_found_by_its_name_in_any_case() {
+        assert_eq!(storage_of("AzurePublicCloud").unwrap(), "core.windows.net");
+        assert_eq!(storage_of("AZURECHINACLOUD").unwrap(), "core.chinacloudapi.cn");
+        assert_eq!(
+            storage_of("China").unwrap_err().to_string(),
+            "AZURE_ENVIRONMENT is \"China\", and must be one of AzurePublicCloud, AzureChinaCloud, AzureGermanCloud, \
+             AzureUSGovernmentCloud"
+        );
+    }
 }

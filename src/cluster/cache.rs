@@ -520,6 +520,9 @@ impl Cache {
                     keys.extend(inner.keys_named(&self.suffixes, namespace, name));
                 }
             }
+            // First installations that were cut off, too.
+            let began = inner.crs.iter().filter(|(_, cr)| cr.first_kinds().any(|gvk| gvk == watch.0));
+            keys.extend(began.map(|(key, _)| key.clone()));
         }
         keys.into_iter().collect()
     }

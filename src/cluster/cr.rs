@@ -8,6 +8,9 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::release::object::Gvk;
+use crate::release::secret;
+
 /// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
 /// it fail, and with it the list of all others.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
@@ -95,6 +98,12 @@ impl Cr {
     /// The status, parsed.
     pub fn status(&self) -> Map<String, Value> {
         serde_json::from_str(&self.status).unwrap_or_default()
+    }
+
+    /// The kinds that the first installation of its release began with, all in one namespace.
+    pub fn first_kinds(&self) -> impl Iterator<Item = Gvk> {
+        let text = self.annotations.get(secret::KINDS).map_or("", |text| text);
+        secret::decode_kinds(text).into_iter().map(|(gvk, _)| gvk).take(secret::MAX_KINDS)
     }
 
     /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.

@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use crate::kind::switches::DeletionPolicy;
 use crate::members::document::Members;
-use crate::release::object::ObjectId;
+use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
-use crate::release::secret::Revision;
+use crate::release::secret::{MAX_KINDS, Revision};
 use crds::Definition;
 use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_same, prune, repair};
@@ -54,6 +54,13 @@ pub struct Desired {
     pub members: Option<Arc<Members>>,
     /// What the chart says of operations.
     pub operations: Option<Arc<Operations>>,
+}
+
+impl Desired {
+    /// The kinds of its objects, with the namespaces in which it has them.
+    pub fn kinds(&self) -> BTreeSet<(Gvk, Option<Arc<str>>)> {
+        self.objects.iter().map(|o| (o.id.gvk.clone(), o.id.namespace.clone())).collect()
+    }
 }
 
 /// What a plan is for.
@@ -92,7 +99,7 @@ pub enum Step {
     CreateRecord {
         /// Revision.
         revision: u64,
-        /// `pending-install` or `pending-upgrade`.
+        /// `pending-install` or `pending-upgrade`; `deployed` for what is recorded after it was applied.
         status: Status,
     },
     /// Creates the record of a revision that goes back to an earlier one.
@@ -195,6 +202,13 @@ pub struct Plan {
 impl Plan {
     fn new(verb: Verb, revision: u64, steps: Vec<Step>) -> Self {
         Self { verb, revision, steps }
+    }
+}
+
+impl Plan {
+    /// Whether the record of the revision comes after its objects.
+    pub fn is_at_once(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::CreateRecord { status: Status::Deployed, .. }))
     }
 }
 
@@ -304,11 +318,32 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
 fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
     let revision = facts.history.last().map_or(0, |r| r.revision) + 1;
     let verb = if operation == Operation::Install { Verb::Install } else { Verb::Upgrade };
+    if operation == Operation::Install && is_at_once(facts, desired) {
+        let deployed = Step::CreateRecord { revision, status: Status::Deployed };
+        let steps = finalizer(facts).chain(applies(facts, desired)).chain([deployed]).collect();
+        return Plan::new(verb, revision, steps);
+    }
     let steps = finalizer(facts)
         .chain([Step::CreateRecord { revision, status: operation.pending() }])
         .chain(finish(facts, desired, revision, operation))
         .collect();
     Plan::new(verb, revision, steps)
+}
+
+/// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then nothing
+/// but the objects may tell of an attempt that was cut off: all name their owner, none of them has to be waited for, and the kinds
+/// to look through are written with the finalizer, thus in the same plan. Whoever has a rival for the name of the release asks for it first.
+fn is_at_once(facts: &Facts, desired: &Desired) -> bool {
+    let mut waits = [Event::before(Operation::Install), Event::after(Operation::Install)].into_iter();
+    facts.history.is_empty()
+        && !facts.finalized
+        && !facts.rivals
+        && facts.switches.timeout.is_none()
+        && desired.members.is_none()
+        && desired.operations.is_none()
+        && desired.kinds().len() <= MAX_KINDS
+        && !(facts.switches.hooks && waits.any(|event| hooks::has(&desired.hooks, event)))
+        && desired.objects.iter().all(Stamped::is_owned)
 }
 
 /// Brings a revision whose record exists to `deployed`, or as far as it can go now.

@@ -36,6 +36,8 @@ pub struct Facts {
     pub refusal: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
+    /// Other custom resources would give their release the same name.
+    pub rivals: bool,
     /// Somebody else's operation on the release (`helm upgrade`, `helm uninstall`) began a moment ago and is not finished.
     pub busy: bool,
     /// The revisions, oldest first.

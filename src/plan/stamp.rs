@@ -64,6 +64,13 @@ pub struct Stamped {
     pub kept: bool,
 }
 
+impl Stamped {
+    /// It goes with the custom resource, whoever sees to that.
+    pub fn is_owned(&self) -> bool {
+        self.body.get("metadata").is_some_and(|metadata| metadata.get("ownerReferences").is_some())
+    }
+}
+
 /// Makes an object of a chart one of this release.
 pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let kept = object.is_kept();

@@ -1,14 +1,19 @@
 //! A row for each situation, and for each plan that follows.
 
+use std::sync::Arc;
+
 use super::crds::{Action, Definition};
+use super::hooks::Hook;
 use super::live::Live;
+use super::operations::document::Operations;
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
-use super::stamp::Stamped;
+use super::stamp::{Owner, Stamped};
 use super::{Desired, Step, Verb, plan};
-use crate::kind::switches::{DeletionPolicy, OnFailure, Switches};
+use crate::kind::switches::{DeletionPolicy, HELM_TIMEOUT, OnFailure, Switches};
+use crate::members::document::Members;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
-use crate::release::record::Status;
+use crate::release::record::{HookRecord, LastRun, Status};
 use crate::release::secret::Revision;
 use serde_json::json;
 
@@ -331,6 +336,70 @@ fn the_finalizer_comes_before_the_first_write() {
             Step::MarkDeployed(1),
         ]
     );
+}
+
+fn owned(name: &str) -> Stamped {
+    let body = json!({"metadata": {"ownerReferences": [{"uid": "cr"}]}}).as_object().unwrap().clone();
+    Stamped { body, ..object(name, "x") }
+}
+
+fn hook(event: &str) -> Hook {
+    let owner = Owner {
+        gvk: Gvk::new("demo.example.com", "v1", "Web"),
+        namespace: Some("ns".into()),
+        name: "app".into(),
+        uid: "cr".into(),
+        release_name: "app".into(),
+        release_namespace: "ns".into(),
+        chart: "web".into(),
+    };
+    let record = HookRecord {
+        name: "job".into(),
+        path: "job.yaml".into(),
+        manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: job}".into(),
+        events: vec![event.into()],
+        weight: 0,
+        delete_policies: Vec::new(),
+        last_run: LastRun::default(),
+    };
+    Hook::read(record, &owner, |_| true).unwrap()
+}
+
+#[test]
+fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
+    let new = || Facts { finalized: false, ..facts(vec![], &[]) };
+    let all = || Desired { objects: vec![owned("a"), owned("b")], ..desired(&[], None) };
+    let begin = |facts: &Facts, desired: &Desired| plan(facts, &Situation::New, desired);
+    assert_eq!(
+        begin(&new(), &all()).steps,
+        [
+            Step::Finalize,
+            Step::Apply { object: 0, force: false },
+            Step::Apply { object: 1, force: false },
+            Step::CreateRecord { revision: 1, status: Status::Deployed },
+        ]
+    );
+    let hooked = |event| Desired { hooks: vec![hook(event)], ..all() };
+    assert!(begin(&new(), &hooked("pre-upgrade")).is_at_once(), "such a hook does not run");
+    let off = Switches { hooks: false, ..Switches::default() };
+    assert!(begin(&Facts { switches: off, ..new() }, &hooked("pre-install")).is_at_once(), "no hook runs");
+    let timeout = Switches { timeout: Some(HELM_TIMEOUT), ..Switches::default() };
+    let uninstalled = vec![revision(1, Status::Uninstalled, None, None)];
+    for (why, facts, desired) in [
+        ("an attempt was cut off", Facts { finalized: true, ..new() }, all()),
+        ("another wants the name", Facts { rivals: true, ..new() }, all()),
+        ("the objects are waited for", Facts { switches: timeout, ..new() }, all()),
+        ("it was uninstalled", Facts { history: uninstalled, ..new() }, all()),
+        ("a hook comes before", new(), hooked("pre-install")),
+        ("a hook comes after", new(), hooked("post-install")),
+        ("one has no owner", new(), Desired { objects: vec![owned("a"), object("b", "x")], ..all() }),
+        ("it has members", new(), Desired { members: Some(Arc::new(Members::default())), ..all() }),
+        ("it has operations", new(), Desired { operations: Some(Arc::new(Operations::default())), ..all() }),
+    ] {
+        let plan = begin(&facts, &desired);
+        let pending = |step: &Step| matches!(step, Step::CreateRecord { status: Status::PendingInstall, .. });
+        assert!(!plan.is_at_once() && plan.steps.iter().any(pending), "{why}: {plan}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::plan::{Plan, Step, Verb};
 use crate::release::inventory::Reference;
 use crate::release::object::ObjectId;
 use crate::release::record::Record;
-use crate::release::secret::Revision;
+use crate::release::secret::{self, Revision};
 
 /// What a pass did.
 pub struct Outcome {
@@ -98,6 +98,10 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     let mut error = None;
     for step in &plan.steps {
         if let Err(e) = run.step(step).await {
+            match step {
+                Step::Apply { .. } if plan.is_at_once() => run.record_failure(&e).await,
+                _ => run.mark_failed(&e).await,
+            }
             error = Some(e);
             break;
         }
@@ -107,9 +111,6 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     }
     if error.is_none() && !dry && observed.situation.is_acted_on() {
         error = run.collect_chunks().await.err();
-    }
-    if let Some(e) = &error {
-        run.mark_failed(e).await;
     }
     let Run { changed, notices, pruned, finished, waiting, chunks, .. } = run;
     let waiting = waiting.filter(|_| error.is_none());
@@ -243,7 +244,11 @@ impl<'a> Run<'a> {
     async fn finalize(&mut self) -> Result<(), Error> {
         let mut finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).collect();
         finalizers.push(FINALIZER);
-        self.patch_finalizers(&finalizers).await
+        let mut metadata = json!({"finalizers": finalizers});
+        if self.plan.is_at_once() {
+            metadata["annotations"] = json!({secret::KINDS: secret::encode_kinds(&self.prepared.desired.kinds())});
+        }
+        self.patch_cr(metadata).await
     }
 
     async fn unfinalize(&mut self) -> Result<(), Error> {
@@ -252,7 +257,7 @@ impl<'a> Run<'a> {
         }
         let ours = |f: &str| f == FINALIZER || f == LEGACY_FINALIZER;
         let finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).filter(|f| !ours(f)).collect();
-        match self.patch_finalizers(&finalizers).await {
+        match self.patch_cr(json!({"finalizers": finalizers})).await {
             Err(Error::Api(e)) if e.is_not_found() => {}
             result => result?,
         }
@@ -262,11 +267,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
-    async fn patch_finalizers(&mut self, finalizers: &[&str]) -> Result<(), Error> {
+    /// The list of finalizers is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+    async fn patch_cr(&mut self, mut metadata: Value) -> Result<(), Error> {
         let version =
             self.ctx.cache.cr(&self.observed.key).map_or(self.observed.cr.resource_version, |cr| cr.resource_version);
-        let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version.to_string()}});
+        metadata["resourceVersion"] = version.to_string().into();
+        let patch = json!({"metadata": metadata});
         let (resource, id) = self.cr().await?;
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, None).await?;
         if let Some(cr) = Cr::read(answer).filter(|_| !self.observed.cr.deleting) {

@@ -125,7 +125,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let (history, complete) = ctx.cache.release(key);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
-    let Seen { live, unsynced, blind, hidden } = objects(key, &history, ctx);
+    let Seen { live, unsynced, blind, hidden } = objects(key, &history, &cr, ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -137,6 +137,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         asked: is_asked(switches.reconcile_at.as_deref(), &cr),
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
+        rivals: ctx.cache.keys_of_release_named(&owner.release_namespace, &owner.release_name).len() > 1,
         // A deletion needs no chart.
         spent: (refusal.is_none() || cr.deleting) && attempts.spent,
         pausing: (refusal.is_none() || cr.deleting) && pause > 0,
@@ -196,11 +197,16 @@ struct Seen {
     hidden: bool,
 }
 
-fn objects(key: &ReleaseKey, history: &[Revision], ctx: &Context) -> Seen {
+fn objects(key: &ReleaseKey, history: &[Revision], cr: &Cr, ctx: &Context) -> Seen {
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let of_list: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
-    let named: BTreeSet<_> =
+    let mut named: BTreeSet<_> =
         history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)).collect();
+    if history.is_empty() {
+        // A first installation that was cut off has no record yet; no pass before may have asked for these watches.
+        named = cr.first_kinds().map(|gvk| ctx.cache.watch_key(&gvk, Some(&key.namespace))).collect();
+        named.iter().cloned().for_each(|watch| ctx.watches.ensure_key(watch));
+    }
     let (live, unsynced) = ctx.cache.objects_of(key, listed(), of_list.union(&named).cloned());
     let (named, unsynced) = (&unsynced & &named, &unsynced & &of_list);
     let blind = ctx.cache.blind(&unsynced);
@@ -250,7 +256,7 @@ fn with_caches(
     let waits = match situation {
         Situation::Settled | Situation::Drifted(_) => unknown.lists,
         Situation::Uninstall => unknown.lists || unknown.names,
-        Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
+        Situation::New | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
         Situation::Changed => unknown.names && !deployed,
         _ => false,
     };

@@ -25,6 +25,15 @@ use crate::release::secret::{self, Revision};
 
 impl Run<'_> {
     pub(super) async fn create_record(&mut self, revision: u64, status: Status) -> Result<(), Error> {
+        let description = match status {
+            Status::PendingInstall => "Initial install underway",
+            Status::Deployed => "Install complete",
+            _ => "Preparing upgrade",
+        };
+        self.create_record_that_says(revision, status, description).await
+    }
+
+    async fn create_record_that_says(&mut self, revision: u64, status: Status, description: &str) -> Result<(), Error> {
         let (Some(rendered), Some(chart)) = (&self.prepared.rendered, &self.observed.chart) else {
             return Err(Error::Renderer("nothing was rendered".to_owned()));
         };
@@ -35,11 +44,7 @@ impl Run<'_> {
             namespace: &self.observed.owner.release_namespace,
             revision,
             status,
-            description: if status == Status::PendingInstall {
-                "Initial install underway"
-            } else {
-                "Preparing upgrade"
-            },
+            description,
             first_deployed: previous.and_then(Record::first_deployed).unwrap_or(&now),
             now: &now,
             chart: &chart.json,
@@ -50,6 +55,9 @@ impl Run<'_> {
         let mut annotations = json!({secret::INPUTS: inputs});
         if let Some(at) = self.render_after() {
             annotations[secret::RENDER_AFTER] = at.to_string().into();
+        }
+        if status == Status::Deployed {
+            annotations[secret::INVENTORY] = encode(&self.inventory())?.into();
         }
         self.write_record(revision, record, annotations).await
     }
@@ -80,9 +88,8 @@ impl Run<'_> {
         let id = secret_id(&self.observed.owner, revision);
         let owner = &self.observed.owner;
         let desired = &self.prepared.desired;
-        let ids = desired.objects.iter().map(|o| &o.id).chain(desired.hooks.iter().map(|h| &h.id));
-        let kinds: BTreeSet<_> =
-            ids.map(|id| (id.gvk.clone(), id.namespace.clone())).chain(self.kinds_of_operations()).collect();
+        let hooks = desired.hooks.iter().map(|h| (h.id.gvk.clone(), h.id.namespace.clone()));
+        let kinds: BTreeSet<_> = desired.kinds().into_iter().chain(hooks).chain(self.kinds_of_operations()).collect();
         for (gvk, namespace) in &kinds {
             self.ctx.watches.ensure(self.ctx, gvk, namespace.as_ref());
         }
@@ -318,28 +325,40 @@ impl Run<'_> {
 
     /// A revision that could not be finished is marked so, for `helm history`. The next pass goes on with it.
     pub(super) async fn mark_failed(&mut self, error: &Error) {
-        let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
-        let unfinished =
-            matches!(head.status, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback);
-        if !unfinished || error.is_outage() || error.is_stale() {
-            return;
-        }
+        let Some(head) = self.head.clone().filter(|_| !error.is_outage() && !error.is_stale()) else { return };
         let what = match head.status {
             Status::PendingInstall => "Release",
+            Status::PendingUpgrade => "Upgrade",
             Status::PendingRollback => "Rollback",
-            _ => "Upgrade",
+            _ => return,
         };
-        let description = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
-        // Masked before it is cut: half a secret would not be found.
-        let description = crate::plan::status::bound(&self.ctx.masks.clean(&description));
+        let description = self.failure(what, error);
+        let Some(record) = &mut self.record else { return };
         record.set_status(Status::Failed, &description);
         let mut patch = status_patch(Status::Failed);
         let Ok(data) = data(record) else { return };
         patch["data"] = data;
-        let revision = head.revision;
-        if let Err(error) = self.patch_head(revision, patch).await {
+        if let Err(error) = self.patch_head(head.revision, patch).await {
             tracing::debug!(%error, release = %self.observed.key.name, "the revision could not be marked failed");
         }
+    }
+
+    /// The same of a revision whose record was to come after its objects.
+    pub(super) async fn record_failure(&mut self, error: &Error) {
+        if error.is_outage() || error.is_stale() {
+            return;
+        }
+        let description = self.failure("Release", error);
+        if let Err(error) = self.create_record_that_says(self.plan.revision, Status::Failed, &description).await {
+            tracing::debug!(%error, release = %self.observed.key.name, "the failed revision could not be recorded");
+        }
+    }
+
+    /// What a record says of an error, as Helm says it.
+    fn failure(&self, what: &str, error: &Error) -> String {
+        let text = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
+        // Masked before it is cut: half a secret would not be found.
+        crate::plan::status::bound(&self.ctx.masks.clean(&text))
     }
 
     /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed. One that

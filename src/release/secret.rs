@@ -27,8 +27,11 @@ pub const INPUTS: &str = "tillerman.dev/inputs";
 /// Annotation: [`Inventory`] of the revision; present once it is deployed.
 pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// Annotation: the kinds that the revision uses, one `GROUP/VERSION/KIND NAMESPACE` a line; present from the start, so that
-/// a revision that a crash left half applied can be seen whole.
+/// a revision that a crash left half applied can be seen whole. Where the first record comes after its objects, a custom resource has
+/// it from the start.
 pub const KINDS: &str = "tillerman.dev/kinds";
+/// Kinds that the annotation of a custom resource can name, since anybody may have written it and each is watched.
+pub const MAX_KINDS: usize = 30;
 
 /// Annotation: the stateful sets with members of the newest revision, as [`members::document`](crate::members::document) writes
 /// them. Helm's record has nothing of them.
@@ -149,7 +152,8 @@ pub fn encode_kinds<'a>(kinds: impl IntoIterator<Item = &'a (Gvk, Option<std::sy
     text
 }
 
-fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
+/// Reads [`KINDS`]; lines that say nothing are left out.
+pub fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
     let line = |line: &str| {
         let (gvk, namespace) = line.split_once(' ')?;
         let mut parts = gvk.splitn(3, '/');

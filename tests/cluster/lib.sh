@@ -150,7 +150,8 @@ EOF
 EOF
 }
 
-# kcm_flags PKI KUBECONFIG: with all controllers, or those of CONTROLLERS (a comma list)
+# kcm_flags PKI KUBECONFIG: with all controllers, or those of CONTROLLERS (a comma list). Tests make hooks of hundreds of releases at once:
+# with five at a time, as by default, a Job waits for half a minute.
 kcm_flags() {
 	[ -z "${CONTROLLERS:-}" ] || echo "--controllers=$CONTROLLERS"
 	cat <<EOF
@@ -159,6 +160,7 @@ kcm_flags() {
 --use-service-account-credentials=true
 --kube-api-qps=200
 --kube-api-burst=400
+--concurrent-job-syncs=50
 --service-account-private-key-file=$1/sa.key
 --root-ca-file=$1/ca.crt
 --cluster-signing-cert-file=$1/ca.crt

@@ -201,6 +201,46 @@ fn after_each_write_of_an_install() {
     assert!(sweep.run() > 6);
 }
 
+/// D1: what an installation has made before there is a record of it is found by the kinds that came with the finalizer, also when no
+/// release uses one of them any more.
+#[test]
+fn what_an_install_that_was_killed_has_made_goes_when_other_values_do_not_have_it() {
+    let scene = Scene::new("kill-changed", "objects");
+    let space: &Space = &scene;
+    let mut operator = scene.start();
+    let mut most = 0;
+    for write in 1..=4 {
+        let name = format!("r{write}");
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{name}-config")}});
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("{name}-web")},
+            "spec": {"ports": [{"port": 80}]}});
+        let mut seen = 0;
+        scene.proxy.judge(move |request| {
+            seen += u64::from(request.is_write());
+            (request.is_write() && seen == write).then_some(Fault::Freeze)
+        });
+        space.apply("Web", &name, &json!({"objects": [config, service]}));
+        eventually("a write freezes the proxy", || if scene.proxy.is_frozen() { Ok(()) } else { Err("not yet") });
+        operator.kill();
+        let sight = Sight::of(space).unwrap();
+        if sight.history(&name).unwrap().is_empty() {
+            most = most.max(sight.objects(&name).len());
+        }
+        space.apply("Web", &name, &json!({"objects": [config]}));
+        scene.proxy.judge(|_| None);
+        operator = scene.start();
+        eventually(&format!("after write {write}"), || {
+            let sight = Sight::of(space)?;
+            sight.is_deployed(&name)?;
+            sight.is_settled(&name)?;
+            let (objects, wanted) = (sight.objects(&name), format!("ConfigMap/{name}-config"));
+            if objects.iter().eq([&wanted]) { Ok(()) } else { Err(format!("{objects:?}")) }
+        });
+    }
+    assert_eq!(most, 2, "a kill came between the objects and the record");
+    println!("install, killed after each of 4 writes and changed");
+}
+
 #[test]
 fn after_each_write_of_an_upgrade() {
     let sweep = Sweep {
@@ -317,7 +357,7 @@ fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
     let space: &Space = &scene;
     let mut operator = scene.start();
     let mut most = 0;
-    for write in 1..=4 {
+    for write in 1..=5 {
         let name = format!("r{write}");
         let mut seen = 0;
         scene.proxy.judge(move |request| {
@@ -334,5 +374,5 @@ fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
         eventually(&format!("nothing is left after write {write}"), || Sight::of(space)?.is_gone(&name));
     }
     assert!(most > 1, "a kill came between the chunks and the head");
-    println!("install in chunks, killed after each of 4 writes and deleted");
+    println!("install in chunks, killed after each of 5 writes and deleted");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Space, definition, eventually, eventually_within, kubectl};
+use crate::harness::{Space, definition, established, eventually, eventually_within, kubectl};
 use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy, Seen};
 use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
@@ -188,7 +188,7 @@ fn an_api_server_that_is_away_does_not_skip_delete_hooks() {
     });
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&definition(&group, "Late"))).unwrap();
     let definition = format!("crd/lates.{group}");
-    kubectl(&["wait", "--for=condition=Established", &definition, "--timeout=30s"], None).unwrap();
+    established(&definition);
     let before = proxy.faults();
     space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
     eventually("it is looked up in vain", || if proxy.faults() > before + 2 { Ok(()) } else { Err("not yet") });

@@ -1,7 +1,7 @@
 //! Clusters of etcd on real pods: the operator as a pod with the chart of etcd (examples/etcd/operator.yaml), and images of the programs
 //! alone, without a shell.
 
-use crate::harness::{kubectl, repository};
+use crate::harness::{established, kubectl, repository};
 use crate::writer::Writer;
 use crate::{eventually, get_in, kubectl_in};
 use base64::Engine as _;
@@ -29,7 +29,7 @@ fn deploy() {
                 .unwrap();
             kubectl(&["apply", "--server-side", "-f", "-"], Some(&String::from_utf8(text.stdout).unwrap())).unwrap();
             let crd = format!("{crd}.etcd.database.coreos.com");
-            kubectl(&["wait", "--for=condition=Established", &crd, "--timeout=30s"], None).unwrap();
+            established(&crd);
         }
         let text = std::fs::read_to_string(repository("examples/etcd/operator.yaml")).unwrap();
         assert!(text.contains("image: etcd-operator:latest"));

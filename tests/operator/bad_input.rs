@@ -1,6 +1,6 @@
 //! The rows of "bad input" in the operator's contract.
 
-use crate::harness::{Space, definition, eventually, kubectl};
+use crate::harness::{Space, definition, established, eventually, kubectl};
 use serde_json::json;
 
 #[test]
@@ -143,7 +143,7 @@ fn a_value_of_a_wrong_type_is_refused_by_the_api_server_with_its_path() {
         .output()
         .unwrap();
     kubectl(&["apply", "-f", "-"], Some(&String::from_utf8(crd.stdout).unwrap())).unwrap();
-    kubectl(&["wait", "--for=condition=Established", "crd/typeds.typed.tillerman.dev", "--timeout=30s"], None).unwrap();
+    established("crd/typeds.typed.tillerman.dev");
     let create = |name: &str, spec: &str| {
         let text = format!(
             "apiVersion: typed.tillerman.dev/v1alpha1\nkind: Typed\nmetadata: {{name: {name}, namespace: {}}}\nspec: {spec}\n",
@@ -270,6 +270,34 @@ fn of_two_kinds_with_the_same_release_name_the_second_names_the_first() {
 }
 
 #[test]
+fn of_two_kinds_that_come_together_one_has_the_name_and_the_other_makes_nothing() {
+    let space = Space::new("rivals");
+    let config = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    for kind in ["Web", "Other"] {
+        space.apply(kind, "app", &json!({"objects": [config(&format!("of-{}", kind.to_lowercase()))]}));
+    }
+    let _operator = space.operator(&space.watches(&[("Web", "objects"), ("Other", "objects")]), &[]);
+    let status = |kind: &str, condition: &str| {
+        let found = space.get(&format!("{kind}/app"))?;
+        let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+        Ok::<_, String>(conditions.into_iter().any(|c| c["type"] == condition && c["status"] == "True"))
+    };
+    let loser = eventually("one is deployed and the other says why not", || {
+        for (winner, loser) in [("web", "other"), ("other", "web")] {
+            if status(winner, "Deployed")? && status(loser, "Stalled")? {
+                return Ok(loser);
+            }
+        }
+        Err("not yet".to_owned())
+    });
+    let made = space.kubectl(&["get", "configmap", "--output=name"]).unwrap();
+    assert!(!made.contains(&format!("of-{loser}")), "{made}");
+    for kind in ["web/app", "other/app"] {
+        space.kubectl(&["delete", kind]).unwrap();
+    }
+}
+
+#[test]
 fn an_object_of_somebody_else_is_not_taken() {
     let space = Space::new("foreign");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
@@ -302,7 +330,7 @@ fn a_definition_that_is_missing_goes_and_comes_again_is_waited_for() {
     for round in 0..2 {
         kubectl(&["create", "-f", "-"], Some(&definition(&group, "Late"))).unwrap();
         let name = format!("crd/lates.{group}");
-        kubectl(&["wait", "--for=condition=Established", &name, "--timeout=30s"], None).unwrap();
+        established(&name);
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": "Late",
             "metadata": {"name": format!("late-{round}"), "namespace": space.name}, "spec": {}});
         kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();

@@ -1,6 +1,6 @@
 //! What coreos' etcd-operator understood beside its kinds: whose a custom resource is, and flags; and what its status told.
 
-use crate::harness::{Space, eventually, kubectl, repository};
+use crate::harness::{Space, established, eventually, kubectl, repository};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn space(test: &str) -> (Space, std::path::PathBuf) {
         let crd = String::from_utf8(crd.unwrap().stdout).unwrap();
         kubectl(&["apply", "--server-side", "-f", "-"], Some(&crd)).unwrap();
         let name = format!("crd/{plural}.etcd.database.coreos.com");
-        kubectl(&["wait", "--for=condition=Established", &name, "--timeout=30s"], None).unwrap();
+        established(&name);
         eventually("the kind is served", || space.kubectl(&["get", plural]));
     }
     let chart = repository("charts/etcd");

@@ -1,6 +1,6 @@
 //! The chart of etcd on a real API server: what coreos' operator took is taken, and so is what the chart renders.
 
-use crate::harness::{Space, eventually, eventually_within, kubectl, repository};
+use crate::harness::{Space, established, eventually, eventually_within, kubectl, repository};
 use crate::kubelet::Kubelet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,11 +17,7 @@ fn tillerman(args: &[&str]) -> String {
 fn space(test: &str) -> Space {
     let space = Space::new(test);
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&tillerman(&["crd", "charts/etcd"]))).unwrap();
-    kubectl(
-        &["wait", "--for=condition=Established", "crd/etcdclusters.etcd.database.coreos.com", "--timeout=30s"],
-        None,
-    )
-    .unwrap();
+    established("crd/etcdclusters.etcd.database.coreos.com");
     eventually("the kind is served", || space.kubectl(&["get", "etcdclusters"]));
     space
 }

@@ -62,6 +62,12 @@ pub fn eventually<T, E: Display>(what: &str, look: impl FnMut() -> Result<T, E>)
     eventually_within(DEADLINE.as_secs(), what, look)
 }
 
+/// Waits until a definition (`crd/NAME`) is served. In the moment before it has conditions `kubectl wait` fails of itself.
+pub fn established(definition: &str) {
+    let wait = ["wait", "--for=condition=Established", definition, "--timeout=30s"];
+    eventually("the definition is established", || kubectl(&wait, None));
+}
+
 /// [`eventually`], within some seconds.
 pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let since = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::harness::{Space, definition, eventually, kubectl};
+use crate::harness::{Space, definition, established, eventually, kubectl};
 use serde_json::{Value, json};
 
 /// A chart of this test.
@@ -67,7 +67,7 @@ fn d1_objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
     let space = Space::new("d1-away");
     let group = format!("{}.tillerman.dev", space.name);
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&definition(&group, "Part"))).unwrap();
-    kubectl(&["wait", "--for=condition=Established", &format!("crd/parts.{group}"), "--timeout=30s"], None).unwrap();
+    established(&format!("crd/parts.{group}"));
     let template = format!("apiVersion: {group}/v1\nkind: Part\nmetadata: {{name: app-part}}\nspec: {{a: b}}\n");
     let folder = chart(&space, &template).display().to_string();
     let watches = space.watches(&[("Web", &folder)]);

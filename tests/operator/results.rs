@@ -1,6 +1,6 @@
 //! What pods say when they end, in the status of their custom resource; and releases of two kinds with the same name.
 
-use crate::harness::{Operator, Space, eventually, kubectl, repository};
+use crate::harness::{Operator, Space, established, eventually, kubectl, repository};
 use crate::kubelet::Kubelet;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn space(test: &str) -> (Space, Operator) {
     let crd = String::from_utf8(crd.stdout).unwrap();
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&crd)).unwrap();
     let name = "crd/etcdbackups.etcd.database.coreos.com";
-    kubectl(&["wait", "--for=condition=Established", name, "--timeout=30s"], None).unwrap();
+    established(name);
     eventually("the kind is served", || space.kubectl(&["get", "etcdbackups"]));
     let chart = repository("charts/etcd-backup");
     let entry = "- group: etcd.database.coreos.com\n  version: v1beta2\n  kind: EtcdBackup\n  chart:";

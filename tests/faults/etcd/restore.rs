@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::{Cluster, ask};
-use crate::harness::{Space, cluster_dir, definition, eventually, kubectl};
+use crate::harness::{Space, cluster_dir, definition, established, eventually, kubectl};
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
 use crate::proxy::Fault;
@@ -32,7 +32,7 @@ pub fn watches(space: &Space) -> PathBuf {
         let text = definition(GROUP, kind).replace("- name: v1\n", "- name: v1beta2\n");
         kubectl(&["apply", "--server-side", "-f", "-"], Some(&text)).unwrap();
         let name = format!("crd/{}s.{GROUP}", kind.to_lowercase());
-        kubectl(&["wait", "--for=condition=Established", &name, "--timeout=30s"], None).unwrap();
+        established(&name);
     }
     let chart = crate::harness::repository("tests/charts/etcd");
     let text = format!("- group: {GROUP}\n  version: v1beta2\n  kind: EtcdCluster\n  chart: {}\n", chart.display());
