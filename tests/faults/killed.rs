@@ -83,7 +83,7 @@ impl Sweep<'_> {
                 return kills;
             }
             let what = format!("{}, after write {write} in {}", self.test, scene.name);
-            eventually_within(120, &what, end);
+            eventually_within(240, &what, end);
         }
         kills
     }
@@ -151,7 +151,7 @@ impl Scene {
     /// Waits until a write froze the proxy, or the end came without that and the operator rests.
     fn is_killed(&self, operator: &Operator, what: &str, end: impl Fn() -> Result<(), String>) -> bool {
         let mut looked = Instant::now();
-        eventually_within(120, what, || {
+        eventually_within(240, what, || {
             if self.proxy.is_frozen() {
                 return Ok(true);
             }

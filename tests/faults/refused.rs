@@ -155,8 +155,8 @@ fn each_request_of_a_start() {
             let before = proxy.faults();
             space.kubectl(&["delete", "service/app-web"]).unwrap();
             let operator = space.operator_with(&watches, &kubeconfig, &[]);
-            eventually_within(120, &format!("{what} of request {at}: it is repaired"), || space.get("service/app-web"));
-            eventually_within(120, &format!("{what} of request {at}: it is ready"), || operator.ready());
+            eventually_within(240, &format!("{what} of request {at}: it is repaired"), || space.get("service/app-web"));
+            eventually_within(240, &format!("{what} of request {at}: it is ready"), || operator.ready());
             operator.kill();
             if proxy.faults() == before {
                 break;

@@ -17,7 +17,7 @@ use crate::pods::StatefulSet;
 use crate::writer::Writer;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 pub struct Cluster {
     pub pods: StatefulSet,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub mod api;
 
 /// Nothing here takes this long on two busy cores unless it never will.
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(240);
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

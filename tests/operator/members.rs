@@ -367,9 +367,9 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     });
     let watches = space.watches(&[("Web", "members")]);
     let operator = space.operator(&watches, &[]);
-    space.apply("Web", "a", &json!({"size": 3, "progressDeadline": "2s"}));
+    space.apply("Web", "a", &json!({"size": 3, "progressDeadline": "10s"}));
     let event = space.wait_event("ProgressDeadlineExceeded");
-    assert!(event.contains("add a-db-1: no progress for 2 seconds: waiting for pod a-db-1"), "{event}");
+    assert!(event.contains("add a-db-1: no progress for 10 seconds: waiting for pod a-db-1"), "{event}");
     let ready = space.condition("web/a", "Ready").unwrap();
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("ProgressDeadlineExceeded")));
     space.wait_field("web/a", "/status/plan/phases/0/name", &json!("add a-db-1"));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::node::{Node, net};
 
-const PATIENCE: u64 = 120;
+const PATIENCE: u64 = 240;
 
 struct Redis {
     space: Space,
