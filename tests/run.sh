@@ -75,9 +75,10 @@ sums() {
 	count "$name" "$p" "$f"
 }
 
-# What later parts need is built while the tests on API servers and members mostly wait. What fails here fails again, and is told, in the
-# part that needs it.
-declare -A ahead=([backup]=backup [peer]=helm-operator [traces]=traces [node]='node issuer')
+# What the parts need is built meanwhile, in their order: the compiler of Rust often has work for one core only, and tests mostly wait. What
+# fails here fails again, and is told, in the part that needs it.
+declare -A ahead=([lint-charts]=control-plane [sources]=sources [alerts]=metrics [cluster]='control-plane sources members' [members]=members
+	[backup]='members backup' [peer]='control-plane helm-operator' [faults]='control-plane members' [traces]=traces [node]='node issuer')
 builder=
 build_ahead() {
 	local sets=() part
@@ -90,10 +91,9 @@ build_ahead() {
 	builder=$!
 }
 
-at=0
+build_ahead "$@"
 for part in "$@"; do
 	echo "== $part"
-	at=$((at + 1))
 	case $part in
 	format) one format $cargo fmt --check ;;
 	lint)
@@ -129,7 +129,6 @@ for part in "$@"; do
 	cluster)
 		# Built before the cluster starts, so that it does not idle meanwhile.
 		{ need_redis && tests/cluster/build-tools.sh control-plane sources members; } || { count cluster 0 1; continue; }
-		build_ahead "${@:at+1}"
 		$cargo build --features cluster-tests --example custom-driver || { count cluster 0 1; continue; }
 		$cargo test --no-run --features cluster-tests --test operator || { count cluster 0 1; continue; }
 		# They wait more than they work, whatever the number of cores.
