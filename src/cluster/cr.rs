@@ -65,8 +65,10 @@ pub struct Cr {
     pub deleting: bool,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Box<str>>,
-    /// Annotations, without the large one of `kubectl apply`.
+    /// Annotations, without the large one of `kubectl apply`, and the one for [`Cr::first_kinds`].
     pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// Our own annotation [`secret::KINDS`].
+    kinds: Option<Box<str>>,
     /// `spec` as JSON text: parsed when a pass needs it, small while none does.
     pub spec: Option<Box<str>>,
     /// `status` as JSON text.
@@ -78,7 +80,8 @@ impl Cr {
     pub fn read(object: CrObject) -> Option<Self> {
         let metadata = object.metadata;
         let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
-        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        let kinds = annotations.remove(secret::KINDS).map(Into::into);
         Some(Self {
             uid: metadata.uid?.into(),
             resource_version: metadata.resource_version?.parse().unwrap_or(0),
@@ -87,9 +90,11 @@ impl Cr {
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
             annotations: annotations
+                .into_iter()
                 .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
                 .map(|(k, v)| (k.into(), v.into()))
                 .collect(),
+            kinds,
             spec: text(object.spec),
             status: text(object.status).filter(|s| s.starts_with('{')).unwrap_or_else(|| "{}".into()),
         })
@@ -102,8 +107,8 @@ impl Cr {
 
     /// The kinds that the first installation of its release began with, all in one namespace.
     pub fn first_kinds(&self) -> impl Iterator<Item = Gvk> {
-        let text = self.annotations.get(secret::KINDS).map_or("", |text| text);
-        secret::decode_kinds(text).into_iter().map(|(gvk, _)| gvk).take(secret::MAX_KINDS)
+        let kinds = self.kinds.as_deref().map(secret::decode_kinds).unwrap_or_default();
+        kinds.into_iter().map(|(gvk, _)| gvk).take(secret::MAX_KINDS)
     }
 
     /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{duration, go_bool};
-use crate::release::secret::KINDS;
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
@@ -205,8 +204,7 @@ impl Switches {
 
 /// All annotations that a new attempt may depend on, as text: ours and helm-operator's. An operation is no attempt.
 pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
-    let is_switch = |key: &str| key.starts_with(PREFIX) && key != OPERATION && key != KINDS;
-    let ours = |key: &str| is_switch(key) || key.starts_with(HELM_OPERATOR);
+    let ours = |key: &str| (key.starts_with(PREFIX) && key != OPERATION) || key.starts_with(HELM_OPERATOR);
     let mut text = String::new();
     for (key, value) in annotations.iter().filter(|(key, _)| ours(key)) {
         text.extend([key, "=", value, "\n"]);

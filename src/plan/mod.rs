@@ -203,9 +203,7 @@ impl Plan {
     fn new(verb: Verb, revision: u64, steps: Vec<Step>) -> Self {
         Self { verb, revision, steps }
     }
-}
 
-impl Plan {
     /// Whether the record of the revision comes after its objects.
     pub fn is_at_once(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::CreateRecord { status: Status::Deployed, .. }))

@@ -125,7 +125,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let (history, complete) = ctx.cache.release(key);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
-    let Seen { live, unsynced, blind, hidden } = objects(key, &history, &cr, ctx);
+    let Seen { live, unsynced, blind, hidden } =
+        objects(key, &history, Some(&*cr).filter(|_| complete && history.is_empty()), ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -197,12 +198,12 @@ struct Seen {
     hidden: bool,
 }
 
-fn objects(key: &ReleaseKey, history: &[Revision], cr: &Cr, ctx: &Context) -> Seen {
+fn objects(key: &ReleaseKey, history: &[Revision], begun: Option<&Cr>, ctx: &Context) -> Seen {
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let of_list: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
     let mut named: BTreeSet<_> =
         history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)).collect();
-    if history.is_empty() {
+    if let Some(cr) = begun {
         // A first installation that was cut off has no record yet; no pass before may have asked for these watches.
         named = cr.first_kinds().map(|gvk| ctx.cache.watch_key(&gvk, Some(&key.namespace))).collect();
         named.iter().cloned().for_each(|watch| ctx.watches.ensure_key(watch));
