@@ -142,8 +142,8 @@ for part in "$@"; do
 	members)
 		members=($cargo test --features cluster-tests --test members)
 		{ tests/cluster/build-tools.sh members && "${members[@]}" --no-run; } || { count members 0 1; continue; }
-		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=3
-		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=3
+		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=4
+		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=4
 		;;
 	backup)
 		backup=($cargo test --features cluster-tests --test backup)
@@ -156,7 +156,7 @@ for part in "$@"; do
 		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=6
 		# Members write and vote all the while: not beside what waits for seconds.
 		tests/cluster/build-tools.sh members || { count faults 0 1; continue; }
-		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=3 etcd::
+		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=6 etcd::
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
 		;;
 	traces)
