@@ -192,10 +192,12 @@ impl Queue {
     /// How old what waits and runs is.
     pub fn age(&self) -> QueueAge {
         let state = self.lock();
-        let running = || state.running.values().map(Instant::elapsed);
+        let now = Instant::now();
+        let age = |since: &Instant| now.duration_since(*since);
+        let running = || state.running.values().map(age);
         let first = state.ready.front().and_then(|key| state.waiting.get(key));
         QueueAge {
-            oldest: first.map(Instant::elapsed).unwrap_or_default(),
+            oldest: first.map(age).unwrap_or_default(),
             unfinished: running().sum(),
             longest: running().max().unwrap_or_default(),
         }
