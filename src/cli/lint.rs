@@ -1,9 +1,10 @@
-//! `tillerman lint`: says what is wrong with charts, in the words and with the flags of `helm lint`.
+//! `tillerman lint`: says what is wrong with charts, in the words and with the flags of `helm lint`; and with a `watches.yaml`.
 
 use super::CliError;
 use super::explain;
 use super::values::ValueArgs;
 use crate::host;
+use crate::kind::{self, ChartRef};
 use crate::lint::{self, Severity};
 use crate::render::{KubeVersion, Options};
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct Args {
-    /// The charts: directories or .tgz archives.
+    /// The charts: directories or .tgz archives. A file NAME.yaml is read as a watches.yaml, its charts from the working directory.
     #[arg(required = true, value_name = "PATH")]
     charts: Vec<PathBuf>,
     #[command(flatten)]
@@ -69,7 +70,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let tolerated = if args.strict { Severity::Warning } else { Severity::Error };
     let (mut out, mut failed, mut noticed) = (String::new(), 0, 0);
     for chart in &charts {
-        let result = lint::run(chart, &values, &settings);
+        let result = if is_watches(chart) { watches(chart) } else { lint::run(chart, &values, &settings) };
         let is_noticed = result.as_ref().map_or(true, |report| report.has(Severity::Warning));
         noticed += usize::from(is_noticed);
         if args.quiet && !is_noticed {
@@ -100,6 +101,33 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         println!("{summary}");
     }
     Ok(())
+}
+
+fn is_watches(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+/// What is wrong with a `watches.yaml`. What the operator reads over, since files that work today must start, is an error here.
+fn watches(path: &Path) -> Result<lint::Report, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    let base = std::env::current_dir().map_err(|e| e.to_string())?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let message = |severity, text| lint::Message { severity, path: name.clone().into_owned(), text, diagnostic: None };
+    let messages = match kind::watches::parse(&text, &base) {
+        Err(e) => vec![message(Severity::Error, e.to_string())],
+        Ok(watches) => {
+            let unknown = watches.warnings.into_iter().map(|text| message(Severity::Error, text));
+            let missing = watches.kinds.iter().filter_map(|kind| match &kind.chart {
+                ChartRef::Path(chart) if !chart.exists() => {
+                    let chart = chart.strip_prefix(&base).unwrap_or(chart).display();
+                    Some(message(Severity::Warning, format!("{}: there is no chart {chart}", kind.gvk)))
+                }
+                _ => None,
+            });
+            unknown.chain(missing).collect()
+        }
+    };
+    Ok(lint::Report { messages })
 }
 
 fn paints() -> bool {

@@ -37,7 +37,7 @@ fn digest(cache: &Cache) -> Option<Box<str>> {
 }
 
 #[test]
-fn an_event_from_before_our_own_write_is_ignored() {
+fn a6_an_event_from_before_our_own_write_is_ignored() {
     let cache = cache();
     cache.wrote_object(&gvk(), &object(5, "ours"));
     let ours = digest(&cache);
@@ -81,7 +81,7 @@ fn traffic_that_changes_nothing_for_us_causes_no_pass() {
 }
 
 #[test]
-fn a_list_replaces_what_was_known_but_not_what_was_written_since_it_began() {
+fn a6_a_list_replaces_what_was_known_but_not_what_was_written_since_it_began() {
     let cache = cache();
     cache.put_object(&gvk(), &object(1, "a"));
     let since = cache.clock();
@@ -134,7 +134,7 @@ fn a_custom_resource_may_nest_as_deep_as_it_likes() {
 }
 
 #[test]
-fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
+fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
     let cache = cache();
     let cr = json!({"metadata": {"uid": "x", "resourceVersion": "1", "generation": 1}});
     cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap()).unwrap());

@@ -1,6 +1,9 @@
-//! What is wrong with a chart: the checks and words of `helm lint` of Helm 4.3.1, and those that only `--strict` makes.
+//! What is wrong with a chart: the checks and words of `helm lint` of Helm 4.3.1, what only the operator reads, and what
+//! only `--strict` looks for.
 
 mod address;
+#[cfg(feature = "operator")]
+mod beyond;
 mod chartfile;
 mod deprecations;
 mod manifest;

@@ -58,6 +58,8 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
             twice::check(name, text, report);
         }
     }
+    #[cfg(feature = "operator")]
+    super::beyond::check(FOLDER, files, &settings.namespace, report);
 }
 
 /// Go's `filepath.Ext`.

@@ -506,7 +506,11 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
     if manifest.kind != "Job" || manifest.api_version != "batch/v1" {
         return Err("a scale hook is a Job of batch/v1".to_owned());
     }
-    let read = |event: &String| Event::parse(event).ok_or_else(|| format!("{event:?} is no event of scale hooks"));
+    let read = |event: &String| {
+        Event::parse(event).ok_or_else(|| {
+            format!("{event:?} is no event of scale hooks; one of Helm's needs a document of its own, as Helm passes over this one")
+        })
+    };
     let events = hook.events.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let job = body(hook)?;
     let annotation = |name: &str| {

@@ -130,7 +130,7 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (
             vec![of(good), JOB.replace("bootstrap", "pre-install")],
-            "scale hook Job join: \"pre-install\" is no event of scale hooks",
+            "scale hook Job join: \"pre-install\" is no event of scale hooks; one of Helm's needs a document of its own, as Helm passes over this one",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, paused: 1}")],

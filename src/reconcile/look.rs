@@ -24,7 +24,7 @@ use crate::members::etcd::url::takes_tls;
 use crate::members::jobs::job;
 use crate::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 use crate::release::digest::Hasher;
-use crate::release::object::Gvk;
+use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
 
 fn core(kind: &str, plural: &str) -> Resource {
@@ -84,6 +84,23 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
         for template in &templates {
             if let Some(ordinal) = ordinal(name, template, &set.target) {
                 workload.claims.entry(ordinal).or_default().push(claim(object));
+            }
+        }
+    }
+    // A pod takes its claim by the name alone, so those without the labels count, too (apply.md A7): of the pods that there are, and of
+    // the next one.
+    let next = u32::from(set.size > workload.replicas);
+    for ordinal in workload.start..workload.start.saturating_add(workload.replicas).saturating_add(next) {
+        for template in &templates {
+            let name = format!("{template}-{}-{ordinal}", set.target);
+            let known = workload.claims.get(&ordinal).is_some_and(|all| all.iter().any(|claim| *claim.name == *name));
+            let id = ObjectId {
+                gvk: claim_list.gvk.clone(),
+                namespace: Some(Arc::clone(&workload.namespace)),
+                name: name.into(),
+            };
+            if !known && let Some(object) = ctx.cluster.get(&claim_list, &id).await? {
+                workload.claims.entry(ordinal).or_default().push(claim(&object));
             }
         }
     }

@@ -32,3 +32,51 @@ pack() {
 	tar -C "$w" --sort=name -cf "$out.new" oci-layout index.json blobs
 	mv "$out.new" "$out"
 }
+
+# build_image DOCKERFILE TARGET CONTEXT NAME:TAG OUT.tar: what `docker build` makes of our Dockerfiles, whose stages follow upon each
+# other. The public image that they begin with is stood in for by what we use of it.
+build_image() {
+	local file=$1 target=$2 context=$3 name=$4 out=$5 root=$work/root stage= user= folder=/ entry=[] verb line words pair key
+	local -A env=()
+	while read -r verb line; do
+		for key in "${!env[@]}"; do line=${line//"\${$key}"/${env[$key]}}; done
+		read -ra words <<<"$line"
+		case $verb in
+		'' | '#'*) ;;
+		FROM)
+			[ -z "$stage" ] || [ "$stage" != "$target" ] || break
+			if [ "${words[0]}" = gcr.io/distroless/static-debian12 ]; then
+				public_image "$root"
+				env=([PATH]=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin [SSL_CERT_FILE]=/etc/ssl/certs/ca-certificates.crt)
+			elif [ "${words[0]}" != "$stage" ]; then
+				die "$file: there is no image ${words[0]}"
+			fi
+			stage=${words[2]:-last}
+			;;
+		COPY)
+			mkdir -p "$root$(dirname "${words[1]}")"
+			cp -r "$context/${words[0]}" "$root${words[1]}"
+			;;
+		ENV) for pair in "${words[@]}"; do env[${pair%%=*}]=${pair#*=}; done ;;
+		USER) user=$line ;;
+		WORKDIR) folder=$line && mkdir -p "$root$folder" ;;
+		ENTRYPOINT) entry=$line ;;
+		*) die "$file: $verb is not understood" ;;
+		esac
+	done <"$file"
+	[ "$stage" = "$target" ] || die "$file: there is no stage $target"
+	chmod -R a+rX "$root"
+	words=()
+	for key in "${!env[@]}"; do words+=("$key=${env[$key]}"); done
+	pack "$name" "$out" "$(jq -nc --arg user "$user" --arg folder "$folder" --argjson entry "$entry" \
+		'{User: $user, WorkingDir: $folder, Entrypoint: $entry, Env: $ARGS.positional}' --args "${words[@]}")" "$root"
+}
+
+# public_image FOLDER: what we use of distroless' static image
+public_image() {
+	rm -rf "$1" && mkdir -p "$1"/{etc/ssl/certs,home/nonroot,tmp,var/tmp}
+	chmod 1777 "$1/tmp" "$1/var/tmp"
+	printf '%s\n' root:x:0:0:root:/root:/sbin/nologin nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin \
+		nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin >"$1/etc/passwd"
+	[ ! -s /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
+}

@@ -17,6 +17,8 @@ use crate::node::{client_url, net};
 use crate::proxy::Fault;
 use crate::release::Sight;
 
+/// helm-operator's annotation: what cannot be changed is made anew.
+const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 /// A key that is written once to each cluster.
 const KEPT: &str = "kept";
 /// The values of those that were acknowledged, by the URL of the first member: a cluster with another value, or none, is not the one
@@ -202,6 +204,51 @@ fn upgrades(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 10);
 }
 
+/// Claims are to be larger, which cannot be changed in a StatefulSet: it is made anew around pods that go on.
+fn enlarges(fault: Fault, test: &str) {
+    const SIZE: u32 = 2;
+    // The pods' uids, by the release.
+    let before = Mutex::new(BTreeMap::new());
+    let pods = |sight: &Sight, name: &str| -> Result<Vec<Value>, String> {
+        (0..SIZE).map(|k| sight.field("Pod", &format!("{name}-etcd-{k}"), "/metadata/uid")).collect()
+    };
+    let sweep = Sweep {
+        test,
+        chart: "etcd",
+        lanes: 6,
+        prepare: (&|space, name| begin(space, name, SIZE, &json!({})), &|sight, name| {
+            is_at(sight, name, SIZE)?;
+            before.lock().unwrap().insert(name.to_owned(), pods(sight, name)?);
+            Ok(())
+        }),
+        act: &|space, name| {
+            let spec = json!({"size": SIZE, "net": net(space, name), "storage": "2Mi"});
+            space.apply_with("Web", name, &json!({UPGRADE_FORCE: "true"}), &spec);
+        },
+        end: &|sight, name| {
+            let set = format!("{name}-etcd");
+            let storage = "/spec/volumeClaimTemplates/0/spec/resources/requests/storage";
+            let storage = sight.field("StatefulSet", &set, storage)?;
+            if storage != "2Mi" {
+                return Err(format!("claims have {storage}"));
+            }
+            let owner = sight.field("StatefulSet", &set, "/metadata/uid")?;
+            for ordinal in 0..SIZE {
+                let holds = sight.field("Pod", &format!("{set}-{ordinal}"), "/metadata/ownerReferences/0/uid")?;
+                if holds != owner {
+                    return Err(format!("pod {ordinal} belongs to {holds}, not {owner}"));
+                }
+            }
+            let pods = pods(sight, name)?;
+            if before.lock().unwrap()[name] != pods {
+                return Err("its pods are not those that it had".into());
+            }
+            is_at(sight, name, SIZE)
+        },
+    };
+    assert!(sweep.run_with(fault) > 3);
+}
+
 #[test]
 fn after_each_write_while_a_cluster_grows() {
     grows(Fault::Freeze, "etcd-grow");
@@ -244,6 +291,17 @@ fn after_each_write_while_a_cluster_is_upgraded() {
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_cluster_is_upgraded() {
     upgrades(Fault::FreezeBefore, "etcd-unupgrade");
+}
+
+#[test]
+fn after_each_write_while_claims_are_made_larger() {
+    enlarges(Fault::Freeze, "etcd-enlarge");
+}
+
+#[test]
+#[ignore = "one of the long ones, which `make chaos` runs"]
+fn before_each_write_while_claims_are_made_larger() {
+    enlarges(Fault::FreezeBefore, "etcd-unenlarge");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the images for clusters of etcd: etcd-images.sh TILLERMAN_BINARY OUT_FOLDER
 # localhost/etcd:v3.5.35 and :v3.6.16 hold the programs alone, as upstream's do: no shell, nothing else. localhost/etcd-operator:test
-# is what examples/etcd/Dockerfile makes; localhost/tillerman:test is the program alone, for Jobs and init containers.
+# is what examples/etcd/Dockerfile makes; localhost/tillerman:test that of deploy/Dockerfile, for Jobs and init containers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
@@ -20,15 +20,10 @@ for program in etcd-3.5 etcd; do
 	install -m 755 "$TOOLS/${program/etcd/etcdutl}" "$folder/usr/local/bin/etcdutl"
 	pack "localhost/etcd:v$version" "$out/etcd-$version.tar" '{"Cmd": ["/usr/local/bin/etcd"]}' "$folder"
 done
-operator=$work/operator
-mkdir -p "$operator/charts"
-install -m 755 "$bin" "$operator/tillerman"
-cp -r "$here/../../charts/etcd" "$here/../../charts/etcd-backup" "$here/../../charts/etcd-restore" "$operator/charts/"
-cp "$here/../../examples/etcd/watches.yaml" "$operator/"
-chmod -R a+rX "$operator"
-pack localhost/etcd-operator:test "$out/etcd-operator.tar" \
-	'{"User": "65532", "WorkingDir": "/", "Entrypoint": ["/tillerman", "run", "--watches-file=/watches.yaml"]}' "$operator"
-program=$work/tillerman
-mkdir -p "$program"
-install -m 755 "$bin" "$program/tillerman"
-pack localhost/tillerman:test "$out/tillerman.tar" '{"User": "65532", "WorkingDir": "/", "Entrypoint": ["/tillerman"]}' "$program"
+root=$here/../..
+mkdir -p "$work/context/examples/etcd"
+install -D -m 755 "$bin" "$work/context/target/tillerman"
+cp -r "$root/charts" "$work/context/"
+cp "$root/examples/etcd/watches.yaml" "$work/context/examples/etcd/"
+build_image "$root/examples/etcd/Dockerfile" last "$work/context" localhost/etcd-operator:test "$out/etcd-operator.tar"
+build_image "$root/deploy/Dockerfile" tillerman "$work/context" localhost/tillerman:test "$out/tillerman.tar"

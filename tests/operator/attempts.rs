@@ -27,6 +27,7 @@ fn bad() -> Value {
     json!({"greeting": "bad", "replicas": -1})
 }
 
+/// Pain 5: attempts and revisions are bounded.
 #[test]
 fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_back_and_left_alone() {
     let space = Space::new("rollback");

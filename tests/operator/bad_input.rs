@@ -134,6 +134,7 @@ fn a_hostile_archive_is_refused_with_the_limit_that_it_broke_and_others_go_on() 
     }
 }
 
+/// Pain 6: the schema is that of the values.
 #[test]
 fn a_value_of_a_wrong_type_is_refused_by_the_api_server_with_its_path() {
     let space = Space::new("typed");
@@ -182,6 +183,7 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     }
 }
 
+/// Pains 7 and 18: what may not be read is said, and holds up nobody else.
 #[test]
 fn a_missing_right_is_named_and_others_go_on() {
     let space = Space::new("rbac");

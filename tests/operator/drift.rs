@@ -36,6 +36,7 @@ fn a_changed_field_is_repaired_without_a_new_revision() {
     assert_eq!(space.helm(&["history", "app"]).unwrap().lines().count(), 2);
 }
 
+/// Pain 17: what goes missing comes back at once.
 #[test]
 fn a_deleted_object_comes_back() {
     let space = Space::new("deleted");
@@ -54,7 +55,7 @@ fn a_deleted_object_comes_back() {
 }
 
 #[test]
-fn a_label_that_was_taken_away_comes_back() {
+fn a6_a_label_that_was_taken_away_comes_back() {
     let space = Space::new("label");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));

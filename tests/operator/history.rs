@@ -51,7 +51,7 @@ fn the_history_is_bounded() {
 }
 
 #[test]
-fn what_a_human_upgrades_is_brought_back_and_said() {
+fn b4_what_a_human_upgrades_is_brought_back_and_said() {
     let space = Space::new("human");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -70,7 +70,7 @@ fn statuses(space: &Space) -> Vec<String> {
 }
 
 #[test]
-fn what_a_human_rolls_back_is_brought_forward_again_and_said() {
+fn b4_what_a_human_rolls_back_is_brought_forward_again_and_said() {
     let space = Space::new("humanback");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -150,6 +150,7 @@ fn a_helm_at_work_is_left_alone_and_what_a_dead_one_left_pending_is_replaced() {
     assert_eq!(statuses(&space), ["superseded", "superseded", "deployed"]);
 }
 
+/// Pain 4: nothing stays pending.
 #[test]
 fn what_a_crash_left_pending_is_finished_in_its_revision() {
     let space = Space::new("crash");
@@ -262,6 +263,7 @@ fn chunks(space: &Space) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Pain 3: a release of more than a Secret.
 #[test]
 fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
     let space = Space::new("chunks");

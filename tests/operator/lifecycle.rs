@@ -45,6 +45,27 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
     assert!(operator.stop(), "it ends well");
 }
 
+/// An entry of the manager of a chart's fields that is no apply would own fields beside it.
+#[test]
+fn b5_what_is_no_field_of_a_chart_is_written_under_another_name() {
+    let space = Space::new("managers");
+    let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    for object in ["web/app", "secret/sh.helm.release.v1.app.v1", "deployment/app-web"] {
+        let object_is = space.get(object).unwrap();
+        let entries = object_is["metadata"]["managedFields"].as_array().unwrap();
+        let by = |manager: &str| entries.iter().filter(|e| e["manager"] == manager).map(|e| &e["operation"]).collect();
+        let (charts, ours): (Vec<_>, Vec<_>) = (by("tillerman"), by("tillerman-controller"));
+        if object.starts_with("deployment") {
+            assert_eq!((charts, ours), (vec![&json!("Apply")], vec![]), "{object}");
+        } else {
+            assert!(charts.is_empty() && !ours.is_empty(), "{object}: {entries:?}");
+        }
+    }
+}
+
+/// Pain 18: nothing is left behind by a deletion during the installation.
 #[test]
 fn the_finalizer_is_written_before_anything_else() {
     let space = Space::new("finalizer");
@@ -99,6 +120,7 @@ fn what_is_to_be_kept_stays_when_the_release_goes() {
     space.get("configmap/app-kept").unwrap();
 }
 
+/// Pain 14, of objects.
 #[test]
 fn objects_in_other_namespaces_and_of_the_cluster_are_kept_and_removed() {
     let space = Space::new("elsewhere");
@@ -141,6 +163,7 @@ fn the_definitions_of_a_chart_come_before_their_objects() {
     kubectl(&["get", "crd/gadgets.chart.tillerman.dev"], None).unwrap();
 }
 
+/// Pain 16: nobody waits for another.
 #[test]
 fn a_hundred_custom_resources_do_not_wait_for_one_another() {
     let space = Space::new("many");
@@ -158,4 +181,42 @@ fn a_hundred_custom_resources_do_not_wait_for_one_another() {
         let text = space.kubectl(&["get", "deployments", "-o", "name"])?;
         if text.lines().count() == 100 { Ok(()) } else { Err(format!("{} are", text.lines().count())) }
     });
+}
+
+/// Pain 14: a kind is divided among operators by `selector`.
+#[test]
+fn operators_with_selectors_have_their_own_custom_resources_and_hand_them_over() {
+    let space = Space::new("selected");
+    let watches = |part: &str| {
+        let all = std::fs::read_to_string(space.watches(&[("Web", "web")])).unwrap();
+        space.file(&format!("{part}.yaml"), &format!("{all}  selector: {{matchLabels: {{part: {part}}}}}\n"))
+    };
+    let put = |name: &str, part: &str, replicas: u32| {
+        let body = json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web",
+            "metadata": {"name": name, "namespace": space.name, "labels": {"part": part}}, "spec": {"replicas": replicas}});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    };
+    put("b", "two", 1);
+    put("a", "one", 1);
+    let one = space.operator(&watches("one"), &[]);
+    space.wait("web/a", "Deployed", "True");
+    one.settle();
+    assert_eq!(space.get("web/b").unwrap().get("status"), None);
+    let two = space.operator(&watches("two"), &[]);
+    space.wait("web/b", "Deployed", "True");
+    two.settle();
+    // Whoever loses one leaves it as it is, and whoever gets it goes on.
+    let uid = space.get("deployment/a-web").unwrap()["metadata"]["uid"].clone();
+    put("a", "two", 3);
+    space.wait_field("deployment/a-web", "/spec/replicas", &json!(3));
+    space.wait_field("web/a", "/status/release/revision", &json!(2));
+    one.settle();
+    two.settle();
+    assert_eq!(space.get("deployment/a-web").unwrap()["metadata"]["uid"], uid);
+    assert_eq!(space.helm(&["history", "a"]).unwrap().lines().count(), 3);
+    assert!(one.stop());
+    space.kubectl(&["delete", "web/a", "web/b", "--wait=false"]).unwrap();
+    for object in ["web/a", "web/b", "deployment/a-web", "secret/sh.helm.release.v1.a.v2"] {
+        space.wait_gone(object);
+    }
 }

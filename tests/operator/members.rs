@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::harness::{Space, cluster_dir, eventually};
+use crate::harness::{Space, cluster_dir, eventually, kubectl};
 use crate::kubelet::Kubelet;
 
 /// What this test's operator wrote of members, in order: the name of an object without what is behind the last dash of a Job.
@@ -134,7 +134,7 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
 
 /// §0.1: the record holds what Helm would hold, and Helm installs the same chart.
 #[test]
-fn the_record_has_no_members_no_scale_hooks_and_no_replicas() {
+fn d5_the_record_has_no_members_no_scale_hooks_and_no_replicas() {
     let space = Space::new("memrecord");
     let _kubelet = Kubelet::of_members(&space, well);
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
@@ -281,6 +281,31 @@ fn a_document_that_cannot_be_is_refused_in_words() {
     assert_eq!(stalled["message"], "Members db: the chart has no StatefulSet a-none");
     operator.settle();
     assert_eq!(writes(&space), Vec::<String>::new());
+}
+
+/// A pod takes its claim by the name, whatever labels it has.
+#[test]
+fn a7_a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() {
+    let space = Space::new("memnamed");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-a-db-0", "namespace": space.name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
+    kubectl(&["create", "-f", "-"], Some(&claim.to_string())).unwrap();
+    space.apply("Web", "a", &json!({"size": 1}));
+    eventually("it is refused", || {
+        let ready = space.condition("web/a", "Ready")?;
+        if ready["reason"] == "OrphanedVolumes" { Ok(()) } else { Err(ready.to_string()) }
+    });
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(0));
+    space.kubectl(&["delete", "pvc/data-a-db-0"]).unwrap();
+    wait_size(&space, "a", 1);
+    for object in ["pvc/data-a-db-0", "pod/a-db-0"] {
+        let labels = space.get(object).unwrap()["metadata"]["labels"].clone();
+        assert_eq!(labels["app"], "a", "{object}: {labels}");
+        assert!(labels.get("helm.sdk.operatorframework.io/chart").is_none(), "{object}: {labels}");
+    }
 }
 
 /// Claims of members from before are not taken without being asked for.

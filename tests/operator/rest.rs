@@ -5,6 +5,7 @@ use crate::kubelet::Kubelet;
 use crate::node::{Node, net};
 use serde_json::json;
 
+/// Pain 1: what rests costs nothing, however many there are.
 #[test]
 fn a_settled_release_costs_no_request() {
     let space = Space::new("idle");
@@ -17,7 +18,7 @@ fn a_settled_release_costs_no_request() {
 }
 
 #[test]
-fn a_restart_writes_nothing_and_reads_no_single_object() {
+fn a5_a_restart_writes_nothing_and_asks_by_kinds_and_not_by_objects() {
     let space = Space::new("restart");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);
@@ -40,7 +41,7 @@ fn a_restart_writes_nothing_and_reads_no_single_object() {
 }
 
 #[test]
-fn what_happened_while_the_operator_was_down_is_repaired() {
+fn a1_what_happened_while_the_operator_was_down_is_repaired() {
     let space = Space::new("down");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);

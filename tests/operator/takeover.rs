@@ -49,6 +49,7 @@ fn wait_data(space: &Space, object: &str, data: &Value) {
     space.wait_field(object, "/data", data);
 }
 
+/// Pain 9.
 #[test]
 fn a_release_of_helm_is_taken_over_only_when_asked_and_nothing_restarts() {
     let space = Space::new("adopt");

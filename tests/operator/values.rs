@@ -56,6 +56,7 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     });
 }
 
+/// Pain 15.
 #[test]
 fn a4_values_come_from_secrets_and_config_maps_and_follow_them() {
     let space = Space::new("from");

@@ -107,6 +107,13 @@ fn given_back(project: &Project, before: &project::Snapshot) {
     for object in ["web/app", "other/wide"] {
         project.assert_good(object, "UpgradeSuccessful");
     }
+    // Of conditions that it does not know it takes no care; without any it writes its own (docs/helm-operator.md).
+    assert!(space.condition("web/plain", "Ready").is_ok());
+    let none = r#"{"status": {"conditions": null}}"#;
+    space.kubectl(&["patch", "web/plain", "--subresource=status", "--type=merge", "-p", none]).unwrap();
+    space.wait("web/plain", "Deployed", "True");
+    assert!(space.condition("web/plain", "Ready").is_err());
+    println!("its status: {}", space.get("web/plain").unwrap()["status"]);
     space.apply("Web", "app", &json!({"replicaCount": 4}));
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
     project.wait_revision("app", 5);

@@ -1,0 +1,29 @@
+//! What the operator reads of a chart and Helm passes over: `Members` documents, scale hooks and operations.
+
+use std::collections::BTreeMap;
+
+use super::Report;
+use crate::members::document::{KIND, Members};
+use crate::plan::operations::document::Operations;
+use crate::release::object::{Object, push_flat};
+use crate::render::Files;
+
+/// Says what the operator would refuse of them, in files as they are rendered.
+pub fn check(folder: &str, files: BTreeMap<String, String>, namespace: &str, report: &mut Report) {
+    let mut all = Files::default();
+    all.texts = files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt")).collect();
+    // What is no YAML was told of its file.
+    let Ok(rendered) = all.sort() else { return };
+    if rendered.unknown.is_empty() && !rendered.manifests.iter().any(|manifest| manifest.kind == KIND) {
+        return;
+    }
+    let mut objects = Vec::new();
+    for manifest in &rendered.manifests {
+        if let Ok(Some(object)) = Object::parse(&manifest.text) {
+            // Nor does a list keep the others from being looked at.
+            let _ = push_flat(object, &mut objects);
+        }
+    }
+    report.check(folder, Members::read(&rendered.unknown, &objects, namespace));
+    report.check(folder, Operations::read(&rendered.unknown, &objects));
+}
