@@ -77,6 +77,9 @@ pub(super) struct Args {
     /// Events do not show the values of overrideValues.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     suppress_override_values: bool,
+    /// Show what is deployed in `status.deployedRelease.manifest`, as helm-operator does; but for Secrets.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    manifest_in_status: bool,
     /// Watch all namespaces. Of charts that have a scope (annotation `tillerman.dev/scope` of Chart.yaml), only custom resources whose
     /// annotation of that name is `clusterwide`; an operator of some namespaces leaves those alone. As coreos' etcd-operator.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
@@ -165,6 +168,7 @@ fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>, drivers: Drivers) -> Result
             period: duration::parse(&args.reconcile_period).map_err(CliError::new)?,
             reporter: args.operator_name.clone(),
             hide_overrides: args.suppress_override_values,
+            show_manifest: args.manifest_in_status,
             masks,
             drivers,
         },

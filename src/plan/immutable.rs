@@ -1,11 +1,22 @@
 //! Fields that the API server does not let anybody change: which they are, and what making the object anew would cost.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use crate::kind::go_bool;
 use crate::release::object::Gvk;
 
 /// helm-operator's annotation: what cannot be changed is made anew.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
+/// The same in a rollback. Without it helm-operator makes objects anew when it rolls back, and Tillerman does not.
+const ROLLBACK_FORCE: &str = "helm.sdk.operatorframework.io/rollback-force";
+
+/// Whether the annotations of a custom resource allow making anew what cannot be changed.
+pub fn is_allowed(annotations: &BTreeMap<Box<str>, Box<str>>, rolls_back: bool) -> bool {
+    let says = |name: &str| annotations.get(name).is_some_and(|text| go_bool(text) == Some(true));
+    says(UPGRADE_FORCE) || rolls_back && says(ROLLBACK_FORCE)
+}
 
 /// How an object may be made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +74,7 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Remake, changed, remake};
+    use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, is_allowed, remake};
     use crate::release::object::Gvk;
     use serde_json::json;
 
@@ -84,5 +95,20 @@ mod tests {
         assert_eq!(remake(&Gvk::new("", "v1", "PersistentVolumeClaim")).0, Remake::Never);
         assert_eq!(remake(&Gvk::new("apps", "v1", "StatefulSet")).0, Remake::Orphan);
         assert_eq!(remake(&Gvk::new("apps", "v1", "Deployment")).0, Remake::Delete);
+    }
+
+    #[test]
+    fn an_object_is_made_anew_only_by_the_annotation_for_what_is_done() {
+        let annotated = |name: &str, text: &str| [(name.into(), text.into())].into();
+        for (name, text, of_an_upgrade, of_a_rollback) in [
+            (UPGRADE_FORCE, "True", true, true),
+            (UPGRADE_FORCE, "yes", false, false),
+            (ROLLBACK_FORCE, "true", false, true),
+            (ROLLBACK_FORCE, "false", false, false),
+        ] {
+            let annotations = annotated(name, text);
+            let allowed = (is_allowed(&annotations, false), is_allowed(&annotations, true));
+            assert_eq!(allowed, (of_an_upgrade, of_a_rollback), "{name}: {text}");
+        }
     }
 }

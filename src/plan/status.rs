@@ -85,6 +85,19 @@ pub struct Release<'a> {
     pub revision: u64,
     /// The chart, when this pass knows it.
     pub chart: Option<ChartLabel>,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+/// What `status.deployedRelease.manifest` has.
+#[derive(Clone, Debug)]
+pub enum Manifest {
+    /// Nothing: nobody wants to see it there.
+    Hidden,
+    /// What it had: this pass does not know it.
+    AsBefore,
+    /// This text.
+    Text(String),
 }
 
 /// The new status.
@@ -112,7 +125,17 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     operation_conditions(report, &mut conditions);
     status.insert("conditions".into(), Value::Array(conditions.list));
     if let Some(release) = &report.release {
-        status.insert("deployedRelease".into(), json!({"name": release.name}));
+        let before = || report.old.get("deployedRelease")?.get("manifest").cloned();
+        let manifest = match &release.manifest {
+            Manifest::Hidden => None,
+            Manifest::AsBefore => before(),
+            Manifest::Text(text) => Some(text.as_str().into()),
+        };
+        let mut deployed = json!({"name": release.name});
+        if let Some(manifest) = manifest {
+            deployed["manifest"] = manifest;
+        }
+        status.insert("deployedRelease".into(), deployed);
         status.insert("release".into(), release_status(report, release));
         status.insert("resources".into(), resources(report));
     } else if report.verb == Verb::Abandon && report.failure.is_none() {

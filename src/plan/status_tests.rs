@@ -1,6 +1,6 @@
 //! What the status says of a pass, and what it keeps.
 
-use super::{Failure, MAX_MESSAGE, Release, Report, bound, patch, status};
+use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status};
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
 use crate::plan::live::Health;
@@ -30,7 +30,7 @@ fn report<'a>(
         asked: None,
         dry_run: None,
         repaired: "",
-        release: Some(Release { name: "r", namespace: "ns", revision: 1, chart: None }),
+        release: Some(Release { name: "r", namespace: "ns", revision: 1, chart: None, manifest: Manifest::Hidden }),
         notes: None,
         waiting: None,
         objects,
@@ -203,4 +203,20 @@ fn a_patch_names_what_has_to_go() {
 fn a_message_is_cut_between_characters() {
     let cut = bound(&"é".repeat(MAX_MESSAGE));
     assert!(cut.len() <= MAX_MESSAGE && cut.ends_with('…'));
+}
+
+#[test]
+fn a_manifest_is_shown_when_that_is_wanted_and_stays_until_another_is_known() {
+    let (situation, objects) = (Situation::Settled, BTreeMap::new());
+    let after = |old: &Map<String, Value>, manifest: Manifest| {
+        let mut report = report(old, &situation, &objects);
+        if let Some(release) = &mut report.release {
+            release.manifest = manifest;
+        }
+        status(&report)
+    };
+    let shown = after(&Map::new(), Manifest::Text("kind: A".into()));
+    assert_eq!(shown["deployedRelease"], json!({"name": "r", "manifest": "kind: A"}));
+    assert_eq!(after(&shown, Manifest::AsBefore)["deployedRelease"], shown["deployedRelease"]);
+    assert_eq!(after(&shown, Manifest::Hidden)["deployedRelease"], json!({"name": "r"}));
 }

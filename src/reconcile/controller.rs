@@ -60,6 +60,8 @@ pub struct Settings {
     pub reporter: String,
     /// Events show no overridden values.
     pub hide_overrides: bool,
+    /// The status shows what is deployed.
+    pub show_manifest: bool,
     /// What must appear in no text; the log asks it too.
     pub masks: Arc<Masks<ReleaseKey>>,
     /// Drivers of members that the program brings.
@@ -153,6 +155,7 @@ impl Controller {
             period: settings.period,
             scope: settings.scope,
             hide_overrides: settings.hide_overrides,
+            show_manifest: settings.show_manifest,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));

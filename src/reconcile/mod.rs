@@ -103,6 +103,8 @@ pub struct Context {
     pub scope: controller::Scope,
     /// Events show no overridden values.
     pub hide_overrides: bool,
+    /// The status shows what is deployed.
+    pub show_manifest: bool,
 }
 
 impl Context {

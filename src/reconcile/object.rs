@@ -14,18 +14,19 @@ use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::kind::go_bool;
 use crate::members::document::Members;
 use crate::members::substitute;
 use crate::plan::Desired;
 use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
+use crate::plan::situation::Situation;
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
 use crate::release::managers;
 use crate::release::object::ObjectId;
+use crate::release::record::Status;
 
 /// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
 const MAX_FAULTS: usize = 20;
@@ -280,7 +281,10 @@ impl One<'_> {
         let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
         let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
         let (remake, lost) = immutable::remake(&id.gvk);
-        let forced = observed.cr.annotations.get(UPGRADE_FORCE).is_some_and(|v| go_bool(v) == Some(true));
+        let pending = observed.facts.history.last().map(|revision| revision.status);
+        let rolls_back =
+            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
+        let forced = immutable::is_allowed(&observed.cr.annotations, rolls_back);
         let remedy = match remake {
             Remake::Never => ", so it never is".to_owned(),
             _ if forced => String::new(),

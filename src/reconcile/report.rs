@@ -23,6 +23,7 @@ use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
+use crate::render::{Manifest, Rendered};
 use crate::server::spans;
 
 /// When the chart's custom resource definitions were created, the next look at them.
@@ -30,6 +31,9 @@ const SOON: Duration = Duration::from_millis(800);
 
 /// How long until a release that waits is looked at again, if no event comes before.
 const WAIT: Duration = Duration::from_secs(30);
+
+/// Bytes of a manifest in a status; the API server takes a custom resource of 1.5 MiB.
+const MAX_MANIFEST: usize = 512 * 1024;
 
 /// Events about single objects that one pass sends.
 const MAX_NOTICES: usize = 10;
@@ -185,6 +189,11 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             namespace: &owner.release_namespace,
             revision: r.revision,
             chart,
+            manifest: match rendered.filter(|_| newest.is_some_and(|newest| newest.revision == r.revision)) {
+                _ if !ctx.show_manifest => status::Manifest::Hidden,
+                Some(rendered) if can_mask => manifest(rendered),
+                _ => status::Manifest::AsBefore,
+            },
         }),
         notes: notes.as_deref(),
         waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
@@ -231,6 +240,15 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             Err(e.into())
         }
     }
+}
+
+/// What the status shows of what is deployed: not the Secrets, and nothing when the custom resource would become too large.
+fn manifest(rendered: &Rendered) -> status::Manifest {
+    let mut shown = rendered.clone();
+    let is_secret = |m: &Manifest| m.kind == "Secret" || m.kind.ends_with("List") && m.text.contains("Secret");
+    shown.manifests.retain(|manifest| !is_secret(manifest));
+    let text = shown.manifest();
+    if text.len() > MAX_MANIFEST { status::Manifest::Hidden } else { status::Manifest::Text(text) }
 }
 
 /// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.

@@ -266,3 +266,27 @@ fn without_watching_dependents_readiness_is_told_all_the_same() {
     space.kubectl(&["patch", "service/lb", "--subresource=status", "--type=merge", "-p", &status]).unwrap();
     space.wait("web/app", "Ready", "True");
 }
+
+/// As helm-operator shows it, but for Secrets.
+#[test]
+fn the_manifest_stands_in_the_status_only_when_a_flag_says_so() {
+    let space = Space::new("manifest");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait("web/app", "Deployed", "True");
+    let shown = || space.get("web/app").unwrap()["status"]["deployedRelease"].clone();
+    assert_eq!(shown(), json!({"name": "app"}));
+    assert!(operator.stop());
+    let operator = space.operator(&watches, &["--manifest-in-status"]);
+    space.apply("Web", "app", &json!({"replicas": 2}));
+    space.wait_field("web/app", "/status/release/revision", &json!(2));
+    let manifest = shown()["manifest"].as_str().unwrap().to_owned();
+    assert!(manifest.contains("# Source: web/templates/") && manifest.contains("replicas: 2"), "{manifest}");
+    operator.settle();
+    space.kubectl(&["delete", "service/app-web"]).unwrap();
+    eventually("it comes back", || space.get("service/app-web"));
+    space.wait_event("DriftRepaired");
+    operator.settle();
+    assert_eq!(shown()["manifest"], json!(manifest));
+}

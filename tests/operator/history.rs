@@ -57,6 +57,9 @@ fn b4_what_a_human_upgrades_is_brought_back_and_said() {
     space.apply("Web", "app", &json!({"replicas": 2}));
     space.wait("web/app", "Deployed", "True");
     let chart = repository("tests/charts/web").display().to_string();
+    let metadata = space.helm(&["get", "metadata", "app", "-o", "json"]).unwrap();
+    assert!(metadata.contains(r#""applyMethod":"csa""#), "{metadata}");
+    // No conflict that it would have to force.
     space.helm(&["upgrade", "app", &chart, "--set", "replicas=5"]).unwrap();
     space.wait_event("ReleaseChangedOutside");
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(2));
