@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::chunks::Chunks;
 use super::cr::Cr;
 use super::readiness;
+use crate::kind::switches;
 use crate::plan::hooks::Run;
 use crate::plan::live::{Change, Live};
 use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
@@ -57,6 +58,10 @@ type History = BTreeMap<u64, Arc<Revision>>;
 struct Inner {
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
+    /// Those whose annotation names their release.
+    named: BTreeSet<ReleaseKey>,
+    /// The names of releases that have a record, by the namespace and the uid of their custom resource.
+    recorded: HashMap<(Arc<str>, Box<str>), Arc<str>>,
     history: HashMap<(Arc<str>, Arc<str>), History>,
     history_written: HashMap<(Arc<str>, Arc<str>), u64>,
     history_synced: HashSet<Option<Arc<str>>>,
@@ -102,17 +107,29 @@ impl Cache {
         self
     }
 
-    /// The name of a custom resource's release.
+    /// The name of a custom resource's release: the one that it has, or else the one that it shall have.
     pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
-        match self.suffixes.get(key.kind).map_or("", |suffix| suffix) {
-            "" => Arc::clone(&key.name),
-            suffix => format!("{}{suffix}", key.name).into(),
-        }
+        self.lock().release_name(&self.suffixes, key)
+    }
+
+    /// The name that a custom resource's release shall have, when it has another.
+    pub fn other_name(&self, key: &ReleaseKey) -> Option<Arc<str>> {
+        let inner = self.lock();
+        let wanted = inner.wanted_name(&self.suffixes, key);
+        (inner.release_name(&self.suffixes, key) != wanted).then_some(wanted)
     }
 
     /// The custom resources whose release has this name.
     pub fn keys_of_release_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
         self.lock().keys_named(&self.suffixes, namespace, release)
+    }
+
+    /// Whether other custom resources would give their release this name, or may: not all kinds are known yet.
+    pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
+        let inner = self.lock();
+        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
+        let known = (0..self.kinds.len()).all(|kind| inner.crs_synced.contains(&(kind, scope.clone())));
+        !known || inner.keys_named(&self.suffixes, namespace, release).len() > 1
     }
 
     /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
@@ -160,6 +177,11 @@ impl Cache {
             Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => false,
             old => {
                 let concerns = old.is_none_or(|old| old.differs(&cr));
+                if cr.annotations.contains_key(switches::RELEASE_NAME) {
+                    inner.named.insert(key.clone());
+                } else {
+                    inner.named.remove(&key);
+                }
                 inner.crs.insert(key, Arc::new(cr));
                 concerns
             }
@@ -172,6 +194,7 @@ impl Cache {
         if uid.is_some_and(|uid| inner.crs.get(key).is_some_and(|cr| &*cr.uid != uid)) {
             return false;
         }
+        inner.named.remove(key);
         inner.crs.remove(key).is_some()
     }
 
@@ -180,6 +203,7 @@ impl Cache {
         let mut inner = self.lock();
         let in_scope = |k: &ReleaseKey| k.kind == kind && namespace.as_ref().is_none_or(|ns| k.namespace == *ns);
         inner.crs.retain(|key, _| !in_scope(key) || seen.contains(key));
+        inner.named.retain(|key| !in_scope(key) || seen.contains(key));
         inner.crs_synced.insert((kind, namespace));
     }
 
@@ -210,11 +234,15 @@ impl Cache {
                 });
                 // Only the newest revision is judged by its inventory.
                 let number = revision.revision;
+                let owner = revision.owner_uid.clone();
                 release.insert(number, Arc::new(revision));
                 if let Some(old) = newest.filter(|n| *n < number).and_then(|n| release.get_mut(&n)) {
                     let old = Arc::make_mut(old);
                     old.kinds = Vec::new();
                     old.members = None;
+                }
+                if let Some(uid) = owner {
+                    inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));
                 }
                 if concerns { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
             }
@@ -244,12 +272,18 @@ impl Cache {
         if uid.is_some_and(|uid| release.get(&revision).is_some_and(|r| &*r.uid != uid)) {
             return Vec::new();
         }
-        let removed = release.remove(&revision).is_some();
+        let removed = release.remove(&revision);
         if release.is_empty() {
             inner.history.remove(&id);
             inner.history_written.remove(&id);
+            if let Some(uid) = removed.as_ref().and_then(|revision| revision.owner_uid.clone()) {
+                let of_owner = (Arc::clone(namespace), uid);
+                if inner.recorded.get(&of_owner) == Some(name) {
+                    inner.recorded.remove(&of_owner);
+                }
+            }
         }
-        if removed { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
+        if removed.is_some() { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
     }
 
     /// A list of release records is complete.
@@ -281,6 +315,8 @@ impl Cache {
             keys.extend(inner.keys_named(&self.suffixes, &namespace, &name));
         }
         inner.history.retain(|_, h| !h.is_empty());
+        let Inner { history, recorded, .. } = &mut *inner;
+        recorded.retain(|(namespace, _), name| history.contains_key(&(Arc::clone(namespace), Arc::clone(name))));
         inner.history_blind.remove(&scope);
         inner.history_synced.insert(scope);
         keys
@@ -300,7 +336,7 @@ impl Cache {
     /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
     pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
         let inner = self.lock();
-        let newest = inner.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
+        let newest = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(&self.suffixes, key)));
         let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
@@ -310,7 +346,7 @@ impl Cache {
     pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64) -> bool {
         let guard = self.lock();
         let inner: &Inner = &guard;
-        let history = inner.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
+        let history = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(&self.suffixes, key)));
         let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
             return false;
         };
@@ -578,11 +614,43 @@ impl Inner {
     /// The custom resources whose release has this name: more than one when two kinds collide.
     fn keys_named(&self, suffixes: &[Box<str>], namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
         let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());
-        let named = suffixes.iter().enumerate().filter_map(|(kind, suffix)| Some((kind, name(suffix)?)));
-        named
-            .map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() })
-            .filter(|key| self.crs.contains_key(key))
-            .collect()
+        let usual = suffixes.iter().enumerate().filter_map(|(kind, suffix)| Some((kind, name(suffix)?)));
+        let usual = usual.map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() });
+        let has = |key: &ReleaseKey| {
+            self.crs.contains_key(key) && key.namespace == *namespace && *self.release_name(suffixes, key) == *release
+        };
+        let mut keys: Vec<_> = usual.chain(self.named.iter().cloned()).filter(has).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            // Its annotation has gone, and its release goes on under the name that it has.
+            let history = self.history.get(&(Arc::clone(namespace), release.into()));
+            let uid = history.and_then(|h| h.values().last()).and_then(|newest| newest.owner_uid.as_deref());
+            keys.extend(self.crs.iter().find(|(_, cr)| Some(&*cr.uid) == uid).map(|(key, _)| key.clone()).filter(has));
+        }
+        keys
+    }
+
+    /// The name that a custom resource's release shall have.
+    fn wanted_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
+        let cr = self.named.get(key).and_then(|key| self.crs.get(key));
+        match (cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)), suffixes.get(key.kind).map_or("", |s| s)) {
+            (Some(name), _) => name.trim().into(),
+            (None, "") => Arc::clone(&key.name),
+            (None, suffix) => format!("{}{suffix}", key.name).into(),
+        }
+    }
+
+    /// The same, unless there is a record of it under another name.
+    fn release_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
+        let wanted = self.wanted_name(suffixes, key);
+        let Some(cr) = self.crs.get(key) else { return wanted };
+        let newest = self.history.get(&(Arc::clone(&key.namespace), Arc::clone(&wanted)));
+        let newest = newest.and_then(|history| history.values().last());
+        if newest.is_some_and(|newest| newest.owner_uid.as_deref() == Some(&*cr.uid)) {
+            return wanted;
+        }
+        self.recorded.get(&(Arc::clone(&key.namespace), (&*cr.uid).into())).cloned().unwrap_or(wanted)
     }
 
     /// An object without an owner (`keep`) still names its release.

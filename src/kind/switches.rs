@@ -14,6 +14,8 @@ pub const PREFIX: &str = "tillerman.dev/";
 const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
 /// The operation that a custom resource asks for, `NAME` or `NAME@ANYTHING`: each text is done once.
 pub const OPERATION: &str = "tillerman.dev/operation";
+/// The name of the release, instead of the custom resource's; for good.
+pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -190,6 +192,7 @@ impl Switches {
                     _ => return Err(format!("{value:?} is none of skip, create and replace")),
                 }
             }
+            "release-name" => crate::render::check_name(value)?,
             "reconcile-at" => self.reconcile_at = Some(value.into()),
             _ => {}
         }

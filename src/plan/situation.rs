@@ -36,7 +36,7 @@ pub struct Facts {
     pub refusal: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
-    /// Other custom resources would give their release the same name.
+    /// Other custom resources would give their release the same name, or may: not all are known yet.
     pub rivals: bool,
     /// Somebody else's operation on the release (`helm upgrade`, `helm uninstall`) began a moment ago and is not finished.
     pub busy: bool,

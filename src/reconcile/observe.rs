@@ -13,7 +13,7 @@ use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
-use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, Switches};
+use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, RELEASE_NAME, Switches};
 use crate::members::document::Members;
 use crate::plan::attempts;
 use crate::plan::claim::TAKE_OWNERSHIP;
@@ -117,7 +117,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
-        .or_else(|| extras.refusal.clone());
+        .or_else(|| renamed(key, &owner, ctx).or_else(|| extras.refusal.clone()));
     let attempt = attempt(inputs.as_deref(), &cr);
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
@@ -138,7 +138,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         asked: is_asked(switches.reconcile_at.as_deref(), &cr),
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
-        rivals: ctx.cache.keys_of_release_named(&owner.release_namespace, &owner.release_name).len() > 1,
+        rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
         spent: (refusal.is_none() || cr.deleting) && attempts.spent,
         pausing: (refusal.is_none() || cr.deleting) && pause > 0,
@@ -425,6 +425,16 @@ fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option
         return refuse("ChartUnusable", error.clone());
     }
     None
+}
+
+/// A release has the name for good that it was made with: under another one it would be made a second time.
+fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
+    let (name, other) = (&owner.release_name, ctx.cache.other_name(key)?);
+    let message = format!(
+        "the release is called {name} and cannot be called {other}: take back what names it (the annotation {RELEASE_NAME}, or \
+         releaseSuffix in watches.yaml), or make another custom resource"
+    );
+    Some(Refusal { reason: "ReleaseRenamed", message })
 }
 
 /// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.

@@ -255,9 +255,9 @@ impl Sink<CrObject> for CrSink {
 
     fn remove(&mut self, object: CrObject) {
         if let Some(key) = self.key(&object) {
-            self.cache.remove_cr(&key, object.metadata.uid.as_deref());
-            // Another kind's custom resource may have waited for the name of this release.
             let release = self.cache.release_name(&key);
+            self.cache.remove_cr(&key, object.metadata.uid.as_deref());
+            // Another custom resource may have waited for the name of this release.
             self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
         }
     }

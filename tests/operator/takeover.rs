@@ -310,3 +310,65 @@ fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_said() {
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
 }
+
+/// A release that Helm made under another name than the custom resource's, and one that is made so.
+#[test]
+fn a_release_may_have_another_name_than_its_custom_resource_for_good() {
+    let space = Space::new("named");
+    space.helm(&["install", "old", &chart(), "--set", "replicas=2"]).unwrap();
+    let uid = space.get("deployment/old-web").unwrap()["metadata"]["uid"].clone();
+    let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "web")]), &[]);
+    let put = |kind: &str, name: &str, release: &str, replicas: u32| {
+        let annotations = json!({"tillerman.dev/release-name": release, "tillerman.dev/take-ownership": "true"});
+        space.apply_with(kind, name, &annotations, &json!({"replicas": replicas}));
+    };
+    put("Web", "app", "old", 2);
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    assert_eq!(space.get("deployment/old-web").unwrap()["metadata"]["uid"], uid);
+    assert_eq!(space.get("web/app").unwrap()["status"]["release"]["name"], "old");
+    put("Web", "app", "old", 3);
+    space.wait_field("deployment/old-web", "/spec/replicas", &json!(3));
+    space.kubectl(&["scale", "deployment/old-web", "--replicas=5"]).unwrap();
+    space.wait_field("deployment/old-web", "/spec/replicas", &json!(3));
+    // Another may not have it, nor may it have another.
+    put("Other", "thief", "old", 1);
+    let refused = space.wait("other/thief", "Irreconcilable", "True");
+    assert!(
+        refused["message"].as_str().unwrap().contains("release old in this namespace belongs to Web app"),
+        "{refused}"
+    );
+    for name in ["new", "A b"] {
+        put("Web", "app", name, 4);
+        let words =
+            if name == "new" { "the release is called old and cannot be called new" } else { "invalid release name" };
+        eventually("it is refused", || {
+            let found = space.condition("web/app", "Irreconcilable")?;
+            if found["message"].as_str().is_some_and(|text| text.contains(words)) {
+                Ok(())
+            } else {
+                Err(found.to_string())
+            }
+        });
+    }
+    assert_eq!(space.get("deployment/old-web").unwrap()["spec"]["replicas"], 3);
+    assert!(space.get("deployment/new-web").is_err());
+    // A restart knows the name by the record, and a deletion takes all of it.
+    operator.kill();
+    let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "web")]), &[]);
+    put("Web", "app", "old", 4);
+    space.wait_field("deployment/old-web", "/spec/replicas", &json!(4));
+    put("Web", "made", "fresh", 1);
+    space.wait("web/made", "Deployed", "True");
+    operator.settle();
+    let list = space.helm(&["list", "-q"]).unwrap();
+    assert_eq!(list.lines().collect::<Vec<_>>(), ["fresh", "old"]);
+    space.kubectl(&["delete", "web/app", "web/made", "other/thief", "--wait=false"]).unwrap();
+    for object in ["web/app", "web/made", "other/thief", "deployment/old-web", "deployment/fresh-web"] {
+        space.wait_gone(object);
+    }
+    eventually("the records go", || match space.helm(&["list", "-q"])?.as_str() {
+        "" => Ok(()),
+        left => Err(left.to_owned()),
+    });
+}
