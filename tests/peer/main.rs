@@ -113,7 +113,6 @@ fn given_back(project: &Project, before: &project::Snapshot) {
     space.kubectl(&["patch", "web/plain", "--subresource=status", "--type=merge", "-p", none]).unwrap();
     space.wait("web/plain", "Deployed", "True");
     assert!(space.condition("web/plain", "Ready").is_err());
-    println!("its status: {}", space.get("web/plain").unwrap()["status"]);
     space.apply("Web", "app", &json!({"replicaCount": 4}));
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
     project.wait_revision("app", 5);
