@@ -165,7 +165,8 @@ impl Scene {
             if self.proxy.is_frozen() {
                 return Ok(true);
             }
-            if operator.sent() == sent { Ok(false) } else { Err("it does not rest".to_owned()) }
+            let rests = operator.sent() == sent && !self.proxy.is_freezing();
+            if rests { Ok(false) } else { Err("it does not rest".to_owned()) }
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -62,6 +63,8 @@ struct State {
     judge: Mutex<Judge>,
     /// Nothing passes.
     frozen: watch::Sender<bool>,
+    /// What froze it is done.
+    is_still: AtomicBool,
     /// Counts up when all connections are cut.
     cut: watch::Sender<u64>,
     /// Faults done.
@@ -87,6 +90,7 @@ impl Proxy {
                 client: kube::Client::try_from(config).unwrap(),
                 judge: Mutex::new(Box::new(|_| None)),
                 frozen: watch::Sender::new(false),
+                is_still: AtomicBool::new(false),
                 cut: watch::Sender::new(0),
                 done: Mutex::new(0),
             };
@@ -101,10 +105,16 @@ impl Proxy {
     pub fn judge(&self, judge: impl FnMut(&Seen<'_>) -> Option<Fault> + Send + 'static) {
         *self.state.judge.lock().unwrap() = Box::new(judge);
         self.state.frozen.send_replace(false);
+        self.state.is_still.store(false, Ordering::Relaxed);
     }
 
-    /// Whether a request froze it.
+    /// Whether a request froze it, and is done: whoever sent it may be killed.
     pub fn is_frozen(&self) -> bool {
+        self.state.is_still.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request froze it, which may still be on its way.
+    pub fn is_freezing(&self) -> bool {
         *self.state.frozen.borrow()
     }
 
@@ -160,6 +170,7 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
         Some(Fault::CutBefore) => return Err(Cut),
         Some(Fault::FreezeBefore) => {
             state.frozen.send_replace(true);
+            state.is_still.store(true, Ordering::Relaxed);
             std::future::pending::<Infallible>().await;
         }
         Some(Fault::Gone) if watches => return Ok(gone()),
@@ -179,7 +190,11 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
     }
     parts.uri = target.parse().map_err(|_| Cut)?;
     let request = Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-    let answer = state.client.send(request).await.map_err(|_| Cut)?;
+    let answer = state.client.send(request).await;
+    if answer.is_err() && fault == Some(Fault::Freeze) {
+        state.is_still.store(true, Ordering::Relaxed);
+    }
+    let answer = answer.map_err(|_| Cut)?;
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
@@ -188,6 +203,9 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
         Some(Fault::Hang | Fault::Freeze) => {
             // It has done what it says only when the whole answer is there.
             let _ = body.collect().await;
+            if fault == Some(Fault::Freeze) {
+                state.is_still.store(true, Ordering::Relaxed);
+            }
             std::future::pending::<Infallible>().await;
             Err(Cut)
         }
