@@ -156,7 +156,7 @@ for part in "$@"; do
 		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=6
 		# Members write and vote all the while: not beside what waits for seconds.
 		tests/cluster/build-tools.sh members || { count faults 0 1; continue; }
-		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=6 etcd::
+		cargo_tests "faults of etcd" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=7 etcd::
 		CHAOS_SECONDS=${CHAOS_SECONDS:-120} cargo_tests "faults of the cluster" tests/cluster/with.sh "${faults[@]}" -- --nocapture --test-threads=1 alone::
 		;;
 	traces)
