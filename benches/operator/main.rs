@@ -139,8 +139,9 @@ async fn one(machine: &Machine, api: &Api, namespace: &str, run: &Run) -> Result
     if run.who == Who::Client {
         let scene = Scene::new(api, namespace, run.n).await?;
         let kubeconfig = machine.cluster.join("operator.kubeconfig");
-        let time = client::time(&scene, &kubeconfig, &folder().join("chart")).await?;
-        return Ok((vec![Figure::seconds(Row::Created, time)], scene));
+        let times = client::time(&scene, &kubeconfig, &folder().join("chart")).await?;
+        let figures = vec![Figure::seconds(Row::CrsMade, times.crs), Figure::seconds(Row::Created, times.writes)];
+        return Ok((figures, scene));
     }
     let ours = run.who == Who::Tillerman;
     let setup = Setup {

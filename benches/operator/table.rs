@@ -14,6 +14,7 @@ pub enum Who {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
+    CrsMade,
     Created,
     CreatedCpu,
     CreatedRequests,
@@ -32,7 +33,8 @@ pub enum Row {
 }
 
 impl Row {
-    const TABLE: [(Self, &str); 13] = [
+    const TABLE: [(Self, &str); 14] = [
+        (Self::CrsMade, "the custom resources alone, before a client's writes"),
         (Self::Created, "created until all are deployed"),
         (Self::CreatedCpu, "CPU for that"),
         (Self::CreatedRequests, "requests for each to deploy it, and after it"),

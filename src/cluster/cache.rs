@@ -71,6 +71,8 @@ struct Inner {
     synced: HashSet<WatchKey>,
     blind: HashMap<WatchKey, String>,
     clock: u64,
+    /// How often anything has been changed.
+    changes: u64,
 }
 
 /// The cache. Every method that can concern a release answers with the keys that deserve a pass.
@@ -172,7 +174,7 @@ impl Cache {
 
     /// A custom resource as a watch or an answer shows it. `true` when it deserves a pass.
     pub fn put_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         match inner.crs.get(&key) {
             Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => false,
             old => {
@@ -190,7 +192,7 @@ impl Cache {
 
     /// A custom resource is gone.
     pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         if uid.is_some_and(|uid| inner.crs.get(key).is_some_and(|cr| &*cr.uid != uid)) {
             return false;
         }
@@ -200,7 +202,7 @@ impl Cache {
 
     /// A list of custom resources is complete.
     pub fn sync_crs(&self, kind: usize, namespace: Option<Arc<str>>, seen: &HashSet<ReleaseKey>) {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let in_scope = |k: &ReleaseKey| k.kind == kind && namespace.as_ref().is_none_or(|ns| k.namespace == *ns);
         inner.crs.retain(|key, _| !in_scope(key) || seen.contains(key));
         inner.named.retain(|key| !in_scope(key) || seen.contains(key));
@@ -218,7 +220,7 @@ impl Cache {
 
     /// A revision as a watch shows it.
     pub fn put_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let release = inner.history.entry((Arc::clone(namespace), Arc::clone(name))).or_default();
         let version = |r: &Revision| r.resource_version.parse::<u64>().unwrap_or(0);
         let newest = release.keys().last().copied();
@@ -252,7 +254,7 @@ impl Cache {
     /// A revision as the API server answered our own write. Nobody needs to be told.
     pub fn wrote_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) {
         self.put_revision(namespace, name, revision);
-        let mut inner = self.lock();
+        let mut inner = self.write();
         inner.clock += 1;
         let clock = inner.clock;
         inner.history_written.insert((Arc::clone(namespace), Arc::clone(name)), clock);
@@ -266,7 +268,7 @@ impl Cache {
         revision: u64,
         uid: Option<&str>,
     ) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let id = (Arc::clone(namespace), Arc::clone(name));
         let Some(release) = inner.history.get_mut(&id) else { return Vec::new() };
         if uid.is_some_and(|uid| release.get(&revision).is_some_and(|r| &*r.uid != uid)) {
@@ -293,7 +295,7 @@ impl Cache {
         seen: &HashSet<(Arc<str>, Arc<str>, u64)>,
         since: u64,
     ) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let mut gone = Vec::new();
         for ((namespace, name), history) in &inner.history {
             let written = inner.history_written.get(&(Arc::clone(namespace), Arc::clone(name)));
@@ -342,33 +344,17 @@ impl Cache {
     }
 
     /// Whether a custom resource's release is deployed and all its objects, and no more, are there as its newest revision has
-    /// them, and the chart need not be rendered again at this time. What is neither is for a pass to judge.
-    pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64) -> bool {
-        let guard = self.lock();
-        let inner: &Inner = &guard;
-        let history = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(&self.suffixes, key)));
-        let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
-            return false;
-        };
-        if newest.is_due(now) {
-            return false;
-        }
-        let Some(Inventory(listed)) = &newest.inventory else { return false };
-        let live = |id: &ObjectId| Some(&inner.objects.get(&id.gvk)?.get(id)?.live);
-        let is_hook = |id: &ObjectId| live(id).is_some_and(|live| live.hook.is_some());
-        let is_there = |(id, reference): (&ObjectId, &Reference)| {
-            live(id).is_some_and(|live| {
-                live.uid == reference.uid && live.digest.as_ref() == Some(&reference.digest) && !live.deleting
-            })
-        };
-        listed.iter().all(is_there)
-            && inner.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id) || is_hook(id))
-            && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
+    /// them, and the chart need not be rendered again at this time. What is neither is for a pass to judge. Answers with what the
+    /// next question may be asked with as `seen`: nothing is compared when nothing at all has changed since.
+    pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64, seen: Option<u64>) -> Option<u64> {
+        let inner = self.lock();
+        let is = seen == Some(inner.changes) || inner.is_as_recorded(&self.suffixes, key, now);
+        is.then_some(inner.changes)
     }
 
     /// Release records cannot be seen, and why.
     pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();
         let known = inner.history_blind.insert(scope, why.to_owned()).is_some_and(|old| old == why);
         if known { Vec::new() } else { keys }
@@ -459,7 +445,7 @@ impl Cache {
         written: bool,
         object: &Value,
     ) -> (Vec<ReleaseKey>, Change) {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let mut keys = Vec::new();
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
@@ -502,7 +488,7 @@ impl Cache {
         resource_version: u64,
         object: &Value,
     ) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let Some(entry) = inner.objects.get(&id.gvk).and_then(|o| o.get(id)) else { return Vec::new() };
         let stale = entry.live.resource_version > resource_version && resource_version != 0;
         if stale || uid.is_some_and(|uid| &*entry.live.uid != uid) {
@@ -528,7 +514,7 @@ impl Cache {
 
     /// A list of objects is complete: those that it did not show are gone, except what we wrote since it began.
     pub fn sync_objects(&self, watch: &WatchKey, seen: &HashSet<ObjectId>, since: u64) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         let mut keys: BTreeSet<ReleaseKey> = BTreeSet::new();
         let mut gone = Vec::new();
         for (id, entry) in inner.objects.get(&watch.0).into_iter().flatten() {
@@ -565,7 +551,7 @@ impl Cache {
 
     /// A watch cannot see its objects: why. Nothing is judged missing there until it can.
     pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
-        let mut inner = self.lock();
+        let mut inner = self.write();
         inner.synced.remove(watch);
         if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
@@ -605,12 +591,42 @@ impl Cache {
         Some(ReleaseKey { kind, namespace: namespace.into(), name: name.into() })
     }
 
+    /// To read.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To change something.
+    fn write(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        inner.changes += 1;
+        inner
     }
 }
 
 impl Inner {
+    /// Whether a release is deployed and as its newest revision has it.
+    fn is_as_recorded(&self, suffixes: &[Box<str>], key: &ReleaseKey, now: i64) -> bool {
+        let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(suffixes, key)));
+        let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
+            return false;
+        };
+        if newest.is_due(now) {
+            return false;
+        }
+        let Some(Inventory(listed)) = &newest.inventory else { return false };
+        let live = |id: &ObjectId| Some(&self.objects.get(&id.gvk)?.get(id)?.live);
+        let is_hook = |id: &ObjectId| live(id).is_some_and(|live| live.hook.is_some());
+        let is_there = |(id, reference): (&ObjectId, &Reference)| {
+            live(id).is_some_and(|live| {
+                live.uid == reference.uid && live.digest.as_ref() == Some(&reference.digest) && !live.deleting
+            })
+        };
+        listed.iter().all(is_there)
+            && self.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id) || is_hook(id))
+            && self.crs.get(key).is_some_and(|cr| !cr.deleting)
+    }
+
     /// The custom resources whose release has this name: more than one when two kinds collide.
     fn keys_named(&self, suffixes: &[Box<str>], namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
         let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());

@@ -146,26 +146,29 @@ fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_
             "labels": {"name": "app", "version": "1", "status": status}, "annotations": {INVENTORY: inventory, RENDER_AFTER: "200"}});
         Revision::read(&metadata).unwrap().1
     };
-    assert!(!cache.is_as_recorded(&key(), 100), "there is no record");
+    let look = |now, seen| cache.is_as_recorded(&key(), now, seen);
+    assert!(look(100, None).is_none(), "there is no record");
     cache.put_revision(&"ns".into(), &"app".into(), revision("deployed"));
-    assert!(cache.is_as_recorded(&key(), 100));
-    assert!(!cache.is_as_recorded(&key(), 200), "its time is over");
+    let seen = look(100, None);
+    assert!(seen.is_some());
+    assert_eq!(look(100, seen), seen, "nothing has changed");
+    assert!(look(200, None).is_none(), "its time is over");
     cache.put_object(&gvk(), &object(2, "b"));
-    assert!(!cache.is_as_recorded(&key(), 100), "a field changed");
+    assert!(look(100, seen).is_none(), "a field changed");
     cache.put_object(&gvk(), &object(3, "a"));
-    assert!(cache.is_as_recorded(&key(), 100));
+    assert!(look(100, seen).is_some());
     let mut stray = object(4, "a");
     stray["metadata"]["name"] = json!("b");
     cache.put_object(&gvk(), &stray);
-    assert!(!cache.is_as_recorded(&key(), 100), "there is one more");
+    assert!(look(100, seen).is_none(), "there is one more");
     let other = ObjectId { name: "b".into(), ..id() };
     cache.remove_object(&other, None, 5, &Value::Null);
-    assert!(cache.is_as_recorded(&key(), 100));
+    assert!(look(100, seen).is_some());
     cache.remove_object(&id(), None, 5, &Value::Null);
-    assert!(!cache.is_as_recorded(&key(), 100), "it is missing");
+    assert!(look(100, seen).is_none(), "it is missing");
     cache.put_object(&gvk(), &object(6, "a"));
     cache.put_revision(&"ns".into(), &"app".into(), revision("failed"));
-    assert!(!cache.is_as_recorded(&key(), 100), "it is not deployed");
+    assert!(look(100, seen).is_none(), "it is not deployed");
 }
 
 /// What is read at one moment and judged by what is known at the next would be taken for gone.

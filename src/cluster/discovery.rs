@@ -145,6 +145,9 @@ impl Discovery {
         }
         match self.cluster.get_path::<serde_json::Value>(&format!("/apis/{}/{}", gvk.group, gvk.version)).await {
             Err(e) if e.is_not_found() => Ok(()),
+            Err(ApiError::Refused { code: 503, .. }) => {
+                Err(ApiError::Away { api: gvk.api_version(), kind: gvk.kind.to_string() })
+            }
             answer => answer.map(|_| ()),
         }
     }

@@ -44,6 +44,17 @@ pub enum ApiError {
         /// The kind.
         kind: String,
     },
+    /// The API server answers, and the server behind it that serves an aggregated API does not.
+    #[error(
+        "{kind} is of {api}, whose own server does not answer; nothing can be said of such objects until it does. If it is gone for good, \
+         delete the APIService of {api}"
+    )]
+    Away {
+        /// The group and version.
+        api: String,
+        /// What was looked for.
+        kind: String,
+    },
     /// Fields of an object cannot be changed.
     #[error("{what}: {fields} cannot be changed once the object exists; were it made anew, {lost}{remedy}")]
     Immutable {
@@ -122,18 +133,23 @@ impl ApiError {
             },
             Self::Unreachable { .. } => "ApiServerUnreachable",
             Self::UnknownKind { .. } => "UnknownKind",
+            Self::Away { .. } => "ApiServiceUnavailable",
             Self::Foreign { .. } => "ObjectExists",
             Self::Immutable { .. } => "ImmutableField",
             Self::Remaking { .. } => "Remaking",
         }
     }
-    /// Whether the API server, and not the request, is the trouble: no status is written for it.
+    /// Whether the API server, and not the request, is the trouble: no status is written for it unless it lasts.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             // A plain 500 is an answer to this request: a webhook that failed, an object that is not of its type.
             Self::Refused { code, .. } => *code == 429 || *code > 500,
-            Self::UnknownKind { .. } | Self::Foreign { .. } | Self::Immutable { .. } | Self::Remaking { .. } => false,
+            Self::UnknownKind { .. }
+            | Self::Away { .. }
+            | Self::Foreign { .. }
+            | Self::Immutable { .. }
+            | Self::Remaking { .. } => false,
         }
     }
     /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).

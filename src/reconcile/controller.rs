@@ -354,16 +354,14 @@ async fn retry_chart(ctx: Arc<Context>, kind: usize) -> bool {
 
 /// Passes that are due by the clock. A release at rest costs a look at the caches each period, and no pass.
 async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
-    let is_as_recorded = |key: &ReleaseKey| {
-        let is = ctx.cache.is_as_recorded(key, jiff::Timestamp::now().as_second());
-        if is {
-            ctx.metrics.looked(&ctx.kinds[key.kind].controller);
-        }
-        is
+    let look = |key: &ReleaseKey, seen: Option<u64>| {
+        let seen = ctx.cache.is_as_recorded(key, jiff::Timestamp::now().as_second(), seen)?;
+        ctx.metrics.looked(&ctx.kinds[key.kind].controller);
+        Some(seen)
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = ctx.queue.follow(is_as_recorded) => {}
+        () = ctx.queue.follow(look) => {}
     }
 }
 

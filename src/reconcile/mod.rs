@@ -213,7 +213,7 @@ impl Error {
         }
     }
 
-    /// Whether the API server is the trouble and not the release: then nothing is written about it.
+    /// Whether the API server is the trouble and not the release: then nothing is written about it unless it lasts.
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_outage())
     }

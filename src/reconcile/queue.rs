@@ -54,6 +54,8 @@ struct Resting {
     period: Duration,
     /// When a schedule of it is due, by the clock in seconds since 1970.
     due: Option<i64>,
+    /// What the last look at it answered.
+    seen: Option<u64>,
 }
 
 impl Queue {
@@ -102,8 +104,8 @@ impl Queue {
     }
 
     /// Adds what is due when it is, for as long as it is polled. A release at rest is only looked at, and rests on when it is as
-    /// it should be.
-    pub async fn follow(&self, is_as_it_should_be: impl Fn(&ReleaseKey) -> bool) {
+    /// it should be: then the look answers with what it will be told at the next.
+    pub async fn follow(&self, look: impl Fn(&ReleaseKey, Option<u64>) -> Option<u64>) {
         loop {
             let sooner = self.sooner.notified();
             let (due, pause) = self.lock().release_due(Instant::now());
@@ -116,9 +118,13 @@ impl Queue {
             }
             let now = jiff::Timestamp::now().as_second();
             for (looked_at, (key, resting)) in due.into_iter().enumerate() {
-                match resting.filter(|resting| resting.due.is_none_or(|due| now < due)) {
-                    Some(resting) if is_as_it_should_be(&key) => self.rest_on(&key, resting),
-                    _ => self.add(key),
+                let rests = resting.filter(|resting| resting.due.is_none_or(|due| now < due)).and_then(|resting| {
+                    let seen = look(&key, resting.seen)?;
+                    Some(Resting { seen: Some(seen), ..resting })
+                });
+                match rests {
+                    Some(resting) => self.rest_on(&key, resting),
+                    None => self.add(key),
                 }
                 // Passes do not wait for all of ten thousand.
                 if looked_at % LOOKS == LOOKS - 1 {
@@ -142,7 +148,7 @@ impl Queue {
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let mut state = self.lock();
         state.failures.remove(key);
-        let resting = Resting { period, due };
+        let resting = Resting { period, due, seen: None };
         state.resting.insert(key.clone(), resting);
         let after = self.pause(resting);
         self.finish(state, key, Some(after));
@@ -152,12 +158,13 @@ impl Queue {
     fn rest_on(&self, key: &ReleaseKey, resting: Resting) {
         let at = Instant::now() + self.pause(resting);
         let mut state = self.lock();
-        if state.resting.contains_key(key) {
+        if let Some(known) = state.resting.get_mut(key) {
+            *known = resting;
             state.set_due(key, at);
         }
     }
 
-    fn pause(&self, Resting { period, due }: Resting) -> Duration {
+    fn pause(&self, Resting { period, due, .. }: Resting) -> Duration {
         let over = (self.started.elapsed() + period).as_secs_f64();
         let late = if period < SECOND { 0.0 } else { over.ceil() - over };
         let after = period + Duration::from_secs_f64(late);
@@ -179,6 +186,11 @@ impl Queue {
         let pause = with_jitter(attempts::pause(u64::from(*failures)));
         self.metrics.queue(state.ready.len(), false, true);
         self.finish(state, key, Some(pause));
+    }
+
+    /// How many passes over a key have failed in a row.
+    pub fn failures(&self, key: &ReleaseKey) -> u32 {
+        self.lock().failures.get(key).copied().unwrap_or_default()
     }
 
     /// Lets the workers end after their pass.
@@ -323,9 +335,10 @@ mod tests {
     fn follow(queue: &Arc<Queue>, looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) {
         let (queue, looks) = (Arc::clone(queue), Arc::clone(looks));
         tokio::spawn(async move {
-            let look = |_: &ReleaseKey| {
-                looks.fetch_add(1, Ordering::Relaxed);
-                is_as_it_should_be
+            let look = |_: &ReleaseKey, seen: Option<u64>| {
+                // What the last one answered, and nothing at first.
+                assert_eq!(seen.unwrap_or_default(), looks.fetch_add(1, Ordering::Relaxed) as u64);
+                is_as_it_should_be.then(|| looks.load(Ordering::Relaxed) as u64)
             };
             queue.follow(look).await;
         });
@@ -405,7 +418,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_that_something_happened_to_while_it_was_looked_at_does_not_rest_on() {
         let queue = queue();
-        let resting = Resting { period: Duration::from_secs(3600), due: None };
+        let resting = Resting { period: Duration::from_secs(3600), due: None, seen: None };
         queue.add(key("a"));
         queue.rest_on(&key("a"), resting);
         assert!(queue.lock().due.is_empty());

@@ -32,6 +32,10 @@ const SOON: Duration = Duration::from_millis(800);
 /// How long until a release that waits is looked at again, if no event comes before.
 const WAIT: Duration = Duration::from_secs(30);
 
+/// After so many passes in a row that no answer helped, with half a minute of pauses between them, a custom resource is told that the API
+/// server, or what stands behind it, is the trouble: a server of an aggregated API may be away for good.
+const LASTING: u32 = 6;
+
 /// Bytes of a manifest in a status; the API server takes a custom resource of 1.5 MiB.
 const MAX_MANIFEST: usize = 512 * 1024;
 
@@ -59,15 +63,20 @@ pub async fn report(observed: &Observed, mut outcome: Outcome, ctx: &Context) ->
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
         return Ok(Next::Event);
     }
-    let outage = outcome.error.as_ref().is_some_and(|e| e.is_outage() || e.is_stale());
+    let passing = outcome.error.as_ref().is_some_and(|e| is_passing(observed, e, ctx));
     let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
-    if !outage && !waits {
+    if !passing && !waits {
         write_status(observed, &outcome, ctx).await?;
     }
     events(observed, &outcome, ctx);
     let seen = outcome.operations.take();
     let next = following(observed, outcome, ctx)?;
     Ok(seen.map_or(next, |seen| sooner(next, &seen)))
+}
+
+/// Whether nothing is said of an error: the next pass knows better, or the API server is the trouble, and not for long yet.
+fn is_passing(observed: &Observed, error: &Error, ctx: &Context) -> bool {
+    error.is_stale() || error.is_outage() && ctx.queue.failures(&observed.key) < LASTING
 }
 
 /// With when the operation that runs is looked at, or when a schedule is due.
@@ -80,7 +89,7 @@ fn sooner(next: Next, seen: &Seen) -> Next {
         (Next::Event, Some(at), _) | (Next::Event, None, Some(at)) => Next::After(until(at)),
         (Next::After(after), Some(at), _) | (Next::After(after), None, Some(at)) => Next::After(after.min(until(at))),
         (Next::Rest { period, .. }, Some(at), _) => Next::After(period.min(until(at))),
-        (Next::Rest { period, .. }, None, due) => Next::Rest { period, due },
+        (Next::Rest { period, due }, None, also) => Next::Rest { period, due: due.into_iter().chain(also).min() },
         (next, None, None) => next,
     }
 }
@@ -108,11 +117,9 @@ fn following(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Nex
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
             let period = period(observed, ctx);
-            // In the last period before it, the hour of the next rendering is kept to the second.
-            let renewal = renewal(observed, ctx).filter(|left| *left <= period);
-            Ok(match due.into_iter().chain(renewal).min() {
+            Ok(match due {
                 Some(due) => Next::After(due.min(period)),
-                None => Next::Rest { period, due: None },
+                None => Next::Rest { period, due: renewal(observed, ctx) },
             })
         }
     }
@@ -124,12 +131,12 @@ fn spent(observed: &Observed, ctx: &Context) -> bool {
     !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
 }
 
-/// How long it is until the chart is to be rendered again, when it said so.
-fn renewal(observed: &Observed, ctx: &Context) -> Option<Duration> {
+/// When the chart is to be rendered again, if it said so, in seconds since 1970.
+fn renewal(observed: &Observed, ctx: &Context) -> Option<i64> {
     let history = ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name);
-    let left = history.last()?.render_after? - jiff::Timestamp::now().as_second();
+    let (at, now) = (history.last()?.render_after?, jiff::Timestamp::now().as_second());
     // What is over was seen by the pass that ends here, which could do nothing about it.
-    u64::try_from(left).ok().map(|left| Duration::from_secs(left.max(1)))
+    (at >= now).then(|| at.max(now + 1))
 }
 
 /// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
@@ -336,7 +343,7 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if let Some(error) = &outcome.error {
-        if !error.is_outage() && !error.is_stale() && is_news(observed, error.reason(), &error.to_string(), ctx) {
+        if !is_passing(observed, error, ctx) && is_news(observed, error.reason(), &error.to_string(), ctx) {
             event(observed, ctx, true, error.reason(), error.to_string());
         }
         return;

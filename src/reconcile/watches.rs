@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::Context;
 use super::sinks::ObjectSink;
 use crate::cluster::cache::WatchKey;
+use crate::cluster::error::ApiError;
 use crate::cluster::watch::{End, watch};
 use crate::plan::stamp::CHART_LABEL;
 use crate::release::object::Gvk;
@@ -82,6 +83,12 @@ impl Watches {
                     ctx.queue.add_all(ctx.cache.sync_objects(&key, &HashSet::new(), u64::MAX));
                 } else if let Ok(None) = served {
                     ctx.queue.add_all(ctx.cache.sync_objects(&key, &HashSet::new(), u64::MAX));
+                    drop(ctx);
+                } else if let Err(error @ ApiError::Away { .. }) = served
+                    && pause == LAST_SEARCH
+                {
+                    // Its server may be away for ever, and who waits for it is told.
+                    ctx.queue.add_all(ctx.cache.set_blind(&key, &error.to_string()));
                     drop(ctx);
                 }
                 tokio::select! {

@@ -94,6 +94,9 @@ fn d1_objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
         let asked = space.requests().iter().filter(|r| r.contains(&path)).count();
         if asked > 1 { Ok(()) } else { Err(format!("{asked} times")) }
     });
+    // It may be away for ever: who waits is told, and what to do.
+    let told = space.wait("web/app", "Irreconcilable", "True")["message"].to_string();
+    assert!(told.contains("Part") && told.contains(&format!("delete the APIService of {group}/v1")), "{told}");
     space.get("secret/sh.helm.release.v1.app.v1").expect("their record stays");
     drop(away);
     space.wait_gone("web/app");
