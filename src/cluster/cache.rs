@@ -5,6 +5,7 @@
 //! - Own writes are entered at once with the API server's answer, and an event that is older than what is known is ignored: so
 //!   nothing is judged by a state from before our own write (apply.md A6).
 //! - A list replaces what was known, except for what was written since the list began.
+//! - What a watch has seen go does not come back with an answer that is older than that.
 //!
 //! # Assumptions
 //! - resourceVersions are numbers that can be compared, as API servers since 1.35 promise and all before did.
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::chunks::Chunks;
 use super::cr::Cr;
+use super::gone::Gone;
 use super::readiness;
 use crate::kind::switches;
 use crate::plan::hooks::Run;
@@ -70,6 +72,7 @@ struct Inner {
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
     synced: HashSet<WatchKey>,
     blind: HashMap<WatchKey, String>,
+    gone: Gone,
     clock: u64,
     /// How often anything has been changed.
     changes: u64,
@@ -177,6 +180,7 @@ impl Cache {
         let mut inner = self.write();
         match inner.crs.get(&key) {
             Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => false,
+            _ if inner.gone.has(&cr.uid, cr.resource_version) => false,
             old => {
                 let concerns = old.is_none_or(|old| old.differs(&cr));
                 if cr.annotations.contains_key(switches::RELEASE_NAME) {
@@ -190,9 +194,10 @@ impl Cache {
         }
     }
 
-    /// A custom resource is gone.
-    pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>) -> bool {
+    /// A custom resource is gone, or another operator's; in which version, when a watch said so, or else 0.
+    pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>, version: u64) -> bool {
         let mut inner = self.write();
+        inner.enter_gone(uid, version);
         if uid.is_some_and(|uid| inner.crs.get(key).is_some_and(|cr| &*cr.uid != uid)) {
             return false;
         }
@@ -221,11 +226,13 @@ impl Cache {
     /// A revision as a watch shows it.
     pub fn put_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) -> Vec<ReleaseKey> {
         let mut inner = self.write();
+        if inner.gone.has(&revision.uid, revision.version()) {
+            return Vec::new();
+        }
         let release = inner.history.entry((Arc::clone(namespace), Arc::clone(name))).or_default();
-        let version = |r: &Revision| r.resource_version.parse::<u64>().unwrap_or(0);
         let newest = release.keys().last().copied();
         match release.get(&revision.revision) {
-            Some(old) if old.uid == revision.uid && version(old) >= version(&revision) => Vec::new(),
+            Some(old) if old.uid == revision.uid && old.version() >= revision.version() => Vec::new(),
             old => {
                 let concerns = old.is_none_or(|old| {
                     old.status != revision.status
@@ -260,15 +267,17 @@ impl Cache {
         inner.history_written.insert((Arc::clone(namespace), Arc::clone(name)), clock);
     }
 
-    /// A revision is gone.
+    /// A revision is gone; `seen` is how a watch saw it go.
     pub fn remove_revision(
         &self,
         namespace: &Arc<str>,
         name: &Arc<str>,
         revision: u64,
-        uid: Option<&str>,
+        seen: Option<&Revision>,
     ) -> Vec<ReleaseKey> {
         let mut inner = self.write();
+        let uid = seen.map(|seen| &*seen.uid);
+        inner.enter_gone(uid, seen.map_or(0, Revision::version));
         let id = (Arc::clone(namespace), Arc::clone(name));
         let Some(release) = inner.history.get_mut(&id) else { return Vec::new() };
         if uid.is_some_and(|uid| release.get(&revision).is_some_and(|r| &*r.uid != uid)) {
@@ -447,6 +456,9 @@ impl Cache {
     ) -> (Vec<ReleaseKey>, Change) {
         let mut inner = self.write();
         let mut keys = Vec::new();
+        if inner.gone.has(&live.uid, live.resource_version) {
+            return (keys, Change::None);
+        }
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
             if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
@@ -480,7 +492,7 @@ impl Cache {
         (keys, change)
     }
 
-    /// An object is gone, or has lost the label that our watches select by.
+    /// An object is gone, or has lost the label that our watches select by; in which version, when a watch said so, or else 0.
     pub fn remove_object(
         &self,
         id: &ObjectId,
@@ -489,6 +501,7 @@ impl Cache {
         object: &Value,
     ) -> Vec<ReleaseKey> {
         let mut inner = self.write();
+        inner.enter_gone(uid, resource_version);
         let Some(entry) = inner.objects.get(&id.gvk).and_then(|o| o.get(id)) else { return Vec::new() };
         let stale = entry.live.resource_version > resource_version && resource_version != 0;
         if stale || uid.is_some_and(|uid| &*entry.live.uid != uid) {
@@ -675,6 +688,13 @@ impl Inner {
         match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
             (Some(namespace), Some(name)) => self.keys_named(suffixes, &namespace.into(), name),
             _ => Vec::new(),
+        }
+    }
+
+    /// Something went in this version; 0 for one that nobody knows.
+    fn enter_gone(&mut self, uid: Option<&str>, version: u64) {
+        if let Some(uid) = uid.filter(|_| version != 0) {
+            self.gone.enter(uid, version);
         }
     }
 

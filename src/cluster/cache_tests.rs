@@ -72,6 +72,41 @@ fn an_old_deletion_does_not_remove_what_we_made_since() {
 }
 
 #[test]
+fn a6_an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() {
+    let cache = cache();
+    let there = |cache: &Cache| cache.objects(&key(), std::iter::empty()).len();
+    cache.put_object(&gvk(), &object(5, "ours"));
+    cache.remove_object(&id(), Some("u"), 7, &Value::Null);
+    // Of our apply or deletion, from before it went.
+    cache.wrote_object(&gvk(), &object(6, "ours"));
+    assert_eq!(there(&cache), 0);
+    // It had only lost its label, and got it back.
+    cache.wrote_object(&gvk(), &object(8, "ours"));
+    assert_eq!(there(&cache), 1);
+
+    let cr = |version: u64| {
+        let object = json!({"metadata": {"uid": "x", "resourceVersion": version.to_string()}, "spec": {}});
+        Cr::read(serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+    };
+    assert!(cache.put_cr(key(), cr(1)));
+    assert!(cache.remove_cr(&key(), Some("x"), 3));
+    assert!(!cache.put_cr(key(), cr(2)) && cache.cr(&key()).is_none());
+    assert!(cache.put_cr(key(), cr(4)));
+
+    let (namespace, name): (Arc<str>, Arc<str>) = ("ns".into(), "app".into());
+    let revision = |version: u64| {
+        let metadata = json!({"name": "sh.helm.release.v1.app.v1", "namespace": "ns", "uid": "s",
+            "resourceVersion": version.to_string(),
+            "labels": {"owner": "helm", "name": "app", "status": "deployed", "version": "1"}});
+        Revision::read(&metadata).unwrap().1
+    };
+    cache.put_revision(&namespace, &name, revision(1));
+    cache.remove_revision(&namespace, &name, 1, Some(&revision(3)));
+    cache.wrote_revision(&namespace, &name, revision(2));
+    assert_eq!(cache.history(&namespace, &name).len(), 0);
+}
+
+#[test]
 fn traffic_that_changes_nothing_for_us_causes_no_pass() {
     let cache = cache();
     assert_eq!(cache.put_object(&gvk(), &object(1, "a")).0, [key()]);

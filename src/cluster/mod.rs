@@ -11,6 +11,7 @@ pub mod cr;
 pub mod discovery;
 pub mod error;
 pub mod events;
+mod gone;
 pub mod lease;
 pub mod readiness;
 pub mod sources;

@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
             result => result?,
         }
         // Its objects' last events must not start another pass before its own arrives.
-        self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid));
+        self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid), 0);
         self.finished = true;
         Ok(())
     }

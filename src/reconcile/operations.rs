@@ -184,7 +184,7 @@ impl Pass<'_> {
         let (live, unsynced) = ctx.cache.objects_of(&observed.key, placed.iter().map(|p| &p.id), watched);
         let why = || ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
         let unknown = (!unsynced.is_empty()).then(why);
-        let timeout = observed.facts.switches.hook_timeout().as_secs().cast_signed();
+        let timeout = self.timeout();
         let view = View { operations, running, placed: &placed, live: &live, timeout, now };
         let step = match unknown {
             Some(why) => Step::Wait { why, until: now + UNKNOWN },
@@ -260,10 +260,16 @@ impl Pass<'_> {
         Ok((placed, watched))
     }
 
+    /// Seconds that an object may take that does not say it itself.
+    fn timeout(&self) -> i64 {
+        self.observed.facts.switches.hook_timeout().as_secs().cast_signed()
+    }
+
     /// Makes an object: when to look at it, or why it cannot be made.
     async fn create(&self, placed: &Placed, running: &Running) -> Result<Result<i64, String>, Error> {
         let Self { observed, ctx, .. } = *self;
         let (now, Placed { hook, id, body }) = (observed.facts.now, placed);
+        let late = running.first_attempt.unwrap_or(now).saturating_add(hook.timeout.unwrap_or_else(|| self.timeout()));
         let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else {
             return Ok(Err(
                 ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.to_string()
@@ -272,7 +278,7 @@ impl Pass<'_> {
         match ctx.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
             Ok(object) => {
                 ctx.cache.wrote_object(&id.gvk, &object);
-                Ok(Ok(if hook.is_a_run() { now + LOOK } else { now }))
+                Ok(Ok(if hook.is_a_run() { late.min(now + LOOK) } else { now }))
             }
             Err(e) if e.is_conflict() => {
                 let Some(object) = ctx.cluster.get(&resource, id).await? else { return Ok(Ok(now)) };

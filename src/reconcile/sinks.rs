@@ -168,7 +168,7 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
     fn remove(&mut self, object: PartialObjectMeta<Secret>) {
         match part(&object) {
             Some((namespace, Part::Revision(name, revision))) => {
-                let keys = self.cache.remove_revision(&namespace, &name, revision.revision, Some(&revision.uid));
+                let keys = self.cache.remove_revision(&namespace, &name, revision.revision, Some(&revision));
                 self.queue.add_all(keys);
             }
             Some((namespace, Part::Chunk(release, name, _))) => self.cache.chunks.remove(&namespace, &release, &name),
@@ -242,7 +242,7 @@ impl Sink<CrObject> for CrSink {
         if let Some(annotation) = &self.scope_annotation
             && !self.scope_of.has(cr.annotations.get(annotation.as_str()).map(|said| &**said))
         {
-            self.cache.remove_cr(&key, Some(&cr.uid));
+            self.cache.remove_cr(&key, Some(&cr.uid), cr.resource_version);
             return;
         }
         if listed {
@@ -256,7 +256,8 @@ impl Sink<CrObject> for CrSink {
     fn remove(&mut self, object: CrObject) {
         if let Some(key) = self.key(&object) {
             let release = self.cache.release_name(&key);
-            self.cache.remove_cr(&key, object.metadata.uid.as_deref());
+            let version = object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0);
+            self.cache.remove_cr(&key, object.metadata.uid.as_deref(), version);
             // Another custom resource may have waited for the name of this release.
             self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
         }

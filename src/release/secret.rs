@@ -87,6 +87,11 @@ pub struct Revision {
 }
 
 impl Revision {
+    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::plan::live::Live) for why it can be compared.
+    pub fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
+    }
+
     /// Its time is over: the chart is to be rendered again.
     pub fn is_due(&self, now: i64) -> bool {
         self.render_after.is_some_and(|at| at <= now)

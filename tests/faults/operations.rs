@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Space, kubectl};
 use crate::killed::Sweep;
-use crate::proxy::Fault;
+use crate::kubelet::Kubelet;
+use crate::proxy::{Fault, Proxy};
 use crate::release::Sight;
 
 /// Nothing of a run is deleted when it went well, so that each run is seen.
@@ -80,4 +81,25 @@ fn after_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
 #[test]
 fn before_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
     assert!(sweep("kill-before-op").run_with(Fault::FreezeBefore) > 10);
+}
+
+/// The answer to the deletion of a Job comes after the watch has seen it go: it does not bring it back, to be waited for for ever.
+#[test]
+fn a6_a_deletion_that_is_answered_after_its_object_has_gone_is_over() {
+    let space = Space::new("overtaken");
+    let proxy = Proxy::new(&space.kubeconfig(None));
+    let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
+    let _kubelet = Kubelet::new(&space);
+    let operator = space.operator_with(&space.watches(&[("Web", "hooks")]), &kubeconfig, &[]);
+    let annotations = json!({"tillerman.dev/timeout": "2s"});
+    let hook = json!({"name": "dump-hang", "kind": "Job", "events": "operation/backup", "annotations": annotations});
+    let spec = json!({"hooks": [hook]});
+    space.apply("Web", "app", &spec);
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    proxy.judge(|request| (request.method == "DELETE" && request.target.contains("/jobs/")).then_some(Fault::Delay));
+    space.apply_with("Web", "app", &json!({"tillerman.dev/operation": "backup"}), &spec);
+    let failed = space.wait("web/app", "OperationFailed", "True");
+    assert!(failed["message"].as_str().unwrap().contains("did not end within 2 seconds"), "{failed}");
+    assert_eq!(proxy.faults(), 1);
 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::BodyExt as _;
@@ -13,6 +14,9 @@ use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper_util::rt::TokioIo;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::watch;
+
+/// How late a delayed answer is.
+const DELAY: Duration = Duration::from_secs(1);
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub enum Fault {
     CutAfter,
     /// The API server does what it says; no answer ever comes.
     Hang,
+    /// The API server does what it says; the answer comes when watches have long told of it.
+    Delay,
     /// The API server does what it says; from then on nothing passes.
     Freeze,
     /// The API server never sees it, and from then on nothing passes.
@@ -198,6 +204,9 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
+    if fault == Some(Fault::Delay) {
+        tokio::time::sleep(DELAY).await;
+    }
     match fault {
         Some(Fault::CutAfter) => Err(Cut),
         Some(Fault::Hang | Fault::Freeze) => {

@@ -11,13 +11,14 @@ use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy, Seen};
 use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
 
-const FAULTS: [(&str, Fault); 6] = [
+const FAULTS: [(&str, Fault); 7] = [
     ("conflict", Fault::Answer(409)),
     ("throttled", Fault::Answer(429)),
     ("broken", Fault::Answer(500)),
     ("before", Fault::CutBefore),
     ("after", Fault::CutAfter),
     ("late", Fault::Hang),
+    ("overtaken", Fault::Delay),
 ];
 
 /// The release that a request is for, by the names of this file: `NAME-fFAULTxREQUESTx`.
