@@ -14,6 +14,8 @@ mod operations;
 mod proxy;
 mod refused;
 mod release;
+#[path = "../members/signal.rs"]
+mod signal;
 
 #[allow(dead_code, reason = "shared with the tests of the operator")]
 #[path = "../operator/harness.rs"]

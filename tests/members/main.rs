@@ -8,6 +8,7 @@ mod network;
 mod partition;
 mod pods;
 mod recovery;
+mod signal;
 mod tls;
 mod votes;
 mod writer;

@@ -315,8 +315,7 @@ impl StatefulSet {
 impl Running {
     fn signal(&self, signal: &str) {
         if let Some(process) = &self.process {
-            let id = process.id().to_string();
-            Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("kill is there");
+            crate::signal::signal(process.id(), signal);
         }
     }
 }

@@ -13,6 +13,8 @@ mod volumes;
 #[allow(dead_code, reason = "shared with the tests of the operator")]
 #[path = "../operator/harness.rs"]
 mod harness;
+#[path = "../members/signal.rs"]
+mod signal;
 #[path = "../members/writer.rs"]
 mod writer;
 

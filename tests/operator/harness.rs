@@ -486,8 +486,7 @@ impl Operator {
 
     /// Sends it a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
-        let signalled = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
-        assert!(signalled.is_ok_and(|status| status.success()));
+        assert!(crate::signal::signal(self.child.id(), signal));
     }
 
     /// Waits until it has ended; whether it ended well.

@@ -39,6 +39,8 @@ mod rest;
 mod results;
 mod rights;
 mod shared;
+#[path = "../members/signal.rs"]
+mod signal;
 mod sources;
 mod status;
 mod switches;

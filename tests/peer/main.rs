@@ -7,6 +7,8 @@
 #[path = "../operator/harness.rs"]
 mod harness;
 mod project;
+#[path = "../members/signal.rs"]
+mod signal;
 
 use harness::eventually;
 use project::{Project, Running};
