@@ -112,12 +112,12 @@ fuzz-grids: fuzz-oracle ## compare whole grids of arguments, formats, tokens and
 	for grid in $(GRIDS); do echo $$grid; python3 fuzz/grids.py $$grid > fuzz/found/grid.jsonl && $(COMPARE) replay fuzz/found/grid.jsonl || exit 1; done
 
 # What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
-RUNS ?= helm-operator:1 tillerman:1 tillerman:100 helm-operator:100 helm-operator:500 tillerman:500 \
-	client:1000 tillerman:1000 client:1000 helm-operator:1000:create,rest
+RUNS ?= client:1000 tillerman:1000 client:1000 tillerman:1000:create client:1000 helm-operator:1000:create \
+	tillerman:100:create,rest,drift,spec,restart helm-operator:100:create,rest,drift,spec,restart
 BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC)" cargo bench --target $(HOST) --features cluster-tests --bench operator
 
 .PHONY: bench
-bench: build ## measure the operator beside helm-operator and a bare client, about an hour; RUNS="tillerman:100 client:100" for less
+bench: build ## measure the operator beside helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others
 	nice $(BENCH) --no-run
 	tests/cluster/build-tools.sh helm-operator
 	CONTROLLERS=garbage-collector-controller,namespace-controller,serviceaccount-controller \
