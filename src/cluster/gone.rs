@@ -11,7 +11,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// The objects that went lately, by their uid, with the version in which they went.
 #[derive(Default)]
 pub struct Gone {
-    versions: HashMap<Arc<str>, u64>,
+    known: HashMap<Arc<str>, (u64, Instant)>,
     order: VecDeque<(Instant, Arc<str>)>,
 }
 
@@ -22,24 +22,31 @@ impl Gone {
     }
 
     fn enter_at(&mut self, uid: &str, version: u64, now: Instant) {
-        while self.order.front().is_some_and(|(at, _)| now.duration_since(*at) > REMEMBERED) {
-            if let Some((_, uid)) = self.order.pop_front() {
-                self.versions.remove(&uid);
+        while self.order.front().is_some_and(|(at, _)| is_over(*at, now)) {
+            let Some((_, uid)) = self.order.pop_front() else { break };
+            // It may have gone again since.
+            if self.known.get(&uid).is_some_and(|(_, at)| is_over(*at, now)) {
+                self.known.remove(&uid);
             }
         }
-        if let Some(known) = self.versions.get_mut(uid) {
-            *known = version.max(*known);
-            return;
-        }
+        let version = self.known.get(uid).map_or(version, |(known, _)| version.max(*known));
         let uid: Arc<str> = uid.into();
-        self.versions.insert(Arc::clone(&uid), version);
+        self.known.insert(Arc::clone(&uid), (version, now));
         self.order.push_back((now, uid));
     }
 
     /// Whether an object in this version is one that went since. One that only left what a watch selects comes back in a later one.
     pub fn has(&self, uid: &str, version: u64) -> bool {
-        self.versions.get(uid).is_some_and(|gone| *gone >= version)
+        self.has_at(uid, version, Instant::now())
     }
+
+    fn has_at(&self, uid: &str, version: u64, now: Instant) -> bool {
+        self.known.get(uid).is_some_and(|(gone, at)| *gone >= version && !is_over(*at, now))
+    }
+}
+
+fn is_over(at: Instant, now: Instant) -> bool {
+    now.duration_since(at) > REMEMBERED
 }
 
 #[cfg(test)]
@@ -51,17 +58,19 @@ mod tests {
     fn what_went_is_known_up_to_its_version_and_for_a_while() {
         let (mut gone, start) = (Gone::default(), Instant::now());
         gone.enter_at("a", 5, start);
-        assert_eq!(
-            (gone.has("a", 4), gone.has("a", 5), gone.has("a", 6), gone.has("b", 1)),
-            (true, true, false, false)
-        );
+        let has = |gone: &Gone, uid: &str, version: u64| gone.has_at(uid, version, start);
+        assert!(has(&gone, "a", 4) && has(&gone, "a", 5) && !has(&gone, "a", 6) && !has(&gone, "b", 1));
         // It came back and went again; what is older changes nothing.
-        gone.enter_at("a", 9, start);
-        gone.enter_at("a", 7, start);
-        assert_eq!((gone.has("a", 9), gone.has("a", 10)), (true, false));
-        gone.enter_at("b", 1, start + REMEMBERED);
-        assert!(gone.has("a", 9));
-        gone.enter_at("c", 1, start + REMEMBERED + Duration::from_nanos(1));
-        assert_eq!((gone.has("a", 9), gone.has("b", 1), gone.versions.len(), gone.order.len()), (false, true, 2, 2));
+        let again = start + Duration::from_secs(1);
+        gone.enter_at("a", 9, again);
+        gone.enter_at("a", 7, again);
+        assert!(has(&gone, "a", 9) && !has(&gone, "a", 10));
+        // Its time counts from the last time that it went.
+        let late = start + REMEMBERED + Duration::from_millis(1);
+        gone.enter_at("b", 1, late);
+        assert!(gone.has_at("a", 9, late) && !gone.has_at("a", 9, again + REMEMBERED + Duration::from_millis(1)));
+        gone.enter_at("c", 1, late + REMEMBERED);
+        assert!(gone.has_at("b", 1, late + REMEMBERED));
+        assert_eq!((gone.known.len(), gone.order.len()), (2, 2));
     }
 }
