@@ -81,13 +81,17 @@ declare -A ahead=([lint-charts]=control-plane [sources]=sources [alerts]=metrics
 	[backup]='members backup' [peer]='control-plane helm-operator' [faults]='control-plane members' [traces]=traces [node]='node issuer')
 builder=
 build_ahead() {
-	local sets=() part
+	local sets=() release= part
 	for part in "$@"; do
 		[ "$part" != node ] || tests/cluster/node-can.sh >/dev/null || continue
 		sets+=(${ahead[$part]:-})
+		case $part in conformance | instructions | lint-charts | node | demo) release=1 ;; esac
 	done
-	[ ${#sets[@]} != 0 ] || return 0
-	nice -n 19 tests/cluster/build-tools.sh "${sets[@]}" >/dev/null 2>&1 &
+	[ "$release${sets[*]}" ] || return 0
+	{
+		[ ! "$release" ] || nice -n 19 make build
+		[ ${#sets[@]} = 0 ] || nice -n 19 tests/cluster/build-tools.sh "${sets[@]}"
+	} >/dev/null 2>&1 &
 	builder=$!
 }
 
@@ -108,7 +112,13 @@ for part in "$@"; do
 		cargo_tests "library examples" $cargo test --no-default-features --test examples
 		cargo_tests "library documentation tests" $cargo test --no-default-features --doc
 		;;
-	unit) cargo_tests unit $cargo test --no-fail-fast ;;
+	unit)
+		# With the features of the parts below, so that the crate is compiled once for all.
+		$cargo build --features cluster-tests --examples || { count unit 0 1; continue; }
+		unit=($cargo test --features cluster-tests --no-fail-fast)
+		cargo_tests unit "${unit[@]}" --lib --bins $(basename -as .rs tests/*.rs | sed 's/^/--test /')
+		cargo_tests "documentation tests" "${unit[@]}" --doc
+		;;
 	conformance)
 		make --no-print-directory build || { count conformance 0 1; continue; }
 		sums conformance tests/conformance/run.sh "$bin"
@@ -122,7 +132,8 @@ for part in "$@"; do
 		sums lint-charts tests/lint.sh "$bin"
 		;;
 	sources)
-		$cargo build || { count sources 0 1; continue; }
+		# The program is built with its tests, and as for them.
+		$cargo test --no-run --features cluster-tests --test operator || { count sources 0 1; continue; }
 		sums sources tests/sources/run.sh "${CARGO_TARGET_DIR:-target}/debug/tillerman"
 		;;
 	alerts) one alerts tests/alerts.sh ;;

@@ -1,6 +1,7 @@
 //! One run: faults one after the other, each when all members are well, under clients that record what they are told.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -54,16 +55,22 @@ impl Run {
     /// Does it, and tells of each fault in a line. It ends early when `interrupted` comes; in each case everything is undone.
     ///
     /// # Errors
-    /// When nothing was done, because the cluster was not well; and when the clients' keys cannot be read in the end.
+    /// When nothing was done, because the cluster was not well or it was `interrupted` before; and when the clients' keys cannot be
+    /// read in the end.
     pub async fn run(mut self, interrupted: impl Future<Output = ()>, tell: impl Fn(&str)) -> Result<Report, String> {
+        let mut interrupted = pin!(interrupted);
         self.hand.heal().await?;
-        self.well(None).await.map_err(|why| format!("nothing is done to a cluster that is not well: {why}"))?;
+        let well = tokio::select! {
+            well = self.well(None) => well,
+            () = &mut interrupted => Err("interrupted".into()),
+        };
+        well.map_err(|why| format!("nothing is done to a cluster that is not well: {why}"))?;
         let urls = self.urls().await?;
         let recorder = Recorder::start(self.reach.clone(), urls, &self.prefix, self.seed);
         let (mut spans, mut trouble) = (Vec::new(), Vec::new());
         tokio::select! {
             result = self.faults(&recorder, &mut spans, &tell) => trouble.extend(result.err()),
-            () = interrupted => tell("interrupted: undoing everything"),
+            () = &mut interrupted => tell("interrupted: undoing everything"),
         }
         trouble.extend(self.hand.heal().await.err());
         trouble.extend(self.well(Some(&recorder)).await.err());

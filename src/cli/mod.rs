@@ -146,6 +146,22 @@ impl CliError {
     }
 }
 
+/// Ends with the first SIGTERM or SIGINT after the call: from then on they no longer end the process.
+///
+/// # Errors
+/// When the operating system refuses to tell of signals.
+#[cfg(feature = "operator")]
+fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
 /// What a program brings that is not ours.
 #[cfg(feature = "operator")]
 type Brought = crate::members::own::Drivers;

@@ -192,7 +192,11 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    tokio::spawn(stop_on_signal(stop.clone()));
+    let (told, end) = (super::told_to_end().map_err(CliError::new)?, stop.clone());
+    tokio::spawn(async move {
+        told.await;
+        end.cancel();
+    });
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
     let controller = Controller::new(checked.settings, config, &metrics, &stop)
@@ -268,14 +272,4 @@ fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "tillerman".to_owned());
     let nanoseconds = jiff::Timestamp::now().as_nanosecond();
     format!("{host}_{}_{nanoseconds:x}", std::process::id())
-}
-
-async fn stop_on_signal(stop: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-    stop.cancel();
 }

@@ -68,7 +68,7 @@ struct Inner {
     history_written: HashMap<(Arc<str>, Arc<str>), u64>,
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
-    objects: HashMap<Gvk, BTreeMap<ObjectId, Entry>>,
+    objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
     synced: HashSet<WatchKey>,
     blind: HashMap<WatchKey, String>,

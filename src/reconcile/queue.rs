@@ -142,9 +142,9 @@ impl Queue {
         self.finish(state, key, after);
     }
 
-    /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a second later: what is
-    /// due in the same second is looked at in one go, or a thousand releases at rest would wake the process all the time. A
-    /// schedule is `due` by the clock, in seconds since 1970.
+    /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a twelfth of it later: what
+    /// is due by then is looked at in one go, or a thousand releases at rest would wake the process all the time. A schedule is
+    /// `due` by the clock, in seconds since 1970.
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -165,9 +165,10 @@ impl Queue {
     }
 
     fn pause(&self, Resting { period, due, .. }: Resting) -> Duration {
+        let step = (period / 12).max(SECOND).as_secs_f64();
         let over = (self.started.elapsed() + period).as_secs_f64();
-        let late = if period < SECOND { 0.0 } else { over.ceil() - over };
-        let after = period + Duration::from_secs_f64(late);
+        let late = if period < SECOND { 0.0 } else { (over / step).ceil() * step - over };
+        let after = period + Duration::from_secs_f64(late.max(0.0));
         let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
         left.map_or(after, |left| after.min(Duration::from_secs(left)))
     }
@@ -390,6 +391,20 @@ mod tests {
         let before = looks.load(Ordering::Relaxed);
         assert!(is_empty(&queue).await && !due(&queue, &a));
         assert_eq!(looks.load(Ordering::Relaxed), before);
+    }
+
+    #[tokio::test]
+    async fn what_rests_for_one_period_is_looked_at_in_one_go() {
+        let queue = queue();
+        let resting = |seconds| Resting { period: Duration::from_secs(seconds), due: None, seen: None };
+        for seconds in [1, 12, 60, 3600] {
+            let period = Duration::from_secs(seconds);
+            let step = (period.as_secs_f64() / 12.0).max(1.0);
+            let at = |after: Duration| (queue.started.elapsed() + after).as_secs_f64() / step;
+            let after = queue.pause(resting(seconds));
+            assert!(after >= period && after <= period + Duration::from_secs_f64(step), "{seconds}: {after:?}");
+            assert!((at(after) - at(after).round()).abs() < 0.1, "{seconds}: {after:?}");
+        }
     }
 
     #[tokio::test]

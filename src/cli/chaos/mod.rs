@@ -117,7 +117,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             prefix: format!("tillerman-chaos-{second}"),
             seed,
         };
-        let report = run.run(interrupted(), |line| println!("{line}")).await.map_err(CliError)?;
+        let interrupted = super::told_to_end().map_err(CliError::new)?;
+        let report = run.run(interrupted, |line| println!("{line}")).await.map_err(CliError)?;
         let written = history::write(&report.recorded.entries, BufWriter::new(file));
         written.map_err(|e| CliError(format!("{}: {e}", path.display())))?;
         print!("{}", report::text(&report, name));
@@ -144,17 +145,4 @@ fn random() -> u64 {
     getrandom::fill(&mut bytes).expect("the operating system has randomness");
     // Short enough to be typed again.
     u32::from_le_bytes(bytes).into()
-}
-
-/// The first Ctrl-C, or being told to end.
-async fn interrupted() {
-    #[cfg(unix)]
-    if let Ok(mut told) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = told.recv() => {}
-        }
-        return;
-    }
-    drop(tokio::signal::ctrl_c().await);
 }
