@@ -5,7 +5,7 @@
 //! wake none of them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ struct State {
     failures: HashMap<ReleaseKey, u32>,
     /// Keys to which nothing happened since their pass found nothing to do.
     resting: HashMap<ReleaseKey, Resting>,
+    /// When they are looked at; one that rests until another time, or no more, is outdated.
+    looks: BTreeMap<Instant, Vec<ReleaseKey>>,
     closed: bool,
 }
 
@@ -52,6 +54,8 @@ struct State {
 #[derive(Clone, Copy)]
 struct Resting {
     period: Duration,
+    /// When it is looked at.
+    until: Instant,
     /// When a schedule of it is due, by the clock in seconds since 1970.
     due: Option<i64>,
     /// What the last look at it answered.
@@ -108,24 +112,23 @@ impl Queue {
     pub async fn follow(&self, look: impl Fn(&ReleaseKey, Option<u64>) -> Option<u64>) {
         loop {
             let sooner = self.sooner.notified();
-            let (due, pause) = self.lock().release_due(Instant::now());
-            if due.is_empty() {
-                match pause {
-                    Some(pause) => drop(tokio::time::timeout(pause, sooner).await),
+            let now = Instant::now();
+            let (due, looks, next) = {
+                let mut state = self.lock();
+                (state.release_due(now), state.release_looks(now), state.first())
+            };
+            if due.is_empty() && looks.is_empty() {
+                match next {
+                    Some(next) => drop(tokio::time::timeout_at(next.into(), sooner).await),
                     None => sooner.await,
                 }
                 continue;
             }
-            let now = jiff::Timestamp::now().as_second();
-            for (looked_at, (key, resting)) in due.into_iter().enumerate() {
-                let rests = resting.filter(|resting| resting.due.is_none_or(|due| now < due)).and_then(|resting| {
-                    let seen = look(&key, resting.seen)?;
-                    Some(Resting { seen: Some(seen), ..resting })
-                });
-                match rests {
-                    Some(resting) => self.rest_on(&key, resting),
-                    None => self.add(key),
-                }
+            self.add_all(due);
+            let clock = jiff::Timestamp::now().as_second();
+            let keys = looks.into_iter().flat_map(|(until, keys)| keys.into_iter().map(move |key| (until, key)));
+            for (looked_at, (until, key)) in keys.enumerate() {
+                self.look(key, until, clock, &look);
                 // Passes do not wait for all of ten thousand.
                 if looked_at % LOOKS == LOOKS - 1 {
                     tokio::task::yield_now().await;
@@ -134,43 +137,52 @@ impl Queue {
         }
     }
 
+    fn look(
+        &self,
+        key: ReleaseKey,
+        until: Instant,
+        clock: i64,
+        look: impl Fn(&ReleaseKey, Option<u64>) -> Option<u64>,
+    ) {
+        let resting = |state: &State| state.resting.get(&key).copied().filter(|resting| resting.until == until);
+        let Some(before) = resting(&self.lock()) else { return };
+        let is_due = before.due.is_some_and(|due| due <= clock);
+        let Some(seen) = (if is_due { None } else { look(&key, before.seen) }) else { return self.add(key) };
+        let after = Resting { seen: Some(seen), until: self.until(before.period, before.due), ..before };
+        let mut state = self.lock();
+        // Something may have happened to it meanwhile.
+        if resting(&state).is_some() {
+            state.rest(key, after);
+        }
+    }
+
     /// The pass over a key ended well; the next is due after a time, or when something happens.
     pub fn done(&self, key: &ReleaseKey, after: Option<Duration>) {
         let mut state = self.lock();
         state.failures.remove(key);
         state.resting.remove(key);
-        self.finish(state, key, after);
+        let sooner = after.is_some_and(|after| state.set_due(key, Instant::now() + after));
+        self.finish(state, key, sooner);
     }
 
     /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a twelfth of it later: what
     /// is due by then is looked at in one go, or a thousand releases at rest would wake the process all the time. A schedule is
     /// `due` by the clock, in seconds since 1970.
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
+        let until = self.until(period, due);
         let mut state = self.lock();
         state.failures.remove(key);
-        let resting = Resting { period, due, seen: None };
-        state.resting.insert(key.clone(), resting);
-        let after = self.pause(resting);
-        self.finish(state, key, Some(after));
+        let sooner = state.rest(key.clone(), Resting { period, until, due, seen: None });
+        self.finish(state, key, sooner);
     }
 
-    /// The same of a release that was only looked at, unless something has happened to it meanwhile.
-    fn rest_on(&self, key: &ReleaseKey, resting: Resting) {
-        let at = Instant::now() + self.pause(resting);
-        let mut state = self.lock();
-        if let Some(known) = state.resting.get_mut(key) {
-            *known = resting;
-            state.set_due(key, at);
-        }
-    }
-
-    fn pause(&self, Resting { period, due, .. }: Resting) -> Duration {
-        let step = (period / 12).max(SECOND).as_secs_f64();
-        let over = (self.started.elapsed() + period).as_secs_f64();
-        let late = if period < SECOND { 0.0 } else { (over / step).ceil() * step - over };
-        let after = period + Duration::from_secs_f64(late.max(0.0));
+    fn until(&self, period: Duration, due: Option<i64>) -> Instant {
+        let over = self.started.elapsed() + period;
+        let step = (period / 12).max(SECOND).as_nanos();
+        let late = if period < SECOND { 0 } else { over.as_nanos().next_multiple_of(step) - over.as_nanos() };
+        let until = self.started + over + Duration::from_nanos(u64::try_from(late).unwrap_or_default());
         let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
-        left.map_or(after, |left| after.min(Duration::from_secs(left)))
+        left.map_or(until, |left| until.min(Instant::now() + Duration::from_secs(left)))
     }
 
     /// Whether more passes wait than can be made.
@@ -186,7 +198,8 @@ impl Queue {
         *failures = failures.saturating_add(1);
         let pause = with_jitter(attempts::pause(u64::from(*failures)));
         self.metrics.queue(state.ready.len(), false, true);
-        self.finish(state, key, Some(pause));
+        let sooner = state.set_due(key, Instant::now() + pause);
+        self.finish(state, key, sooner);
     }
 
     /// How many passes over a key have failed in a row.
@@ -216,9 +229,8 @@ impl Queue {
         }
     }
 
-    fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, after: Option<Duration>) {
+    fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, sooner: bool) {
         state.running.remove(key);
-        let sooner = after.is_some_and(|after| state.set_due(key, Instant::now() + after));
         let again = state.again.remove(key) && state.add(key.clone());
         drop(state);
         if sooner {
@@ -262,28 +274,55 @@ impl State {
 
     /// When a key is due; whether that is sooner than all others.
     fn set_due(&mut self, key: &ReleaseKey, at: Instant) -> bool {
-        let sooner = self.heap.peek().is_none_or(|Reverse((first, _))| at < *first);
+        let sooner = self.first().is_none_or(|first| at < first);
         self.due.insert(key.clone(), at);
         self.heap.push(Reverse((at, key.clone())));
         sooner
     }
 
-    /// Takes what is due, and how it rests; answers also how long until the next is.
-    fn release_due(&mut self, now: Instant) -> (Vec<(ReleaseKey, Option<Resting>)>, Option<Duration>) {
+    /// When a key at rest is looked at; whether that is sooner than all others.
+    fn rest(&mut self, key: ReleaseKey, resting: Resting) -> bool {
+        let sooner = self.first().is_none_or(|first| resting.until < first);
+        if let Some(known) = self.resting.get_mut(&key) {
+            *known = resting;
+        } else {
+            self.resting.insert(key.clone(), resting);
+        }
+        self.looks.entry(resting.until).or_default().push(key);
+        sooner
+    }
+
+    /// When the next is due or looked at.
+    fn first(&self) -> Option<Instant> {
+        let due = self.heap.peek().map(|Reverse((at, _))| *at);
+        let look = self.looks.keys().next().copied();
+        due.into_iter().chain(look).min()
+    }
+
+    /// Takes what is due.
+    fn release_due(&mut self, now: Instant) -> Vec<ReleaseKey> {
         let mut released = Vec::new();
         while let Some(Reverse((at, key))) = self.heap.peek() {
             let current = self.due.get(key) == Some(at);
             if current && *at > now {
-                return (released, Some(*at - now));
+                break;
             }
             let Some(Reverse((_, key))) = self.heap.pop() else { break };
             if current {
                 self.due.remove(&key);
-                let resting = self.resting.get(&key).copied();
-                released.push((key, resting));
+                released.push(key);
             }
         }
-        (released, None)
+        released
+    }
+
+    /// Takes what is to be looked at, and since when.
+    fn release_looks(&mut self, now: Instant) -> Vec<(Instant, Vec<ReleaseKey>)> {
+        let mut released = Vec::new();
+        while let Some(group) = self.looks.first_entry().filter(|group| *group.key() <= now) {
+            released.push(group.remove_entry());
+        }
+        released
     }
 }
 
@@ -294,12 +333,13 @@ pub fn with_jitter(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, Resting, with_jitter};
+    use super::{Queue, with_jitter};
     use crate::cluster::cache::ReleaseKey;
     use crate::server::metrics::{Metrics, QueueAge};
+    use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn key(name: &str) -> ReleaseKey {
         ReleaseKey { kind: 0, namespace: "ns".into(), name: name.into() }
@@ -381,29 +421,31 @@ mod tests {
             assert!(is_empty(&queue).await);
         }
         let a = key("a");
-        let due = |queue: &Queue, key: &ReleaseKey| queue.lock().due.contains_key(key);
-        assert!(due(&queue, &a) && due(&queue, &key("b")));
+        let rests = |queue: &Queue, key: &ReleaseKey| queue.lock().resting.contains_key(key);
+        assert!(rests(&queue, &a) && rests(&queue, &key("b")));
         // What happens to it ends that.
         queue.add(a.clone());
         assert_eq!(queue.next().await, Some(a.clone()));
         queue.done(&a, None);
         assert!(is_empty(&queue).await);
         let before = looks.load(Ordering::Relaxed);
-        assert!(is_empty(&queue).await && !due(&queue, &a));
+        assert!(is_empty(&queue).await && !rests(&queue, &a));
         assert_eq!(looks.load(Ordering::Relaxed), before);
     }
 
     #[tokio::test]
     async fn what_rests_for_one_period_is_looked_at_in_one_go() {
         let queue = queue();
-        let resting = |seconds| Resting { period: Duration::from_secs(seconds), due: None, seen: None };
         for seconds in [1, 12, 60, 3600] {
             let period = Duration::from_secs(seconds);
-            let step = (period.as_secs_f64() / 12.0).max(1.0);
-            let at = |after: Duration| (queue.started.elapsed() + after).as_secs_f64() / step;
-            let after = queue.pause(resting(seconds));
-            assert!(after >= period && after <= period + Duration::from_secs_f64(step), "{seconds}: {after:?}");
-            assert!((at(after) - at(after).round()).abs() < 0.1, "{seconds}: {after:?}");
+            let untils: BTreeSet<_> = (0..100).map(|_| queue.until(period, None)).collect();
+            // The step may be over meanwhile.
+            assert!(untils.len() <= 2, "{seconds}: {untils:?}");
+            let rest = *untils.last().unwrap() - queue.started;
+            assert!(
+                rest >= period && rest <= period + (period / 12).max(Duration::from_secs(2)),
+                "{seconds}: {rest:?}"
+            );
         }
     }
 
@@ -433,10 +475,45 @@ mod tests {
     #[tokio::test]
     async fn a_release_that_something_happened_to_while_it_was_looked_at_does_not_rest_on() {
         let queue = queue();
-        let resting = Resting { period: Duration::from_secs(3600), due: None, seen: None };
-        queue.add(key("a"));
-        queue.rest_on(&key("a"), resting);
-        assert!(queue.lock().due.is_empty());
+        for name in ["a", "b"] {
+            queue.add(key(name));
+            queue.next().await;
+            queue.rest(&key(name), Duration::from_secs(3600), None);
+        }
+        let until = *queue.lock().looks.keys().next().unwrap();
+        let b = key("b");
+        queue.add(b.clone());
+        // One that happens to what is looked at just now.
+        queue.look(key("a"), until, 0, |a, _| {
+            queue.add(a.clone());
+            Some(0)
+        });
+        // One that happened before is not looked at.
+        queue.look(b, until, 0, |_, _| panic!());
+        assert!(queue.lock().resting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_release_that_comes_to_rest_again_is_looked_at_once() {
+        let queue = queue();
+        for _ in 0..3 {
+            queue.add(key("a"));
+            queue.next().await;
+            queue.rest(&key("a"), Duration::from_secs(1), None);
+        }
+        let until = queue.lock().resting[&key("a")].until;
+        tokio::time::sleep_until(until.into()).await;
+        let looks = queue.lock().release_looks(Instant::now());
+        let looked = std::cell::Cell::new(0);
+        for (until, keys) in looks {
+            for key in keys {
+                queue.look(key, until, 0, |_, _| {
+                    looked.set(looked.get() + 1);
+                    Some(0)
+                });
+            }
+        }
+        assert_eq!(looked.get(), 1);
     }
 
     #[tokio::test]
