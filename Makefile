@@ -74,8 +74,8 @@ CHAOS_FAULTS ?= 30
 .PHONY: chaos
 chaos: build ## the operator killed before each step of clusters of etcd; ten minutes of faults at random with 300 custom resources; `tillerman chaos` on a real node; CHAOS_SEED=… repeats one
 	tests/cluster/build-tools.sh members
-	tests/cluster/with.sh $(CARGO) test --features cluster-tests --test faults -- --nocapture --ignored etcd::
-	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
+	TILLERMAN=$(abspath $(BIN)) tests/cluster/with.sh $(CARGO) test --features cluster-tests --test faults -- --nocapture --ignored etcd::
+	TILLERMAN=$(abspath $(BIN)) CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 

@@ -85,7 +85,7 @@ build_ahead() {
 	for part in "$@"; do
 		[ "$part" != node ] || tests/cluster/node-can.sh >/dev/null || continue
 		sets+=(${ahead[$part]:-})
-		case $part in conformance | instructions | lint-charts | node | demo) release=1 ;; esac
+		case $part in conformance | instructions | lint-charts | faults | node | demo) release=1 ;; esac
 	done
 	[ "$release${sets[*]}" ] || return 0
 	{
@@ -116,7 +116,12 @@ for part in "$@"; do
 		# With the features of the parts below, so that the crate is compiled once for all.
 		$cargo build --features cluster-tests --examples || { count unit 0 1; continue; }
 		unit=($cargo test --features cluster-tests --no-fail-fast)
-		cargo_tests unit "${unit[@]}" --lib --bins $(basename -as .rs tests/*.rs | sed 's/^/--test /')
+		tests=()
+		for test in tests/*.rs tests/*/main.rs; do
+			# Those that need a cluster are declared.
+			grep -q "^path = \"$test\"" Cargo.toml || tests+=(--test "$(sed 's#^tests/##; s#/main##; s#\.rs$##' <<<"$test")")
+		done
+		cargo_tests unit "${unit[@]}" --lib --bins "${tests[@]}"
 		cargo_tests "documentation tests" "${unit[@]}" --doc
 		;;
 	conformance)
@@ -163,7 +168,9 @@ for part in "$@"; do
 		;;
 	faults)
 		faults=($cargo test --features cluster-tests --test faults)
-		"${faults[@]}" --no-run || { count faults 0 1; continue; }
+		{ "${faults[@]}" --no-run && make --no-print-directory build; } || { count faults 0 1; continue; }
+		# As it is released: what is compiled for tests needs most of the cores for itself.
+		faults=(env "TILLERMAN=$(realpath "$bin")" "${faults[@]}")
 		cargo_tests "faults of requests" tests/cluster/with.sh "${faults[@]}" -- --nocapture --skip alone:: --skip etcd:: --test-threads=6
 		# Members write and vote all the while: not beside what waits for seconds.
 		tests/cluster/build-tools.sh members || { count faults 0 1; continue; }

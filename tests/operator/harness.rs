@@ -28,6 +28,11 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// The program under test: that of the environment variable `TILLERMAN`, or else the one that was built with the tests.
+pub fn program() -> String {
+    std::env::var("TILLERMAN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tillerman").to_owned())
+}
+
 /// Runs kubectl as admin; its output, or its complaint.
 pub fn kubectl(args: &[&str], input: Option<&str>) -> Result<String, String> {
     command("kubectl", args, input)
@@ -303,7 +308,7 @@ impl Space {
 
     /// Starts an operator in the folder of this test with exactly these arguments, in which `METRICS` and `PROBES` stand for ports.
     pub fn operator_as(&self, args: &[&str], env: &[(&str, &str)]) -> Operator {
-        self.program_as(env!("CARGO_BIN_EXE_tillerman"), args, env)
+        self.program_as(&program(), args, env)
     }
 
     /// [`Space::operator_as`] of another program.
@@ -349,7 +354,7 @@ impl Space {
 
     /// Starts an operator with a kubeconfig of its own.
     pub fn operator_with(&self, watches: &Path, kubeconfig: &Path, more: &[&str]) -> Operator {
-        self.program_with(env!("CARGO_BIN_EXE_tillerman"), watches, kubeconfig, more)
+        self.program_with(&program(), watches, kubeconfig, more)
     }
 
     /// [`Space::operator_with`] of another program.

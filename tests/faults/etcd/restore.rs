@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::{Cluster, ask};
-use crate::harness::{Space, cluster_dir, definition, established, eventually, kubectl};
+use crate::harness::{Space, cluster_dir, definition, established, eventually, kubectl, program};
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
 use crate::proxy::Fault;
@@ -46,7 +46,7 @@ fn apply(space: &Space, kind: &str, name: &str, spec: &Value) {
 }
 
 fn tillerman(scene: &Scene) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tillerman"));
+    let mut command = Command::new(program());
     command.arg("snapshot").env("KUBECONFIG", cluster_dir().join("admin.kubeconfig"));
     command.env("POD_NAMESPACE", &scene.name).stdin(Stdio::null());
     command
@@ -84,7 +84,7 @@ fn restore(scene: &Scene, run: &str) -> Child {
         "spec": {"suspend": true, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}});
     kubectl(&["create", "-f", "-"], Some(&job.to_string())).unwrap();
     let path = scene.dir().join("backups/any");
-    let told = json!({"storageType": "Volume", "volume": {"path": path}, "image": env!("CARGO_BIN_EXE_tillerman")});
+    let told = json!({"storageType": "Volume", "volume": {"path": path}, "image": program()});
     let log = File::create(scene.dir().join(format!("{run}.log"))).unwrap();
     tillerman(scene)
         .args(["replace", "first", "--cluster", NAME, "--job", run, "--timeout=200s", "--restore", &told.to_string()])
