@@ -50,5 +50,5 @@ grep -v '^passed$' <<<"$told" || true
 count() { grep -c "$1" <<<"$told" || true; }
 passed=$(count '^passed$') failed=$(count ' differs$')
 echo "lint: $passed passed, $failed failed"
-# Each has its line, or something broke.
-[ "$failed" = 0 ] && [ "$(wc -l <<<"$told")" = "${#charts[@]}" ]
+[ "$(wc -l <<<"$told")" = "${#charts[@]}" ] || { echo "lint: not all of ${#charts[@]} charts were judged" >&2; exit 1; }
+[ "$failed" = 0 ]

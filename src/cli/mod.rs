@@ -312,3 +312,15 @@ fn with_letter(flag: &str) -> String {
     let letter = argument.filter(|a| a.get_long() == flag.strip_prefix("--")).find_map(clap::Arg::get_short);
     letter.map_or_else(|| flag.to_owned(), |letter| format!("-{letter}, {flag}"))
 }
+
+#[cfg(all(test, feature = "operator"))]
+mod tests {
+    /// A signal that comes before anybody waits for it would end this process.
+    #[tokio::test]
+    async fn who_is_told_to_end_before_it_listens_hears_it() {
+        let told = super::told_to_end().unwrap();
+        let itself = std::process::id().to_string();
+        assert!(std::process::Command::new("kill").args(["-INT", &itself]).status().unwrap().success());
+        told.await;
+    }
+}

@@ -137,6 +137,7 @@ impl Queue {
         }
     }
 
+    /// Looks at a release that rests `until` then, if it still does.
     fn look(
         &self,
         key: ReleaseKey,
@@ -176,6 +177,7 @@ impl Queue {
         self.finish(state, key, sooner);
     }
 
+    /// When a release that comes to rest now is looked at: the same for all that do so within a twelfth of the period.
     fn until(&self, period: Duration, due: Option<i64>) -> Instant {
         let over = self.started.elapsed() + period;
         let step = (period / 12).max(SECOND).as_nanos();
@@ -283,11 +285,7 @@ impl State {
     /// When a key at rest is looked at; whether that is sooner than all others.
     fn rest(&mut self, key: ReleaseKey, resting: Resting) -> bool {
         let sooner = self.first().is_none_or(|first| resting.until < first);
-        if let Some(known) = self.resting.get_mut(&key) {
-            *known = resting;
-        } else {
-            self.resting.insert(key.clone(), resting);
-        }
+        self.resting.insert(key.clone(), resting);
         self.looks.entry(resting.until).or_default().push(key);
         sooner
     }
