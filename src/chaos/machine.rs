@@ -43,16 +43,15 @@ pub fn go_on(uid: &str) -> Result<(), String> {
     signal(uid, "CONT")
 }
 
+/// Also the last one is sent it where one before has ended meanwhile: what is probed has others for a moment.
 fn signal(uid: &str, signal: &str) -> Result<(), String> {
-    let ids: Vec<String> = processes(uid).iter().filter(|(_, holds)| !holds).map(|(id, _)| id.to_string()).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    run(Command::new("kill").arg(format!("-{signal}")).args(&ids), "").or_else(|why| {
-        // One that ended meanwhile needs nothing more.
-        let left = ids.iter().any(|id| processes(uid).iter().any(|(now, _)| now.to_string() == *id));
-        if left { Err(why) } else { Ok(()) }
-    })
+    processes(uid).into_iter().filter(|(_, holds)| !holds).try_for_each(|(id, _)| send(id, signal))
+}
+
+/// Sends a signal to a process; one that has ended needs none.
+fn send(id: u32, signal: &str) -> Result<(), String> {
+    let sent = run(Command::new("kill").args([&format!("-{signal}"), &id.to_string()]), "");
+    if Path::new(&format!("/proc/{id}")).exists() { sent } else { Ok(()) }
 }
 
 /// Lets nothing pass between a pod and other members. What is there already is not closed: packets are dropped.
@@ -209,7 +208,7 @@ fn run(command: &mut Command, input: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mount, has, is_of_pod, mount, shared};
+    use super::{Mount, has, is_of_pod, mount, send, shared};
 
     #[test]
     fn a_pods_processes_are_found_by_either_driver() {
@@ -222,6 +221,26 @@ mod tests {
         }
         assert!(!is_of_pod("0::/kubepods/pod/\n", ""), "a pod without a uid has none");
         assert!(!has(uid));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_has_ended_needs_no_signal() {
+        let state = |id: u32| {
+            let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+            text.rsplit(") ").next().unwrap().chars().next().unwrap()
+        };
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        assert_eq!(send(ended.id(), "STOP"), Ok(()));
+        let mut alive = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(send(alive.id(), "STOP"), Ok(()));
+        while state(alive.id()) != 'T' {
+            std::thread::yield_now();
+        }
+        assert!(send(alive.id(), "NONE").unwrap_err().contains("kill"), "one that is there and cannot be sent it");
+        alive.kill().unwrap();
+        alive.wait().unwrap();
     }
 
     const MOUNTS: &str = "\
