@@ -17,6 +17,7 @@ use kube::{Client, Config};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use super::discovery::Resource;
@@ -33,6 +34,9 @@ pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
 /// How long one request may take. A watch is not one of these.
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// An API server that answers nothing for so long was away, and did not just refuse what was too much for it.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// What is told of a pod's log: it stands in a condition, of which people read the first lines.
 const LOG_LINES: usize = 10;
@@ -54,6 +58,7 @@ pub enum Conflicts {
 pub struct Cluster {
     client: Client,
     fence: Arc<Fence>,
+    back: watch::Sender<()>,
 }
 
 impl Cluster {
@@ -62,8 +67,9 @@ impl Cluster {
         // The library's own retries would hide a 429 for minutes (dependencies.md B1, trap 3); the queue retries.
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-        let count = CountLayer { metrics: Arc::clone(metrics), host: host.into() };
-        Ok(Self { client: client(config, &count)?, fence: Arc::default() })
+        let back = watch::Sender::default();
+        let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), back: back.clone() };
+        Ok(Self { client: client(config, &count)?, fence: Arc::default(), back })
     }
 
     /// What forbids writes of this cluster and its clones.
@@ -74,7 +80,12 @@ impl Cluster {
     /// The same cluster for what may write without leading: the lease itself, and questions.
     #[must_use]
     pub fn unfenced(&self) -> Self {
-        Self { client: self.client.clone(), fence: Arc::default() }
+        Self { fence: Arc::default(), ..self.clone() }
+    }
+
+    /// Changes whenever the API server answers again after it was away.
+    pub fn back(&self) -> watch::Receiver<()> {
+        self.back.subscribe()
     }
 
     /// The library's client, for watches and discovery.
@@ -467,11 +478,12 @@ fn verb<B>(request: &http::Request<B>) -> &'static str {
     }
 }
 
-/// Counts requests, makes a span of each, and notices when the API server is away.
+/// Counts requests, makes a span of each, and notices when the API server is away and when it is back.
 #[derive(Clone)]
 struct CountLayer {
     metrics: Arc<Metrics>,
     host: Arc<str>,
+    back: watch::Sender<()>,
 }
 
 impl<S> Layer<S> for CountLayer {
@@ -507,11 +519,13 @@ where
         let verb = verb(&request);
         let span = spans::request(verb, request.uri().path());
         let answer = self.inner.call(request);
-        let CountLayer { metrics, host } = self.layer.clone();
+        let CountLayer { metrics, host, back } = self.layer.clone();
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
-            metrics.request(code, &host, &method, verb);
+            if metrics.request(code, &host, &method, verb).is_some_and(|away| away >= AWAY) {
+                back.send_replace(());
+            }
             spans::answered(&span, code);
             answer
         })

@@ -1,13 +1,14 @@
 //! Watches: one task each, which keeps a part of the cache complete and never gives up.
 
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _};
 use kube::core::Status;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 /// Pauses after errors: doubling from the first to the last, with jitter.
@@ -40,14 +41,21 @@ pub enum End {
     Cancelled,
 }
 
+/// How all watches are kept.
+#[derive(Clone)]
+pub struct Manner {
+    /// Lists come as streams (Kubernetes 1.34 by default), which takes no more memory than a watch; a server that refuses it is asked for
+    /// pages.
+    pub streaming: bool,
+    /// Changes when the API server answers again after it was away: no watch goes on waiting then.
+    pub back: Receiver<()>,
+}
+
 /// Watches until the kind is gone or the token is cancelled.
-///
-/// With `streaming` the list comes as a stream (Kubernetes 1.34 by default), which takes no more memory than a watch; a server that refuses it
-/// is asked for pages.
 pub async fn watch<K, S>(
     api: Api<K>,
     selector: Option<&str>,
-    mut streaming: bool,
+    Manner { mut streaming, mut back }: Manner,
     sink: &mut S,
     stop: &CancellationToken,
 ) -> End
@@ -55,7 +63,8 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
-    let mut pause = FIRST_PAUSE;
+    back.mark_unchanged();
+    let mut pause = Pause { next: FIRST_PAUSE, last: Instant::now(), back };
     loop {
         let mut config = Config::default().page_size(PAGE);
         config.label_selector = selector.map(str::to_owned);
@@ -66,7 +75,7 @@ where
         match follow(&mut stream, sink, &mut pause, stop).await {
             Stopped::End(end) => return end,
             Stopped::NoStreaming if streaming => streaming = false,
-            Stopped::NoStreaming => rest(&mut pause, stop).await,
+            Stopped::NoStreaming => pause.rest(stop).await,
         }
     }
 }
@@ -77,7 +86,7 @@ enum Stopped {
     NoStreaming,
 }
 
-async fn follow<K, S, W>(stream: &mut W, sink: &mut S, pause: &mut Duration, stop: &CancellationToken) -> Stopped
+async fn follow<K, S, W>(stream: &mut W, sink: &mut S, pause: &mut Pause, stop: &CancellationToken) -> Stopped
 where
     W: Stream<Item = watcher::Result<Event<K>>> + Unpin,
     S: Sink<K>,
@@ -91,7 +100,7 @@ where
             None => return Stopped::End(End::Cancelled),
             Some(Ok(event)) => {
                 if !matches!(event, Event::Init) {
-                    *pause = FIRST_PAUSE;
+                    pause.next = FIRST_PAUSE;
                 }
                 match event {
                     Event::Init => sink.begin(),
@@ -108,25 +117,41 @@ where
                 Some(410) => {}
                 Some(403) => {
                     sink.blind(message(&error));
-                    rest(pause, stop).await;
+                    pause.rest(stop).await;
                 }
                 _ => {
                     tracing::debug!(%error, "watch interrupted");
-                    rest(pause, stop).await;
+                    pause.rest(stop).await;
                 }
             },
         }
     }
 }
 
-/// Sleeps, and doubles the next pause.
-async fn rest(pause: &mut Duration, stop: &CancellationToken) {
-    let jitter = f64::from(fastrand_percent()) / 100.0;
-    let sleep = pause.mul_f64(1.0 + jitter * 0.5);
-    *pause = (*pause * 2).min(LAST_PAUSE);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(sleep) => {}
+/// What lies between a watch's errors.
+struct Pause {
+    next: Duration,
+    /// When the last one was over.
+    last: Instant,
+    back: Receiver<()>,
+}
+
+impl Pause {
+    /// Sleeps, and doubles the next pause, until the API server is back. A watch that was well for a while begins anew: one that goes on
+    /// where it was says nothing.
+    async fn rest(&mut self, stop: &CancellationToken) {
+        if self.last.elapsed() > LAST_PAUSE {
+            self.next = FIRST_PAUSE;
+        }
+        let jitter = f64::from(fastrand_percent()) / 100.0;
+        let sleep = self.next.mul_f64(1.0 + jitter * 0.5);
+        self.next = (self.next * 2).min(LAST_PAUSE);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(sleep) => {}
+            Ok(()) = self.back.changed() => self.next = FIRST_PAUSE,
+        }
+        self.last = Instant::now();
     }
 }
 
@@ -153,4 +178,33 @@ fn code(error: &watcher::Error) -> Option<u16> {
 
 fn message(error: &watcher::Error) -> String {
     status(error).map_or_else(|| error.to_string(), |s| s.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST_PAUSE, LAST_PAUSE, Pause};
+    use std::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test]
+    async fn no_pause_outlasts_the_absence_of_the_api_server() {
+        let sender = tokio::sync::watch::Sender::new(());
+        let mut pause = Pause { next: LAST_PAUSE, last: Instant::now(), back: sender.subscribe() };
+        sender.send_replace(());
+        let began = Instant::now();
+        pause.rest(&CancellationToken::new()).await;
+        assert!(began.elapsed() < LAST_PAUSE);
+        assert_eq!(pause.next, FIRST_PAUSE, "and what fails then is tried again soon");
+        pause.rest(&CancellationToken::new()).await;
+        assert_eq!(pause.next, FIRST_PAUSE * 2, "once for each time it comes back");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_was_well_for_a_while_begins_anew() {
+        let sender = tokio::sync::watch::Sender::new(());
+        let long_ago = Instant::now().checked_sub(LAST_PAUSE * 2).unwrap();
+        let mut pause = Pause { next: LAST_PAUSE, last: long_ago, back: sender.subscribe() };
+        pause.rest(&CancellationToken::new()).await;
+        assert_eq!(pause.next, FIRST_PAUSE * 2);
+    }
 }

@@ -135,10 +135,10 @@ impl Controller {
         }
         let ctx = Arc::new_cyclic(|context| Context {
             discovery: Arc::new(Discovery::new(cluster.clone())),
+            watches: Watches::new(std::sync::Weak::clone(context), cluster.back(), tracker.clone(), stop.clone()),
             cluster,
             cache: Arc::new(Cache::new(&gvks, namespaces).with_suffixes(suffixes.into_iter())),
             kinds,
-            watches: Watches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             looks: Looks::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             drivers: settings.drivers,
@@ -235,10 +235,10 @@ impl Controller {
             };
             let (cache, queue) = (Arc::clone(&self.ctx.cache), Arc::clone(&self.ctx.queue));
             let mut sink = HistorySink::new(scope, cache, queue, Arc::clone(&self.history_synced));
-            let (stop, streaming) = (self.stop.clone(), self.ctx.watches.is_streaming());
+            let (stop, manner) = (self.stop.clone(), self.ctx.watches.manner());
             self.tracker.spawn(async move {
                 // Secrets are always served; a 404 can only be a proxy's.
-                while watch(api.clone(), Some(SELECTOR), streaming, &mut sink, &stop).await == End::Gone {
+                while watch(api.clone(), Some(SELECTOR), manner.clone(), &mut sink, &stop).await == End::Gone {
                     tokio::time::sleep(LAST_SEARCH).await;
                 }
             });
@@ -293,10 +293,10 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
                     };
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());
                     let (gone, stop, selector) = (gone.clone(), stop.clone(), ctx.kinds[kind].kind.selector.clone());
-                    let streaming = ctx.watches.is_streaming();
+                    let manner = ctx.watches.manner();
                     watching.spawn(async move {
                         let stopping = CancellationToken::new();
-                        let watching = watch(api, selector.as_deref(), streaming, &mut sink, &stopping);
+                        let watching = watch(api, selector.as_deref(), manner, &mut sink, &stopping);
                         tokio::select! {
                             _ = watching => gone.cancel(),
                             () = gone.cancelled() => {}

@@ -226,9 +226,9 @@ impl Looks {
             self.tracker.spawn(async move {
                 let Some(ctx) = sink.context.upgrade() else { return };
                 let api: Api<DynamicObject> = Api::namespaced_with(ctx.cluster.client(), &namespace, &kind);
-                let streaming = ctx.watches.is_streaming();
+                let manner = ctx.watches.manner();
                 drop(ctx);
-                watch(api, Some(&selector), streaming, &mut sink, &stop).await;
+                watch(api, Some(&selector), manner, &mut sink, &stop).await;
             });
         }
     }

@@ -93,9 +93,9 @@ impl Pods {
             let Some(ctx) = sink.context.upgrade() else { return };
             let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
             let api: Api<DynamicObject> = Api::namespaced_with(ctx.cluster.client(), &namespace, &pods);
-            let streaming = ctx.watches.is_streaming();
+            let manner = ctx.watches.manner();
             drop(ctx);
-            watch(api, Some(&selector), streaming, &mut sink, &stop).await;
+            watch(api, Some(&selector), manner, &mut sink, &stop).await;
         });
         None
     }

@@ -65,9 +65,9 @@ impl Results {
                 Some(namespace) => Api::namespaced_with(ctx.cluster.client(), namespace, &pods),
                 None => Api::all_with(ctx.cluster.client(), &pods),
             };
-            let streaming = ctx.watches.is_streaming();
+            let manner = ctx.watches.manner();
             drop(ctx);
-            watch(api, Some(LABEL), streaming, &mut sink, &stop).await;
+            watch(api, Some(LABEL), manner, &mut sink, &stop).await;
         });
     }
 

@@ -240,10 +240,10 @@ where
     };
     let queue = Arc::clone(&ctx.queue);
     let mut sink = SourceSink::new(source, Arc::clone(&ctx.sources), move |keys| queue.add_all(keys));
-    let streaming = ctx.watches.is_streaming();
+    let manner = ctx.watches.manner();
     drop(ctx);
     // Both kinds are always served; a 404 can only be a proxy's.
-    while watch(api.clone(), selector, streaming, &mut sink, &stop).await == End::Gone {
+    while watch(api.clone(), selector, manner.clone(), &mut sink, &stop).await == End::Gone {
         tokio::time::sleep(LAST_SEARCH).await;
     }
 }

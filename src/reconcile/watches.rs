@@ -1,12 +1,14 @@
 //! The watches of objects of releases: one per kind and namespace (or all), started when the first release needs it.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use kube::Api;
 use kube::core::DynamicObject;
 use kube::core::discovery::Scope;
+use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,7 +16,7 @@ use super::Context;
 use super::sinks::ObjectSink;
 use crate::cluster::cache::WatchKey;
 use crate::cluster::error::ApiError;
-use crate::cluster::watch::{End, watch};
+use crate::cluster::watch::{End, Manner, watch};
 use crate::plan::stamp::CHART_LABEL;
 use crate::release::object::Gvk;
 
@@ -29,23 +31,24 @@ pub struct Watches {
     tracker: TaskTracker,
     stop: CancellationToken,
     context: Weak<Context>,
-    streaming: std::sync::atomic::AtomicBool,
+    streaming: AtomicBool,
+    back: Receiver<()>,
 }
 
 impl Watches {
-    /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { started: Mutex::default(), tracker, stop, context, streaming: std::sync::atomic::AtomicBool::new(false) }
+    /// None yet. The context is the one that will hold this; `back` is [`Cluster::back`](crate::cluster::client::Cluster::back).
+    pub fn new(context: Weak<Context>, back: Receiver<()>, tracker: TaskTracker, stop: CancellationToken) -> Self {
+        Self { started: Mutex::default(), tracker, stop, context, streaming: AtomicBool::new(false), back }
     }
 
     /// Whether lists may come as streams.
     pub fn set_streaming(&self, streaming: bool) {
-        self.streaming.store(streaming, std::sync::atomic::Ordering::Relaxed);
+        self.streaming.store(streaming, Ordering::Relaxed);
     }
 
-    /// Whether lists may come as streams.
-    pub fn is_streaming(&self) -> bool {
-        self.streaming.load(std::sync::atomic::Ordering::Relaxed)
+    /// How watches are kept.
+    pub fn manner(&self) -> Manner {
+        Manner { streaming: self.streaming.load(Ordering::Relaxed), back: self.back.clone() }
     }
 
     /// Makes sure that the objects of a kind in a namespace are watched.
@@ -70,10 +73,10 @@ impl Watches {
                         Some(namespace) => api.constrain(namespace),
                         None => api,
                     };
-                    let streaming = ctx.watches.is_streaming();
+                    let manner = ctx.watches.manner();
                     let mut sink = ObjectSink::new(key.clone(), &ctx);
                     drop(ctx);
-                    if watch(api, Some(CHART_LABEL), streaming, &mut sink, &stop).await == End::Cancelled {
+                    if watch(api, Some(CHART_LABEL), manner, &mut sink, &stop).await == End::Cancelled {
                         return;
                     }
                     pause = FIRST_SEARCH;
