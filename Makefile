@@ -52,15 +52,15 @@ node-down: ## stop it
 
 .PHONY: test
 test: ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members backup
+	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup
 
 .PHONY: test-full
 test-full: ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members backup peer faults traces node
+	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node
 
 .PHONY: ci
 ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit conformance instructions lint-charts sources alerts cluster members backup peer faults traces node demo
+	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node demo
 
 .PHONY: test-node
 test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
@@ -79,8 +79,8 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 
-.PHONY: format lint library unit conformance instructions lint-charts sources alerts cluster members backup peer faults traces
-format lint library unit conformance instructions lint-charts sources alerts cluster members backup peer faults traces: ## (each also alone) one part of `make test`
+.PHONY: format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces
+format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
 # How long each target runs, and on how many of the six.

@@ -158,8 +158,8 @@ for part in "$@"; do
 	members)
 		members=($cargo test --features cluster-tests --test members)
 		{ tests/cluster/build-tools.sh members && "${members[@]}" --no-run; } || { count members 0 1; continue; }
-		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=4
-		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=4
+		LIMIT=1200 cargo_tests members "${members[@]}" -- --nocapture --test-threads=8
+		ETCD=$TOOLS/etcd-3.5 LIMIT=1200 cargo_tests "members of etcd 3.5" "${members[@]}" -- --nocapture --test-threads=8
 		;;
 	backup)
 		backup=($cargo test --features cluster-tests --test backup)
