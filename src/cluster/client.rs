@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
@@ -35,7 +35,7 @@ pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 /// How long one request may take. A watch is not one of these.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An API server that answers nothing for so long was away, and did not just refuse what was too much for it.
+/// When nobody answers for so long, the API server was away. Less may be one connection that was cut.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// What is told of a pod's log: it stands in a condition, of which people read the first lines.
@@ -58,7 +58,7 @@ pub enum Conflicts {
 pub struct Cluster {
     client: Client,
     fence: Arc<Fence>,
-    back: watch::Sender<()>,
+    presence: Arc<Presence>,
 }
 
 impl Cluster {
@@ -67,9 +67,9 @@ impl Cluster {
         // The library's own retries would hide a 429 for minutes (dependencies.md B1, trap 3); the queue retries.
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-        let back = watch::Sender::default();
-        let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), back: back.clone() };
-        Ok(Self { client: client(config, &count)?, fence: Arc::default(), back })
+        let presence = Arc::default();
+        let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), presence: Arc::clone(&presence) };
+        Ok(Self { client: client(config, &count)?, fence: Arc::default(), presence })
     }
 
     /// What forbids writes of this cluster and its clones.
@@ -85,7 +85,7 @@ impl Cluster {
 
     /// Changes whenever the API server answers again after it was away.
     pub fn back(&self) -> watch::Receiver<()> {
-        self.back.subscribe()
+        self.presence.back.subscribe()
     }
 
     /// The library's client, for watches and discovery.
@@ -478,12 +478,31 @@ fn verb<B>(request: &http::Request<B>) -> &'static str {
     }
 }
 
+/// Whether the API server is there. Any answer says so: a 503 may be that of an extension's server, which stays away for long.
+#[derive(Default)]
+struct Presence {
+    missed_since: Mutex<Option<Instant>>,
+    /// Changes when it is there again.
+    back: watch::Sender<()>,
+}
+
+impl Presence {
+    fn request(&self, answered: bool, now: Instant) {
+        let mut since = self.missed_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if !answered {
+            since.get_or_insert(now);
+        } else if since.take().is_some_and(|since| now - since >= AWAY) {
+            self.back.send_replace(());
+        }
+    }
+}
+
 /// Counts requests, makes a span of each, and notices when the API server is away and when it is back.
 #[derive(Clone)]
 struct CountLayer {
     metrics: Arc<Metrics>,
     host: Arc<str>,
-    back: watch::Sender<()>,
+    presence: Arc<Presence>,
 }
 
 impl<S> Layer<S> for CountLayer {
@@ -519,13 +538,12 @@ where
         let verb = verb(&request);
         let span = spans::request(verb, request.uri().path());
         let answer = self.inner.call(request);
-        let CountLayer { metrics, host, back } = self.layer.clone();
+        let CountLayer { metrics, host, presence } = self.layer.clone();
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
-            if metrics.request(code, &host, &method, verb).is_some_and(|away| away >= AWAY) {
-                back.send_replace(());
-            }
+            metrics.request(code, &host, &method, verb);
+            presence.request(code.is_some(), Instant::now());
             spans::answered(&span, code);
             answer
         })
@@ -534,8 +552,25 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{LOG_BYTES, LOG_READ, tcp, verb, whole_lines};
+    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, tcp, verb, whole_lines};
+    use std::time::{Duration, Instant};
     use tower::Service as _;
+
+    #[test]
+    fn the_api_server_is_back_when_anybody_is_answered_after_a_while() {
+        let (presence, now) = (Presence::default(), Instant::now());
+        let mut back = presence.back.subscribe();
+        let mut told = |answers: &[(bool, Duration)]| {
+            for (answered, after) in answers {
+                presence.request(*answered, now + *after);
+            }
+            back.has_changed().unwrap().then(|| back.mark_unchanged()).is_some()
+        };
+        assert!(!told(&[(true, Duration::ZERO), (true, AWAY)]), "it was never away");
+        assert!(!told(&[(false, Duration::ZERO), (true, AWAY / 2)]), "a connection was cut");
+        assert!(told(&[(false, Duration::ZERO), (false, AWAY / 2), (true, AWAY)]));
+        assert!(!told(&[(true, AWAY * 3)]), "once");
+    }
 
     #[tokio::test]
     async fn a_connection_sends_at_once() {

@@ -253,8 +253,8 @@ impl Metrics {
         text
     }
 
-    /// A request was answered, or not. For how long the API server had been away when this is its first answer since.
-    pub fn request(&self, code: Option<u16>, host: &str, method: &str, verb: &'static str) -> Option<Duration> {
+    /// A request was answered, or not.
+    pub fn request(&self, code: Option<u16>, host: &str, method: &str, verb: &'static str) {
         let text = code.map_or_else(|| "<error>".to_owned(), |c| c.to_string());
         self.verbs.get_or_create(&VerbLabels { verb, code: text.clone() }).inc();
         let labels = RequestLabels { code: text, host: host.to_owned(), method: method.to_owned() };
@@ -263,9 +263,9 @@ impl Metrics {
         let mut since = self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
         if away {
             since.get_or_insert_with(Instant::now);
-            return None;
+        } else {
+            *since = None;
         }
-        since.take().map(|since| since.elapsed())
     }
 
     /// The caches are complete for the first time.
