@@ -43,7 +43,7 @@ pub fn go_on(uid: &str) -> Result<(), String> {
     signal(uid, "CONT")
 }
 
-/// Also the last one is sent it where one before has ended meanwhile: what is probed has others for a moment.
+/// Each is sent it by itself: one that has ended meanwhile, as a probe does, keeps it from no other.
 fn signal(uid: &str, signal: &str) -> Result<(), String> {
     processes(uid).into_iter().filter(|(_, holds)| !holds).try_for_each(|(id, _)| send(id, signal))
 }

@@ -63,6 +63,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
+    // What was before this watch is no news to it.
     back.mark_unchanged();
     let mut pause = Pause { next: FIRST_PAUSE, last: Instant::now(), back };
     loop {
