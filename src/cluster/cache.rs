@@ -249,6 +249,7 @@ impl Cache {
                     let old = Arc::make_mut(old);
                     old.kinds = Vec::new();
                     old.members = None;
+                    old.lookups = None;
                 }
                 if let Some(uid) = owner {
                     inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));

@@ -1,19 +1,14 @@
-//! What is known of the Secrets and `ConfigMap`s that values come from: which version there is, and who uses it. Contents are
-//! read in a pass only (apply.md A4).
+//! What is known of the objects that releases are made from, which are those that values come from and those that templates look up:
+//! which version there is, and who uses it. Contents are read in a pass only (apply.md A4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::core::{ObjectMeta, PartialObjectMeta};
 
-use super::cache::ReleaseKey;
+use super::cache::{ReleaseKey, WatchKey};
 use super::watch::Sink;
-use crate::kind::values_from::SourceKind;
-
-/// A source: kind, namespace, name.
-pub type SourceId = (SourceKind, Arc<str>, Arc<str>);
-/// A watch of sources: kind, and the namespace or all.
-pub type SourceWatch = (SourceKind, Option<Arc<str>>);
+use crate::release::object::ObjectId;
 
 /// What is known of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +25,11 @@ pub enum Version {
 
 #[derive(Default)]
 struct Inner {
-    versions: HashMap<SourceId, Box<str>>,
-    users: HashMap<SourceId, BTreeSet<ReleaseKey>>,
-    used: HashMap<ReleaseKey, Vec<SourceId>>,
-    synced: HashSet<SourceWatch>,
-    blind: HashMap<SourceWatch, String>,
+    versions: HashMap<ObjectId, Box<str>>,
+    users: HashMap<ObjectId, BTreeSet<ReleaseKey>>,
+    used: HashMap<ReleaseKey, Vec<ObjectId>>,
+    synced: HashSet<WatchKey>,
+    blind: HashMap<WatchKey, String>,
 }
 
 /// All sources.
@@ -45,7 +40,7 @@ pub struct Sources {
 
 impl Sources {
     /// A release uses these sources and no others.
-    pub fn set_used(&self, key: &ReleaseKey, ids: Vec<SourceId>) {
+    pub fn set_used(&self, key: &ReleaseKey, ids: Vec<ObjectId>) {
         let mut inner = self.lock();
         if inner.used.get(key).map_or(&[][..], Vec::as_slice) == ids {
             return;
@@ -66,8 +61,16 @@ impl Sources {
         }
     }
 
+    /// A release uses these, too, from now on.
+    pub fn add_used(&self, key: &ReleaseKey, ids: &BTreeSet<ObjectId>) {
+        let known = self.lock().used.get(key).cloned().unwrap_or_default();
+        if !ids.iter().all(|id| known.contains(id)) {
+            self.set_used(key, known.into_iter().collect::<BTreeSet<_>>().union(ids).cloned().collect());
+        }
+    }
+
     /// The version of a source that a watch sees.
-    pub fn version(&self, id: &SourceId, watch: &SourceWatch) -> Version {
+    pub fn version(&self, id: &ObjectId, watch: &WatchKey) -> Version {
         let inner = self.lock();
         if let Some(why) = inner.blind.get(watch) {
             return Version::Blind(why.clone());
@@ -79,7 +82,7 @@ impl Sources {
         }
     }
 
-    fn put(&self, id: SourceId, version: Option<&str>) -> Vec<ReleaseKey> {
+    fn put(&self, id: ObjectId, version: Option<&str>) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         let users = inner.users.get(&id).into_iter().flatten().cloned().collect();
         let old = match &version {
@@ -89,22 +92,22 @@ impl Sources {
         if old.as_deref() == version { Vec::new() } else { users }
     }
 
-    fn complete(&self, watch: &SourceWatch, seen: &HashSet<SourceId>) -> Vec<ReleaseKey> {
+    fn complete(&self, watch: &WatchKey, seen: &HashSet<ObjectId>) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
-        let in_watch = |id: &SourceId| id.0 == watch.0 && watch.1.as_ref().is_none_or(|ns| id.1 == *ns);
-        inner.versions.retain(|id, _| !in_watch(id) || seen.contains(id));
+        inner.versions.retain(|id, _| !is_in(watch, id) || seen.contains(id));
         inner.blind.remove(watch);
         inner.synced.insert(watch.clone());
-        inner.users.iter().filter(|(id, _)| in_watch(id)).flat_map(|(_, keys)| keys).cloned().collect()
+        inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 
-    fn set_blind(&self, watch: &SourceWatch, why: &str) -> Vec<ReleaseKey> {
+    /// A watch cannot see: why.
+    pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
-        let in_watch = |id: &SourceId| id.0 == watch.0 && watch.1.as_ref().is_none_or(|ns| id.1 == *ns);
         if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
         }
-        inner.users.iter().filter(|(id, _)| in_watch(id)).flat_map(|(_, keys)| keys).cloned().collect()
+        tracing::warn!(kind = %watch.0, %why, "what releases are made from cannot be watched");
+        inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -112,23 +115,28 @@ impl Sources {
     }
 }
 
+fn is_in(watch: &WatchKey, id: &ObjectId) -> bool {
+    id.gvk == watch.0 && (watch.1.is_none() || id.namespace == watch.1)
+}
+
 /// Enters what one watch sees, and hands over the releases that deserve a pass.
 pub struct SourceSink<F> {
-    watch: SourceWatch,
+    watch: WatchKey,
     sources: Arc<Sources>,
-    seen: HashSet<SourceId>,
+    seen: HashSet<ObjectId>,
     changed: F,
 }
 
 impl<F: Fn(Vec<ReleaseKey>) + Send> SourceSink<F> {
     /// For one watch.
-    pub fn new(watch: SourceWatch, sources: Arc<Sources>, changed: F) -> Self {
+    pub fn new(watch: WatchKey, sources: Arc<Sources>, changed: F) -> Self {
         Self { watch, sources, seen: HashSet::new(), changed }
     }
 
     fn enter(&mut self, metadata: &ObjectMeta, exists: bool, listed: bool) {
-        let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else { return };
-        let id = (self.watch.0, Arc::from(namespace.as_str()), Arc::from(name.as_str()));
+        let Some(name) = metadata.name.as_deref() else { return };
+        let namespace = metadata.namespace.as_deref().map(Into::into);
+        let id = ObjectId { gvk: self.watch.0.clone(), namespace, name: name.into() };
         if listed {
             self.seen.insert(id.clone());
         }
@@ -160,7 +168,6 @@ where
     }
 
     fn blind(&mut self, why: String) {
-        tracing::warn!(kind = %self.watch.0, %why, "sources of values cannot be watched");
         (self.changed)(self.sources.set_blind(&self.watch, &why));
     }
 }

@@ -1,6 +1,6 @@
 //! `lookup` in templates: objects of the cluster, as Helm's engine reads them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
 use tokio::runtime::Handle;
@@ -9,12 +9,15 @@ use super::System;
 use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
+use crate::release::lookups::{self, Lookups};
 use crate::release::object::{Gvk, ObjectId};
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 
 /// Told of a Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
+/// Whether an object is the release's own.
+type IsOwn = Box<dyn Fn(&Json) -> bool + Send + Sync>;
 
 /// A rendering with a cluster around it. Rendering blocks, so it must run where blocking is allowed, never on a worker of
 /// the runtime.
@@ -24,6 +27,7 @@ pub struct ClusterHost {
     discovery: Arc<Discovery>,
     runtime: Handle,
     told: Option<Told>,
+    noted: Option<(Arc<Mutex<Lookups>>, IsOwn)>,
 }
 
 impl ClusterHost {
@@ -32,7 +36,25 @@ impl ClusterHost {
     /// # Panics
     /// Outside of a runtime.
     pub fn new(system: System, cluster: Cluster, discovery: Arc<Discovery>) -> Self {
-        Self { system, cluster, discovery, runtime: Handle::current(), told: None }
+        Self { system, cluster, discovery, runtime: Handle::current(), told: None, noted: None }
+    }
+
+    /// Notes what templates look up, but for what is the release's own.
+    #[must_use]
+    pub fn noting(
+        mut self,
+        lookups: Arc<Mutex<Lookups>>,
+        is_own: impl Fn(&Json) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.noted = Some((lookups, Box::new(is_own)));
+        self
+    }
+
+    fn note(&self, id: ObjectId, found: Option<&Json>) {
+        let Some((noted, is_own)) = &self.noted else { return };
+        if let Some(version) = lookups::version(&id, found, is_own) {
+            noted.lock().unwrap_or_else(PoisonError::into_inner).enter(id, version);
+        }
     }
 
     /// Tells of each Secret that a template reads, before the template sees it.
@@ -49,30 +71,36 @@ impl ClusterHost {
             told(secret);
         }
     }
+}
 
-    async fn read(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Json>, ApiError> {
-        let Some(resource) = self.discovery.resolve(gvk).await? else {
-            // Of a version that is served, a kind that is not counts as one without objects.
-            if self.discovery.info().api_versions.contains(&gvk.api_version()) {
-                return Ok(None);
-            }
-            let what = "unable to get apiresource from unstructured".to_owned();
-            return Err(ApiError::UnknownKind { what, kind: gvk.to_string() });
-        };
-        let namespace = Some(namespace).filter(|n| !n.is_empty() && resource.namespaced).map(Into::into);
-        if name.is_empty() {
-            return self.list(&resource, namespace.as_deref()).await;
+/// What a lookup finds, and what it is called: an object without a name is a list.
+pub async fn find(
+    cluster: &Cluster,
+    discovery: &Discovery,
+    ObjectId { gvk, namespace, name }: ObjectId,
+) -> Result<(ObjectId, Option<Json>), ApiError> {
+    let Some(resource) = discovery.resolve(&gvk).await? else {
+        // Of a version that is served, a kind that is not counts as one without objects.
+        if discovery.info().api_versions.contains(&gvk.api_version()) {
+            return Ok((ObjectId { gvk, namespace, name }, None));
         }
-        let id = ObjectId { gvk: gvk.clone(), namespace, name: name.into() };
-        self.cluster.get(&resource, &id).await
-    }
+        let what = "unable to get apiresource from unstructured".to_owned();
+        return Err(ApiError::UnknownKind { what, kind: gvk.to_string() });
+    };
+    let id = ObjectId { gvk, namespace: namespace.filter(|_| resource.namespaced), name };
+    let found = if lookups::is_list(&id) {
+        list(cluster, &resource, id.namespace.as_deref()).await?
+    } else {
+        cluster.get(&resource, &id).await?
+    };
+    Ok((id, found))
+}
 
-    async fn list(&self, resource: &Resource, namespace: Option<&str>) -> Result<Option<Json>, ApiError> {
-        match self.cluster.get_path::<Json>(&resource.path(namespace)).await {
-            Ok(list) => Ok(Some(with_kinds(list))),
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e),
-        }
+async fn list(cluster: &Cluster, resource: &Resource, namespace: Option<&str>) -> Result<Option<Json>, ApiError> {
+    match cluster.get_path::<Json>(&resource.path(namespace)).await {
+        Ok(list) => Ok(Some(with_kinds(list))),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -113,17 +141,20 @@ impl Host for ClusterHost {
     }
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        let gvk = Gvk::new(group, version, kind);
-        match self.runtime.block_on(self.read(&gvk, namespace, name)) {
-            Ok(Some(object)) => {
-                self.tell(&gvk, &object);
-                Ok(Value::from(&object))
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
+        let id = ObjectId { gvk: Gvk::new(group, version, kind), namespace, name: name.into() };
+        match self.runtime.block_on(find(&self.cluster, &self.discovery, id.clone())) {
+            Ok((id, found)) => {
+                if let Some(object) = &found {
+                    self.tell(&id.gvk, object);
+                }
+                let value = found.as_ref().map_or_else(|| Value::map([]), Value::from);
+                self.note(id, found.as_ref());
+                Ok(value)
             }
-            Ok(None) => Ok(Value::map([])),
             Err(error) => {
-                let id = ObjectId { gvk: gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
                 tracing::debug!(what = describe("look up", &id), error = %error, "lookup failed");
-                Err(message(error, &gvk).into())
+                Err(message(error, &id.gvk).into())
             }
         }
     }

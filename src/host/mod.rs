@@ -7,7 +7,7 @@ use crate::render::Options;
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 #[cfg(feature = "operator")]
-pub use cluster::ClusterHost;
+pub use cluster::{ClusterHost, find};
 use std::net::ToSocketAddrs;
 use std::time::{SystemTime, UNIX_EPOCH};
 

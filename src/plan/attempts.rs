@@ -58,6 +58,11 @@ pub fn read(status: &Map<String, Value>, digest: &str) -> Attempts {
     }
 }
 
+/// Why the last attempt failed.
+pub fn reason(status: &Map<String, Value>) -> Option<&str> {
+    status.get("lastAttempted")?.get("reason")?.as_str()
+}
+
 /// `status.lastAttempted` after one more failure.
 pub fn failed(status: &Map<String, Value>, digest: &str, reason: &str, retry: Retry, now: &str) -> Value {
     let attempts = read(status, digest).failed + 1;

@@ -148,6 +148,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             rollback: None,
             chunks: None,
             render_after: None,
+            lookups: None,
             members: None,
             operations: None,
             kinds: Vec::new(),

@@ -44,6 +44,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         rollback: None,
         chunks: None,
         render_after: None,
+        lookups: None,
         members: None,
         operations: None,
         kinds: Vec::new(),

@@ -26,12 +26,13 @@ pub struct Loaded {
     reads: Reads,
 }
 
-/// What a chart reads of `.Capabilities`: as far as its text shows, and rather too much than too little. A chart that reads nothing
-/// must not be rendered anew because somebody installed a custom resource definition (apply.md A4).
+/// What a chart reads of the cluster: as far as its text shows, and rather too much than too little. A chart that reads nothing of
+/// `.Capabilities` must not be rendered anew because somebody installed a custom resource definition (apply.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     version: bool,
     kinds: bool,
+    objects: bool,
 }
 
 impl Loaded {
@@ -55,7 +56,12 @@ impl Loaded {
                 hasher.text(kind);
             }
         }
-        if self.reads == Reads::default() { String::new() } else { hasher.finish() }
+        if self.reads.version || self.reads.kinds { hasher.finish() } else { String::new() }
+    }
+
+    /// Whether it may look up objects.
+    pub fn looks_up(&self) -> bool {
+        self.reads.objects
     }
 }
 
@@ -65,6 +71,7 @@ impl Reads {
         let mentions_any = |needles: [&str; 2]| needles.iter().any(|n| mentions(n));
         self.version |= !chart.metadata.kube_version.is_empty() || mentions_any(["Capabilities", "capabilities"]);
         self.kinds |= mentions_any(["APIVersions", "api_versions"]);
+        self.objects |= mentions("lookup");
         for dependency in &chart.dependencies {
             self.add(dependency);
         }

@@ -14,12 +14,12 @@ use tracing::Instrument as _;
 
 use super::chart::Served;
 use super::look::Looks;
+use super::lookups::{LookedUp, SourceWatches};
 use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
 use super::results::Results;
 use super::sinks::{CrSink, HistorySink};
-use super::values::ValueWatches;
 use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches};
 use super::{Context, Next, reconcile};
 use crate::cluster::cache::{Cache, ReleaseKey};
@@ -145,7 +145,8 @@ impl Controller {
             results: Results::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             kept: super::kept::Kept::default(),
             sources: Arc::default(),
-            value_watches: ValueWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            source_watches: SourceWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            looked_up: LookedUp::default(),
             masks: Arc::clone(&settings.masks),
             renderer: Renderer::default(),
             events,

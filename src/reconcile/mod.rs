@@ -12,6 +12,7 @@ mod etcd;
 mod hooks;
 mod kept;
 mod look;
+mod lookups;
 mod members;
 mod object;
 mod observe;
@@ -47,11 +48,11 @@ use crate::server::metrics::Metrics;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
+use lookups::{LookedUp, SourceWatches};
 use pods::Pods;
 use queue::Queue;
 use render::Renderer;
 use results::Results;
-use values::ValueWatches;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.
@@ -83,10 +84,12 @@ pub struct Context {
     pub results: Results,
     /// The records that were seen last.
     pub kept: Kept,
-    /// What is known of the sources of values.
+    /// What is known of the objects that releases are made from.
     pub sources: Arc<Sources>,
     /// Watches of them.
-    pub value_watches: ValueWatches,
+    pub source_watches: SourceWatches,
+    /// What releases looked up when they were rendered.
+    pub looked_up: LookedUp,
     /// What must appear in no text.
     pub masks: Arc<Masks<ReleaseKey>>,
     /// Renders charts off the workers.
@@ -115,6 +118,7 @@ impl Context {
         self.looks.forget(key);
         self.results.forget(key, &self.cache);
         self.sources.set_used(key, Vec::new());
+        self.looked_up.forget(key);
         self.masks.forget(key);
         self.kept.forget(&(Arc::clone(&key.namespace), self.cache.release_name(key)));
     }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::chart::Loaded;
+use super::chart::{Loaded, Served};
 use super::values::{self, Extras};
-use super::{Context, Error, FINALIZER, LEGACY_FINALIZER};
+use super::{Context, Error, FINALIZER, LEGACY_FINALIZER, lookups};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
@@ -82,6 +83,12 @@ impl Observed {
         let revision = self.facts.history.iter().rev().find(of)?;
         revision.operations.as_deref().and_then(Operations::decode).map(Arc::new)
     }
+
+    /// Whether the chart may look up objects, or the newest revision did.
+    pub fn looks_up(&self) -> bool {
+        let newest = self.facts.history.last();
+        self.chart.as_ref().is_some_and(|chart| chart.looks_up()) || newest.is_some_and(|r| r.lookups.is_some())
+    }
 }
 
 /// Looks. `None` when there is no such custom resource.
@@ -109,10 +116,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         })
     });
     let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
-    let (mut switches, bad_switch) = match served.kind.switches.read(&cr.annotations) {
-        Ok(switches) => (switches, None),
-        Err(message) => (served.kind.switches.clone(), Some(Refusal { reason: "InvalidAnnotation", message })),
-    };
+    let (mut switches, bad_switch) = read_switches(served, &cr);
     let refusal = refusal(key, &owner, chart.as_ref().err())
         .or(bad_switch)
         .or(bad_values)
@@ -123,6 +127,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let (history, complete) = ctx.cache.release(key);
+    let looked_up = lookups::state(key, &owner, history.last(), &extras.used, &switches, ctx).await;
+    let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let Seen { live, unsynced, blind, hidden } =
@@ -135,13 +141,13 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
-        asked: is_asked(switches.reconcile_at.as_deref(), &cr),
+        asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
-        spent: (refusal.is_none() || cr.deleting) && attempts.spent,
-        pausing: (refusal.is_none() || cr.deleting) && pause > 0,
+        spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0 && !untried,
         switches,
         refusal,
         inputs: inputs.map(Into::into),
@@ -185,6 +191,14 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         read_target(&mut observed, to, ctx).await;
     }
     Some(observed)
+}
+
+/// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
+pub fn period(switches: &Switches, key: &ReleaseKey, ctx: &Context) -> Duration {
+    let of_kind = ctx.kinds[key.kind].kind.reconcile_period;
+    let period = switches.reconcile_period.or(of_kind).unwrap_or(ctx.period);
+    // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
+    if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
 }
 
 /// What the caches know of the objects of a release.
@@ -372,6 +386,12 @@ fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
     let Some(text) = cr.annotations.get(IGNORE_DRIFT) else { return Ok(Vec::new()) };
     ignore::parse(text)
         .map_err(|e| Refusal { reason: "InvalidAnnotation", message: format!("annotation {IGNORE_DRIFT}: {e}") })
+}
+
+fn read_switches(served: &Served, cr: &Cr) -> (Switches, Option<Refusal>) {
+    let known = &served.kind.switches;
+    let refuse = |message| (known.clone(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    known.read(&cr.annotations).map_or_else(refuse, |switches| (switches, None))
 }
 
 fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {

@@ -19,6 +19,7 @@ use crate::plan::renewal;
 use crate::plan::situation::{Operation, newest_operation};
 use crate::release::chunks::{self, Chunks};
 use crate::release::inventory::{Inventory, MAX_BYTES};
+use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::{New, Record, RecordError, Status};
 use crate::release::secret::{self, Revision};
@@ -56,10 +57,15 @@ impl Run<'_> {
         if let Some(at) = self.render_after() {
             annotations[secret::RENDER_AFTER] = at.to_string().into();
         }
+        if let Some(lookups) = self.prepared.lookups.encode() {
+            annotations[secret::LOOKUPS] = lookups.into();
+        }
         if status == Status::Deployed {
             annotations[secret::INVENTORY] = encode(&self.inventory())?.into();
         }
-        self.write_record(revision, record, annotations).await
+        self.write_record(revision, record, annotations).await?;
+        self.ctx.looked_up.deployed(&self.observed.key, &self.prepared.lookups);
+        Ok(())
     }
 
     pub(super) async fn create_rollback(&mut self, revision: u64, to: u64) -> Result<(), Error> {
@@ -69,7 +75,11 @@ impl Run<'_> {
         let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
         let inputs = self.observed.facts.history.iter().find(|r| r.revision == to).and_then(|r| r.inputs.as_deref());
         // A revision without inputs would look like somebody else's.
-        let annotations = json!({secret::INPUTS: inputs.unwrap_or("unknown"), secret::ROLLBACK: to.to_string()});
+        let mut annotations = json!({secret::INPUTS: inputs.unwrap_or("unknown"), secret::ROLLBACK: to.to_string()});
+        // What failed is not tried again before what it looked up has changed.
+        if let Some(lookups) = self.observed.facts.history.last().and_then(|newest| newest.lookups.as_deref()) {
+            annotations[secret::LOOKUPS] = lookups.into();
+        }
         self.write_record(revision, record, annotations).await
     }
 
@@ -175,8 +185,8 @@ impl Run<'_> {
         };
         let mut patch = status_patch(Status::Superseded);
         // Only the newest revision is judged; what the others consisted of stands in their manifest.
-        patch["metadata"]["annotations"] =
-            json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null, secret::RENDER_AFTER: null});
+        patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null,
+            secret::RENDER_AFTER: null, secret::LOOKUPS: null});
         if let Some(mut record) = record {
             record.set_status(Status::Superseded, "superseded by new release");
             patch["data"] = data(&record)?;
@@ -295,9 +305,16 @@ impl Run<'_> {
         };
         let rendered = self.prepared.rendered.is_some();
         let render_after = if rendered { self.render_after() } else { head.render_after };
+        let noted = Lookups::decode(head.lookups.as_deref().unwrap_or_default());
+        let lookups = if rendered { &self.prepared.lookups } else { &noted };
+        // Other versions of the same are worth no write: an operator that starts renders once more.
         let same = head.members.as_deref() == members.as_deref()
             && head.operations.as_deref() == operations.as_deref()
-            && head.render_after == render_after;
+            && head.render_after == render_after
+            && noted.is_of_the_same(lookups);
+        if rendered {
+            self.ctx.looked_up.deployed(&self.observed.key, lookups);
+        }
         if head.inventory.as_ref() == Some(&inventory) && head.inputs == inputs && same {
             return Ok(());
         }
@@ -308,7 +325,7 @@ impl Run<'_> {
                 secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
                 secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
                 secret::MEMBERS: members, secret::OPERATIONS: operations,
-                secret::RENDER_AFTER: render_after.map(|at| at.to_string()),
+                secret::RENDER_AFTER: render_after.map(|at| at.to_string()), secret::LOOKUPS: lookups.encode(),
             },
             "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
         }});

@@ -1,13 +1,13 @@
 //! Render: chart and values, or the last record, become the objects that the release should consist of.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::observe::Observed;
-use super::{Context, Error, crds, patches, values};
+use super::{Context, Error, crds, lookups, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
 use crate::mask::Secrets;
@@ -18,6 +18,7 @@ use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
+use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, Object, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Manifest, Options, Release, Rendered};
@@ -39,6 +40,8 @@ pub struct Prepared {
     pub rendered: Option<Rendered>,
     /// All values that it was rendered with, for the record.
     pub values: Map<String, Value>,
+    /// What its templates looked up.
+    pub lookups: Lookups,
 }
 
 /// Renders off the workers, so many at a time as there are cores.
@@ -59,6 +62,7 @@ impl Renderer {
         observed: &Observed,
         values: Map<String, Value>,
         release: Release,
+        lookups: &Arc<Mutex<Lookups>>,
         ctx: &Context,
     ) -> Result<Rendered, Error> {
         let Some(chart) = observed.chart.clone() else {
@@ -73,7 +77,7 @@ impl Renderer {
             masks.learn(&key, secrets);
         };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
-        let host = host.telling_of_secrets(learn);
+        let host = host.telling_of_secrets(learn).noting(Arc::clone(lookups), lookups::is_own(&observed.owner));
         let meta = &chart.chart.metadata;
         let span = spans::render(&meta.name, &meta.version);
         let rendering = tokio::task::spawn_blocking(move || {
@@ -98,7 +102,21 @@ impl Renderer {
 pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Error> {
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
-        Situation::New | Situation::Changed => from_chart(observed, record, ctx).await,
+        Situation::New | Situation::Changed => {
+            let noted = Arc::default();
+            let mut prepared = from_chart(observed, record, &noted, ctx).await;
+            let mut lookups = noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Ok(prepared) = &mut prepared {
+                let Desired { objects, hooks, .. } = &prepared.desired;
+                lookups.leave_out(objects.iter().map(|object| &object.id).chain(hooks.iter().map(|hook| &hook.id)));
+                prepared.lookups = lookups.clone();
+            }
+            // Also of a rendering that failed: what it did not find may come.
+            if observed.looks_up() {
+                ctx.looked_up.tried(&observed.key, lookups);
+            }
+            prepared
+        }
         Situation::RollBack(_) => {
             let Some(target) = &observed.target else { return Ok(Prepared::default()) };
             let objects = stamp(&target.objects()?, observed, ctx, Missing::IsAnError).await?;
@@ -141,7 +159,12 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
     }
 }
 
-async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context) -> Result<Prepared, Error> {
+async fn from_chart(
+    observed: &Observed,
+    record: Option<&Record>,
+    lookups: &Arc<Mutex<Lookups>>,
+    ctx: &Context,
+) -> Result<Prepared, Error> {
     let newest = observed.facts.history.last().map_or(0, |r| r.revision);
     let release = Release {
         name: observed.owner.release_name.to_string(),
@@ -151,11 +174,12 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
             && operation(&observed.facts.history) == Operation::Upgrade,
     };
     let values = values::complete(observed, ctx).await?;
-    let mut rendered = ctx.renderer.render(observed, values.clone(), release, ctx).await?;
+    let mut rendered = ctx.renderer.render(observed, values.clone(), release, lookups, ctx).await?;
     rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
     let crds = crds::definitions(&rendered, observed.facts.switches.crds, ctx).await?;
     if !crds.is_empty() {
-        return Ok(Prepared { desired: Desired { crds, ..Desired::default() }, rendered: Some(rendered), values });
+        let desired = Desired { crds, ..Desired::default() };
+        return Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() });
     }
     let mut objects = parse(&rendered.manifests)?;
     let members = members(&mut rendered, &objects, observed)?;
@@ -174,7 +198,7 @@ async fn from_chart(observed: &Observed, record: Option<&Record>, ctx: &Context)
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
     let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
-    Ok(Prepared { desired, rendered: Some(rendered), values })
+    Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
 }
 
 fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {

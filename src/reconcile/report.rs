@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::apply::{Outcome, cr_id};
 use super::chart::Loaded;
-use super::observe::Observed;
+use super::observe::{Observed, period};
 use super::operations::Seen;
 use super::queue::with_jitter;
-use super::{Context, Error, Next};
+use super::{Context, Error, Next, lookups};
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::plan::Verb;
@@ -23,6 +23,7 @@ use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
+use crate::release::secret::Revision;
 use crate::render::{Manifest, Rendered};
 use crate::server::spans;
 
@@ -116,10 +117,13 @@ fn following(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Nex
         None => {
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
-            let period = period(observed, ctx);
-            Ok(match due {
-                Some(due) => Next::After(due.min(period)),
-                None => Next::Rest { period, due: renewal(observed, ctx) },
+            let period = period(&observed.facts.switches, &observed.key, ctx);
+            let looked_up = lookups::look(&observed.key, newest(observed, ctx).as_ref(), &observed.extras.used, ctx);
+            let soon = due.into_iter().chain(looked_up.wait).min();
+            Ok(if soon.is_some() || looked_up.reads {
+                Next::After(soon.map_or(period, |soon| soon.min(period)))
+            } else {
+                Next::Rest { period, due: renewal(observed, ctx) }
             })
         }
     }
@@ -133,18 +137,14 @@ fn spent(observed: &Observed, ctx: &Context) -> bool {
 
 /// When the chart is to be rendered again, if it said so, in seconds since 1970.
 fn renewal(observed: &Observed, ctx: &Context) -> Option<i64> {
-    let history = ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name);
-    let (at, now) = (history.last()?.render_after?, jiff::Timestamp::now().as_second());
+    let (at, now) = (newest(observed, ctx)?.render_after?, jiff::Timestamp::now().as_second());
     // What is over was seen by the pass that ends here, which could do nothing about it.
     (at >= now).then(|| at.max(now + 1))
 }
 
-/// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.
-fn period(observed: &Observed, ctx: &Context) -> Duration {
-    let annotated = observed.facts.switches.reconcile_period;
-    let period = annotated.or(ctx.kinds[observed.key.kind].kind.reconcile_period).unwrap_or(ctx.period);
-    // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
-    if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
+/// The newest revision, as it is at the end of the pass.
+fn newest(observed: &Observed, ctx: &Context) -> Option<Revision> {
+    ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name).pop()
 }
 
 async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> Result<(), Error> {
@@ -333,7 +333,8 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     // The custom resource has had no release of ours yet: this one is not changed but continued.
     let adopted = outside && !observed.cr.status().contains_key("release");
     // A revision that was begun is finished by another pass, which does not see what came before.
-    let begun = outcome.error.is_none() || newest(observed, ctx) > observed.facts.history.last().map(|r| r.revision);
+    let begun = outcome.error.is_none()
+        || newest(observed, ctx).map(|r| r.revision) > observed.facts.history.last().map(|r| r.revision);
     if adopted && begun {
         let note = format!("release {name} existed and is continued from revision {revision}");
         event(observed, ctx, false, "ReleaseAdopted", note);
@@ -407,12 +408,6 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         }
         _ => {}
     }
-}
-
-/// The newest revision by now.
-fn newest(observed: &Observed, ctx: &Context) -> Option<u64> {
-    let owner = &observed.owner;
-    ctx.cache.history(&owner.release_namespace, &owner.release_name).last().map(|r| r.revision)
 }
 
 /// Whether a repair found everything as it should be: `helm test` writes a record anew and changes nothing.

@@ -2,28 +2,20 @@
 //! its spec, and the kind's `overrideValues`. Which sources there are and in which version is known from a watch and is an
 //! input of the release; what is in them is read when a pass renders.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use base64::Engine as _;
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
-use kube::core::PartialObjectMeta;
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::observe::Observed;
-use super::watches::LAST_SEARCH;
 use super::{Context, Error};
 use crate::chart::strvals::{self, Mode};
 use crate::chart::values;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
-use crate::cluster::sources::{SourceId, SourceSink, SourceWatch, Version};
-use crate::cluster::watch::{End, watch};
+use crate::cluster::sources::Version;
 use crate::kind::values_from::{self, SourceKind, ValuesFrom};
 use crate::mask::Secrets;
 use crate::plan::situation::Refusal;
@@ -45,6 +37,8 @@ pub struct Extras {
     pub patches: Vec<Patch>,
     /// Digest of the sources' versions and the patches; empty when there are none.
     pub digest: String,
+    /// The objects that the sources name.
+    pub used: BTreeSet<ObjectId>,
     /// Why they cannot be used.
     pub refusal: Option<Refusal>,
     /// A watch is not complete yet.
@@ -76,15 +70,15 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &
         extras.sources.truncate(MAX_SOURCES);
         extras.refusal = refuse("InvalidAnnotation", format!("there are more than {MAX_SOURCES} sources of values"));
     }
-    let id = |source: &ValuesFrom| -> SourceId { (source.kind, Arc::clone(&key.namespace), Arc::clone(&source.name)) };
-    let used: BTreeSet<SourceId> = extras.sources.iter().map(id).collect();
-    ctx.sources.set_used(key, used.into_iter().collect());
+    extras.used = extras.sources.iter().map(|source| id(source, key)).collect();
+    ctx.sources.add_used(key, &extras.used);
     let mut hasher = Hasher::default();
     for source in &extras.sources {
-        let watch = source_watch(source, key, ctx);
-        ctx.value_watches.ensure(&watch);
+        let id = id(source, key);
+        let watch = ctx.cache.watch_key(&id.gvk, id.namespace.as_ref());
+        ctx.source_watches.ensure(&watch);
         hasher.text(format!("{source:?}"));
-        match ctx.sources.version(&id(source), &watch) {
+        match ctx.sources.version(&id, &watch) {
             Version::Unknown => extras.waits = true,
             Version::Blind(why) => extras.refusal = extras.refusal.or_else(|| refuse("Forbidden", why)),
             Version::Missing if source.optional => {}
@@ -106,9 +100,9 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &
     extras
 }
 
-fn source_watch(source: &ValuesFrom, key: &ReleaseKey, ctx: &Context) -> SourceWatch {
+fn id(source: &ValuesFrom, key: &ReleaseKey) -> ObjectId {
     let gvk = Gvk::new("", "v1", &source.kind.to_string());
-    (source.kind, ctx.cache.watch_key(&gvk, Some(&key.namespace)).1)
+    ObjectId { gvk, namespace: Some(Arc::clone(&key.namespace)), name: Arc::clone(&source.name) }
 }
 
 /// All values of the release, with those of its sources. What Secrets hold is masked from now on.
@@ -177,16 +171,12 @@ fn lay_over(
 }
 
 async fn get(source: &ValuesFrom, key: &ReleaseKey, ctx: &Context) -> Result<Option<Value>, Error> {
-    let (plural, kind) = match source.kind {
-        SourceKind::Secret => ("secrets", "Secret"),
-        SourceKind::ConfigMap => ("configmaps", "ConfigMap"),
+    let plural = match source.kind {
+        SourceKind::Secret => "secrets",
+        SourceKind::ConfigMap => "configmaps",
     };
-    let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true };
-    let id = ObjectId {
-        gvk: resource.gvk.clone(),
-        namespace: Some(Arc::clone(&key.namespace)),
-        name: Arc::clone(&source.name),
-    };
+    let id = id(source, key);
+    let resource = Resource { gvk: id.gvk.clone(), plural: plural.into(), namespaced: true };
     Ok(ctx.cluster.get(&resource, &id).await?)
 }
 
@@ -198,52 +188,5 @@ fn content(source: &ValuesFrom, object: &Value) -> Option<String> {
             let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         }
-    }
-}
-
-/// The watches of sources: metadata only, one per kind and namespace (or all), started when the first release needs it.
-pub struct ValueWatches {
-    started: Mutex<HashSet<SourceWatch>>,
-    context: Weak<Context>,
-    tracker: TaskTracker,
-    stop: CancellationToken,
-}
-
-impl ValueWatches {
-    /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { started: Mutex::default(), context, tracker, stop }
-    }
-
-    fn ensure(&self, watch: &SourceWatch) {
-        if !self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(watch.clone()) {
-            return;
-        }
-        let (Some(ctx), stop) = (self.context.upgrade(), self.stop.clone()) else { return };
-        match watch.0 {
-            // Release records are many and large, and hold no values.
-            SourceKind::Secret => self.tracker.spawn(follow::<Secret>(watch.clone(), Some("owner!=helm"), ctx, stop)),
-            SourceKind::ConfigMap => self.tracker.spawn(follow::<ConfigMap>(watch.clone(), None, ctx, stop)),
-        };
-    }
-}
-
-async fn follow<K>(source: SourceWatch, selector: Option<&'static str>, ctx: Arc<Context>, stop: CancellationToken)
-where
-    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
-{
-    let client = ctx.cluster.client();
-    let api: Api<PartialObjectMeta<K>> = match &source.1 {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
-    let queue = Arc::clone(&ctx.queue);
-    let mut sink = SourceSink::new(source, Arc::clone(&ctx.sources), move |keys| queue.add_all(keys));
-    let manner = ctx.watches.manner();
-    drop(ctx);
-    // Both kinds are always served; a 404 can only be a proxy's.
-    while watch(api.clone(), selector, manner.clone(), &mut sink, &stop).await == End::Gone {
-        tokio::time::sleep(LAST_SEARCH).await;
     }
 }

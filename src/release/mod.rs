@@ -6,6 +6,7 @@ pub mod chunks;
 pub mod digest;
 pub mod fields;
 pub mod inventory;
+pub mod lookups;
 pub mod managers;
 pub mod object;
 pub mod owned;

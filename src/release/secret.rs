@@ -38,6 +38,8 @@ pub const MAX_KINDS: usize = 30;
 pub const MEMBERS: &str = "tillerman.dev/members";
 /// Annotation: when the chart is to be rendered again though nothing has changed, in seconds since 1970.
 pub const RENDER_AFTER: &str = "tillerman.dev/render-after";
+/// Annotation: what the chart looked up, as [`Lookups`](super::lookups::Lookups) writes it.
+pub const LOOKUPS: &str = "tillerman.dev/lookups";
 /// Annotation: the operations of the revision, as [`plan::operations`](crate::plan::operations) writes them. Helm's record has nothing of
 /// them.
 pub const OPERATIONS: &str = "tillerman.dev/operations";
@@ -78,6 +80,8 @@ pub struct Revision {
     pub chunks: Option<Box<str>>,
     /// [`RENDER_AFTER`].
     pub render_after: Option<i64>,
+    /// [`LOOKUPS`].
+    pub lookups: Option<std::sync::Arc<str>>,
     /// [`MEMBERS`].
     pub members: Option<std::sync::Arc<str>>,
     /// [`OPERATIONS`].
@@ -124,6 +128,7 @@ impl Revision {
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             chunks: annotation(CHUNKS).map(Into::into),
             render_after: annotation(RENDER_AFTER).and_then(|at| at.parse().ok()),
+            lookups: annotation(LOOKUPS).map(Into::into),
             members: annotation(MEMBERS).map(Into::into),
             operations: annotation(OPERATIONS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),

@@ -150,3 +150,171 @@ fn a_server_that_is_not_there_is_told_as_helm_tells_it() {
         assert_eq!(run(env!("CARGO_BIN_EXE_tillerman"), &kubeconfig, &args), helm, "{args:?}");
     }
 }
+
+/// `watches.yaml` with a chart of one template.
+fn looks_up(space: &Space, template: &str) -> std::path::PathBuf {
+    let entry = "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart:";
+    space.file("watches.yaml", &format!("{entry} {}\n", chart(space, "looksup", template)))
+}
+
+/// Writes the `ConfigMap` that charts look up.
+fn say(space: &Space, name: &str, word: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": space.name, "labels": {"listed": "yes"}}, "data": {"word": word}});
+    kubectl(&["apply", "-f", "-"], Some(&object.to_string())).unwrap();
+}
+
+const ONE: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-found
+data:
+  word: {{ dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"known\") | quote }}
+";
+
+/// No period helps, and nothing is asked meanwhile.
+#[test]
+fn a4_an_object_that_a_chart_looked_up_is_followed() {
+    let space = Space::new("followed");
+    let watches = looks_up(&space, ONE);
+    let operator = space.operator(&watches, &["--reconcile-period=1h"]);
+    space.apply("Web", "a", &json!({}));
+    space.wait_field("configmap/a-found", "/data/word", &json!("none"));
+    say(&space, "known", "one");
+    space.wait_field("configmap/a-found", "/data/word", &json!("one"));
+    space.wait_field("web/a", "/status/release/revision", &json!(2));
+    operator.rests(&space, 5);
+    say(&space, "known", "two");
+    space.wait_field("configmap/a-found", "/data/word", &json!("two"));
+    // What changes nothing in what is rendered makes no revision.
+    space.kubectl(&["label", "configmap/known", "other=label"]).unwrap();
+    operator.settle();
+    space.wait_field("web/a", "/status/release/revision", &json!(3));
+
+    // Nor is a change lost that nobody was there to see.
+    operator.kill();
+    space.kubectl(&["delete", "configmap/known"]).unwrap();
+    let operator = space.operator(&watches, &["--reconcile-period=1h"]);
+    space.wait_field("configmap/a-found", "/data/word", &json!("none"));
+    operator.rests(&space, 5);
+    space.wait_field("web/a", "/status/release/revision", &json!(4));
+}
+
+#[test]
+fn a4_a_list_that_a_chart_looked_up_is_read_again_when_the_period_is_over() {
+    let space = Space::new("listed");
+    let template = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-found
+  labels:
+    listed: \"yes\"
+data:
+  listed: {{ range (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"\").items }}{{ if hasKey (default dict .metadata.labels) \"listed\" }}{{ .metadata.name }} {{ end }}{{ end }}
+";
+    let _operator = space.operator(&looks_up(&space, template), &["--reconcile-period=2s"]);
+    say(&space, "one", "x");
+    space.apply("Web", "a", &json!({}));
+    space.wait_field("configmap/a-found", "/data/listed", &json!("one"));
+    // What the release itself adds to the list is no change of it.
+    let reads = || space.requests().iter().filter(|request| *request == "list configmaps").count();
+    let before = reads();
+    eventually("it is read again, and again", || match reads() {
+        now if now >= before + 2 => Ok(()),
+        now => Err(format!("{now}: {:?}", space.requests())),
+    });
+    assert_eq!(space.get("web/a").unwrap()["status"]["release"]["revision"], 1);
+    say(&space, "two", "x");
+    space.wait_field("configmap/a-found", "/data/listed", &json!("a-found one two"));
+    space.wait_field("web/a", "/status/release/revision", &json!(2));
+}
+
+/// Who may read a Service and not watch any reads it at the period.
+#[test]
+fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
+    let space = Space::new("readable");
+    space.restrict(&[
+        "--verb=*",
+        "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,secrets,events",
+    ]);
+    space.kubectl(&["create", "role", "reader", "--verb=get", "--resource=services"]).unwrap();
+    let user = format!("--user={}", space.name);
+    space.kubectl(&["create", "rolebinding", "reader", "--role=reader", &user]).unwrap();
+    let template = ONE.replace(
+        "dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\"",
+        "dig \"metadata\" \"labels\" \"word\" \"none\" (lookup \"v1\" \"Service\"",
+    );
+    let kubeconfig = space.kubeconfig(None);
+    let env = [("WATCH_NAMESPACE", &*space.name), ("KUBECONFIG", kubeconfig.to_str().unwrap())];
+    let watches = looks_up(&space, &template).display().to_string();
+    let _operator = space.operator_as(&["--watches-file", &watches, "--reconcile-period=2s"], &env);
+    space.apply("Web", "a", &json!({}));
+    space.wait_field("configmap/a-found", "/data/word", &json!("none"));
+    space.kubectl(&["create", "service", "clusterip", "known", "--tcp=80"]).unwrap();
+    space.kubectl(&["label", "service/known", "word=one"]).unwrap();
+    space.wait_field("configmap/a-found", "/data/word", &json!("one"));
+}
+
+/// Pain 2: a password that is made once and kept.
+#[test]
+fn a4_what_a_chart_looks_up_of_its_own_is_no_input() {
+    let space = Space::new("ownlookup");
+    let template = "{{- $name := printf \"%s-password\" .Release.Name }}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ $name }}
+data:
+  password: {{ dig \"data\" \"password\" (randAlphaNum 12 | b64enc) (lookup \"v1\" \"Secret\" .Release.Namespace $name) }}
+  other: {{ .Values.other | default \"none\" | b64enc }}
+  records: {{ len (lookup \"v1\" \"Secret\" .Release.Namespace \"\").items | toString | b64enc }}
+";
+    let operator = space.operator(&looks_up(&space, template), &["--reconcile-period=2s"]);
+    space.apply("Web", "a", &json!({}));
+    space.wait("web/a", "Deployed", "True");
+    let password = || space.get("secret/a-password").unwrap()["data"]["password"].clone();
+    let first = password();
+    space.apply("Web", "a", &json!({"other": "one"}));
+    space.wait_field("web/a", "/status/release/revision", &json!(2));
+    space.wait("web/a", "Deployed", "True");
+    assert_eq!(password(), first);
+    let before = operator.sent();
+    eventually("it is looked at again", || {
+        if operator.sent() > before + 3 { Ok(()) } else { Err(operator.sent().to_string()) }
+    });
+    assert_eq!(space.get("web/a").unwrap()["status"]["release"]["revision"], 2);
+}
+
+#[test]
+fn a4_a_rendering_that_did_not_find_what_it_needs_is_tried_again_when_it_is_there() {
+    let space = Space::new("needed");
+    let template = format!(
+        "{{{{ if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"known\") }}}}{{{{ fail \"make ConfigMap known first\" }}}}{{{{ end }}}}\n{ONE}"
+    );
+    let watches = looks_up(&space, &template);
+    let operator = space.operator(&watches, &["--reconcile-period=1h"]);
+    space.apply("Web", "a", &json!({}));
+    let failed = space.wait("web/a", "Stalled", "True");
+    assert!(failed["message"].as_str().unwrap().contains("make ConfigMap known first"), "{failed}");
+    operator.rests(&space, 5);
+    say(&space, "known", "one");
+    space.wait_field("configmap/a-found", "/data/word", &json!("one"));
+    space.wait("web/a", "Deployed", "True");
+
+    // What is deployed stays when it goes, and comes back to life with it; also when nobody was there.
+    space.kubectl(&["delete", "configmap/known"]).unwrap();
+    space.wait("web/a", "Stalled", "True");
+    assert_eq!(space.get("configmap/a-found").unwrap()["data"]["word"], "one");
+    operator.kill();
+    say(&space, "known", "two");
+    let operator = space.operator(&watches, &["--reconcile-period=1h"]);
+    space.wait_field("configmap/a-found", "/data/word", &json!("two"));
+    space.wait("web/a", "Ready", "True");
+    space.kubectl(&["delete", "configmap/known"]).unwrap();
+    space.apply("Web", "b", &json!({}));
+    space.wait("web/b", "Stalled", "True");
+    operator.kill();
+    say(&space, "known", "three");
+    let _operator = space.operator(&watches, &["--reconcile-period=1h"]);
+    space.wait_field("configmap/b-found", "/data/word", &json!("three"));
+}

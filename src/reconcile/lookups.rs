@@ -1,0 +1,276 @@
+//! What the templates of a release looked up is one of its inputs (apply.md A4): single objects are watched, lists and what cannot be
+//! watched are read again when a period is over, and the chart is rendered again when something has changed. What a release makes itself
+//! is no input of it: it would never come to rest.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Context;
+use super::chart::Loaded;
+use super::observe::period;
+use crate::cluster::cache::{ReleaseKey, WatchKey};
+use crate::cluster::cr::Cr;
+use crate::cluster::sources::{SourceSink, Version};
+use crate::cluster::watch::{End, watch};
+use crate::host;
+use crate::kind::switches::Switches;
+use crate::plan::attempts;
+use crate::plan::stamp::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::release::lookups::{self, Lookups};
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::secret::Revision;
+
+/// Objects that change all the time cause a rendering at most this often.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// What releases looked up. After a restart their records tell.
+#[derive(Default)]
+pub struct LookedUp(Mutex<HashMap<ReleaseKey, Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// What the newest revision was made with.
+    deployed: Lookups,
+    /// What the last rendering read, whatever came of it, and when.
+    tried: Option<(Lookups, Instant)>,
+    /// What no watch sees as it was read last, and when.
+    seen: Lookups,
+    read: Option<Instant>,
+}
+
+/// How what a release looked up stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// It is not what the newest revision was made with.
+    pub changed: bool,
+    /// It is not what was tried last: a failure need not repeat itself.
+    pub untried: bool,
+    /// It changed, and is rendered in a while: it was a moment ago.
+    pub wait: Option<Duration>,
+    /// No watch sees some of it: it is read again at the period.
+    pub reads: bool,
+}
+
+impl LookedUp {
+    /// A chart was rendered, well or not.
+    pub fn tried(&self, key: &ReleaseKey, lookups: Lookups) {
+        let (mut all, now) = (self.lock(), Instant::now());
+        let known = all.entry(key.clone()).or_default();
+        known.seen = lookups.clone();
+        known.read = Some(now);
+        known.tried = Some((lookups, now));
+    }
+
+    /// What was rendered is the newest revision.
+    pub fn deployed(&self, key: &ReleaseKey, lookups: &Lookups) {
+        if let Some(known) = self.lock().get_mut(key) {
+            known.deployed = lookups.clone();
+        }
+    }
+
+    /// Whether the release was rendered since the operator started.
+    pub fn has_tried(&self, key: &ReleaseKey) -> bool {
+        self.lock().get(key).is_some_and(|known| known.tried.is_some())
+    }
+
+    /// A release is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// All that is followed.
+    fn ids(&self) -> BTreeSet<&ObjectId> {
+        let tried = self.tried.iter().flat_map(|(lookups, _)| lookups.iter());
+        self.deployed.iter().chain(tried).map(|(id, _)| id).collect()
+    }
+}
+
+/// How what a release looked up stands when a pass begins.
+pub async fn state(
+    key: &ReleaseKey,
+    owner: &Owner,
+    newest: Option<&Revision>,
+    used: &BTreeSet<ObjectId>,
+    switches: &Switches,
+    ctx: &Context,
+) -> State {
+    let mut state = look(key, newest, used, ctx);
+    if state.reads && read(owner, key, period(switches, key, ctx), ctx).await {
+        state = look(key, newest, used, ctx);
+    }
+    state
+}
+
+/// Whether a rendering failed before the operator started that looked up nobody knows what, which may be there by now.
+pub fn may_have_come(key: &ReleaseKey, chart: Option<&Loaded>, cr: &Cr, ctx: &Context) -> bool {
+    chart.is_some_and(Loaded::looks_up)
+        && !ctx.looked_up.has_tried(key)
+        && attempts::reason(&cr.status()) == Some("RenderError")
+}
+
+/// Looks whether anything has changed that the release looked up, and makes sure that it will be seen. `used` is what else the release is
+/// made from.
+pub fn look(key: &ReleaseKey, newest: Option<&Revision>, used: &BTreeSet<ObjectId>, ctx: &Context) -> State {
+    let mut all = ctx.looked_up.lock();
+    if let Some(text) = newest.and_then(|newest| newest.lookups.as_deref())
+        && !all.contains_key(key)
+    {
+        all.insert(key.clone(), Known { deployed: Lookups::decode(text), ..Known::default() });
+    }
+    let Some(known) = all.get(key) else {
+        ctx.sources.set_used(key, used.iter().cloned().collect());
+        return State::default();
+    };
+    let ids = known.ids();
+    let singles = ids.iter().copied().filter(|id| !lookups::is_list(id));
+    let followed: BTreeSet<_> = singles.chain(used).cloned().collect();
+    // Before versions are compared: what changes from now on is told.
+    ctx.sources.set_used(key, followed.into_iter().collect());
+    let mut state = State::default();
+    let tried = known.tried.as_ref().map_or(&known.deployed, |(lookups, _)| lookups);
+    for id in ids {
+        let now = match version(id, ctx) {
+            Version::Is(now) => now,
+            Version::Missing => Box::default(),
+            // All who use it are told when it is known.
+            Version::Unknown => continue,
+            Version::Blind(_) => {
+                state.reads = true;
+                let Some(now) = known.seen.get(id) else { continue };
+                now.into()
+            }
+        };
+        let differs = |lookups: &Lookups| lookups.get(id).is_some_and(|read| lookups::is_change(read, &now));
+        state.changed |= differs(&known.deployed);
+        state.untried |= differs(tried);
+    }
+    let left = known.tried.as_ref().and_then(|(_, at)| PAUSE.checked_sub(at.elapsed())).filter(|left| !left.is_zero());
+    if (state.changed || state.untried) && left.is_some() {
+        state = State { changed: false, untried: false, wait: left, ..state };
+    }
+    state
+}
+
+/// What a watch sees; blind to what none is kept for.
+fn version(id: &ObjectId, ctx: &Context) -> Version {
+    if lookups::is_list(id) {
+        return Version::Blind(String::new());
+    }
+    let watch = ctx.cache.watch_key(&id.gvk, id.namespace.as_ref());
+    ctx.source_watches.ensure(&watch);
+    ctx.sources.version(id, &watch)
+}
+
+/// Reads what no watch sees, when the period is over; whether it was.
+async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Context) -> bool {
+    let ids: Vec<ObjectId> = match ctx.looked_up.lock().get_mut(key) {
+        Some(known) if known.read.is_none_or(|at| at.elapsed() >= period) => {
+            known.read = Some(Instant::now());
+            known.ids().into_iter().cloned().collect()
+        }
+        _ => return false,
+    };
+    let is_own = is_own(owner);
+    for id in ids.into_iter().filter(|id| matches!(version(id, ctx), Version::Blind(_))) {
+        match host::find(&ctx.cluster, &ctx.discovery, id.clone()).await {
+            Ok((_, found)) => {
+                if let Some(version) = lookups::version(&id, found.as_ref(), &is_own)
+                    && let Some(known) = ctx.looked_up.lock().get_mut(key)
+                {
+                    known.seen.enter(id, version);
+                }
+            }
+            // A rendering would fail; what is deployed stays as it is.
+            Err(error) => {
+                tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "what was looked up cannot be read again");
+            }
+        }
+    }
+    true
+}
+
+/// Whether an object is a release's own: one that it made, its record or its custom resource.
+pub fn is_own(owner: &Owner) -> impl Fn(&Value) -> bool + Send + Sync + use<> {
+    let owner = owner.clone();
+    move |object| {
+        let Some(metadata) = object.get("metadata") else { return false };
+        let text = |of: &str, key: &str| metadata.get(of).and_then(|all| all.get(key)).and_then(Value::as_str);
+        let made = text("annotations", RELEASE_NAME) == Some(&*owner.release_name)
+            && text("annotations", RELEASE_NAMESPACE) == Some(&*owner.release_namespace);
+        let record = matches!(text("labels", "owner"), Some("helm" | "tillerman"));
+        made || record || metadata.get("uid").and_then(Value::as_str) == Some(&*owner.uid)
+    }
+}
+
+/// The watches of what releases are made from: metadata only, one per kind and namespace (or all), started when the first release needs
+/// it.
+pub struct SourceWatches {
+    started: Arc<Mutex<HashSet<WatchKey>>>,
+    context: Weak<Context>,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl SourceWatches {
+    /// None yet. The context is the one that will hold this.
+    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
+        Self { started: Arc::default(), context, tracker, stop }
+    }
+
+    /// Makes sure that a watch runs, if the API server serves the kind. One that is not served is blind, and is looked for again when this
+    /// is called again.
+    pub fn ensure(&self, watch: &WatchKey) {
+        if !lock(&self.started).insert(watch.clone()) {
+            return;
+        }
+        let (Some(ctx), stop) = (self.context.upgrade(), self.stop.clone()) else { return };
+        let (watch, started) = (watch.clone(), Arc::clone(&self.started));
+        self.tracker.spawn(async move {
+            follow(&watch, ctx, stop).await;
+            lock(&started).remove(&watch);
+        });
+    }
+}
+
+fn lock(started: &Mutex<HashSet<WatchKey>>) -> MutexGuard<'_, HashSet<WatchKey>> {
+    started.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn follow(source: &WatchKey, ctx: Arc<Context>, stop: CancellationToken) {
+    let blind = |ctx: &Context, why: &str| ctx.queue.add_all(ctx.sources.set_blind(source, why));
+    let resource = match ctx.discovery.resolve(&source.0).await {
+        Ok(Some(resource)) => resource,
+        Ok(None) => return blind(&ctx, "the API server does not serve it"),
+        Err(error) => return blind(&ctx, &error.to_string()),
+    };
+    let (client, kind) = (ctx.cluster.client(), resource.api_resource());
+    let api: Api<PartialObjectMeta<DynamicObject>> = match source.1.as_deref().filter(|_| resource.namespaced) {
+        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
+    };
+    // Release records are many and large, and nothing is made from them.
+    let selector = (source.0 == Gvk::new("", "v1", "Secret")).then_some("owner!=helm");
+    let queue = Arc::clone(&ctx.queue);
+    let mut sink = SourceSink::new(source.clone(), Arc::clone(&ctx.sources), move |keys| queue.add_all(keys));
+    let (manner, context) = (ctx.watches.manner(), Arc::downgrade(&ctx));
+    drop(ctx);
+    if watch(api, selector, manner, &mut sink, &stop).await == End::Gone
+        && let Some(ctx) = context.upgrade()
+    {
+        ctx.discovery.forget(&source.0);
+        blind(&ctx, "the API server does not serve it any more");
+    }
+}
