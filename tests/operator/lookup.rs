@@ -244,10 +244,7 @@ fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
         "dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\"",
         "dig \"metadata\" \"labels\" \"word\" \"none\" (lookup \"v1\" \"Service\"",
     );
-    let kubeconfig = space.kubeconfig(None);
-    let env = [("WATCH_NAMESPACE", &*space.name), ("KUBECONFIG", kubeconfig.to_str().unwrap())];
-    let watches = looks_up(&space, &template).display().to_string();
-    let _operator = space.operator_as(&["--watches-file", &watches, "--reconcile-period=2s"], &env);
+    let _operator = space.operator(&looks_up(&space, &template), &["--reconcile-period=2s"]);
     space.apply("Web", "a", &json!({}));
     space.wait_field("configmap/a-found", "/data/word", &json!("none"));
     space.kubectl(&["create", "service", "clusterip", "known", "--tcp=80"]).unwrap();
