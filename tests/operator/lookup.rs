@@ -220,7 +220,7 @@ data:
     let reads = || space.requests().iter().filter(|request| *request == "list configmaps").count();
     let before = reads();
     eventually("it is read again, and again", || match reads() {
-        now if now >= before + 2 => Ok(()),
+        now if now >= before + 4 => Ok(()),
         now => Err(format!("{now}: {:?}", space.requests())),
     });
     assert_eq!(space.get("web/a").unwrap()["status"]["release"]["revision"], 1);
