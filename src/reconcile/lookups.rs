@@ -25,7 +25,6 @@ use crate::plan::attempts;
 use crate::plan::stamp::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::lookups::{self, Lookups};
 use crate::release::object::{Gvk, ObjectId};
-use crate::release::secret::Revision;
 
 /// Objects that change all the time cause a rendering at most this often.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -102,14 +101,14 @@ impl Known {
 pub async fn state(
     key: &ReleaseKey,
     owner: &Owner,
-    newest: Option<&Revision>,
+    chart: Option<&Loaded>,
     used: &BTreeSet<ObjectId>,
     switches: &Switches,
     ctx: &Context,
 ) -> State {
-    let mut state = look(key, newest, used, ctx);
+    let mut state = look(key, owner, chart, used, ctx);
     if state.reads && read(owner, key, period(switches, key, ctx), ctx).await {
-        state = look(key, newest, used, ctx);
+        state = look(key, owner, chart, used, ctx);
     }
     state
 }
@@ -123,12 +122,19 @@ pub fn may_have_come(key: &ReleaseKey, chart: Option<&Loaded>, cr: &Cr, ctx: &Co
 
 /// Looks whether anything has changed that the release looked up, and makes sure that it will be seen. `used` is what else the release is
 /// made from.
-pub fn look(key: &ReleaseKey, newest: Option<&Revision>, used: &BTreeSet<ObjectId>, ctx: &Context) -> State {
+pub fn look(
+    key: &ReleaseKey,
+    owner: &Owner,
+    chart: Option<&Loaded>,
+    used: &BTreeSet<ObjectId>,
+    ctx: &Context,
+) -> State {
     let mut all = ctx.looked_up.lock();
-    if let Some(text) = newest.and_then(|newest| newest.lookups.as_deref())
-        && !all.contains_key(key)
-    {
-        all.insert(key.clone(), Known { deployed: Lookups::decode(text), ..Known::default() });
+    if chart.is_some_and(Loaded::looks_up) && !all.contains_key(key) {
+        let newest = ctx.cache.history(&owner.release_namespace, &owner.release_name).pop();
+        if let Some(text) = newest.and_then(|newest| newest.lookups) {
+            all.insert(key.clone(), Known { deployed: Lookups::decode(&text), ..Known::default() });
+        }
     }
     let Some(known) = all.get(key) else {
         ctx.sources.set_used(key, used.iter().cloned().collect());

@@ -83,12 +83,6 @@ impl Observed {
         let revision = self.facts.history.iter().rev().find(of)?;
         revision.operations.as_deref().and_then(Operations::decode).map(Arc::new)
     }
-
-    /// Whether the chart may look up objects, or the newest revision did.
-    pub fn looks_up(&self) -> bool {
-        let newest = self.facts.history.last();
-        self.chart.as_ref().is_some_and(|chart| chart.looks_up()) || newest.is_some_and(|r| r.lookups.is_some())
-    }
 }
 
 /// Looks. `None` when there is no such custom resource.
@@ -126,9 +120,9 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
-    let (history, complete) = ctx.cache.release(key);
-    let looked_up = lookups::state(key, &owner, history.last(), &extras.used, &switches, ctx).await;
+    let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
+    let (history, complete) = ctx.cache.release(key);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let Seen { live, unsynced, blind, hidden } =

@@ -112,7 +112,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 prepared.lookups = lookups.clone();
             }
             // Also of a rendering that failed: what it did not find may come.
-            if observed.looks_up() {
+            if observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
                 ctx.looked_up.tried(&observed.key, lookups);
             }
             prepared

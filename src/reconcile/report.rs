@@ -118,7 +118,8 @@ fn following(observed: &Observed, outcome: Outcome, ctx: &Context) -> Result<Nex
             let due = ctx.contests.with(&observed.key, |contest, now| contest.due(now));
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
             let period = period(&observed.facts.switches, &observed.key, ctx);
-            let looked_up = lookups::look(&observed.key, newest(observed, ctx).as_ref(), &observed.extras.used, ctx);
+            let Observed { key, owner, chart, extras, .. } = observed;
+            let looked_up = lookups::look(key, owner, chart.as_deref(), &extras.used, ctx);
             let soon = due.into_iter().chain(looked_up.wait).min();
             Ok(if soon.is_some() || looked_up.reads {
                 Next::After(soon.map_or(period, |soon| soon.min(period)))

@@ -187,8 +187,13 @@ fn a4_an_object_that_a_chart_looked_up_is_followed() {
     say(&space, "known", "two");
     space.wait_field("configmap/a-found", "/data/word", &json!("two"));
     // What changes nothing in what is rendered makes no revision.
+    let before = operator.settle();
     space.kubectl(&["label", "configmap/known", "other=label"]).unwrap();
-    operator.settle();
+    eventually("it is rendered again", || match operator.sent() {
+        now if now > before => Ok(()),
+        now => Err(now.to_string()),
+    });
+    operator.rests(&space, 7);
     space.wait_field("web/a", "/status/release/revision", &json!(3));
 
     // Nor is a change lost that nobody was there to see.
