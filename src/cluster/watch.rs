@@ -76,7 +76,7 @@ where
         match follow(&mut stream, sink, &mut pause, stop).await {
             Stopped::End(end) => return end,
             Stopped::NoStreaming if streaming => streaming = false,
-            Stopped::NoStreaming => pause.rest(stop).await,
+            Stopped::NoStreaming | Stopped::Blind => pause.rest(stop).await,
         }
     }
 }
@@ -85,6 +85,8 @@ enum Stopped {
     End(End),
     /// The server refused the request as such.
     NoStreaming,
+    /// It was forbidden. A watch that went on where it was would never tell that it sees again: it begins with a list.
+    Blind,
 }
 
 async fn follow<K, S, W>(stream: &mut W, sink: &mut S, pause: &mut Pause, stop: &CancellationToken) -> Stopped
@@ -118,7 +120,7 @@ where
                 Some(410) => {}
                 Some(403) => {
                     sink.blind(message(&error));
-                    pause.rest(stop).await;
+                    return Stopped::Blind;
                 }
                 _ => {
                     tracing::debug!(%error, "watch interrupted");

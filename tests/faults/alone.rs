@@ -64,6 +64,22 @@ impl Scene {
     }
 }
 
+/// As an API server answers that has just started and does not know its roles yet: a watch that goes on where it was has seen no list
+/// since it was blind.
+#[test]
+fn forbidden_watches() {
+    let scene = Scene::new("forbidden");
+    let operator = scene.operator();
+    scene.three(&operator);
+    scene.proxy.judge(|request| request.is_watch().then_some(Fault::Answer(403)));
+    scene.proxy.cut_all();
+    eventually("watches are tried again", || if scene.proxy.faults() > 10 { Ok(()) } else { Err("not yet") });
+    scene.disturb();
+    scene.proxy.judge(|_| None);
+    scene.mended();
+    println!("forbidden watches: {} faults", scene.proxy.faults());
+}
+
 #[test]
 fn dropped_watches() {
     let scene = Scene::new("dropped");
