@@ -50,9 +50,13 @@ impl ClusterHost {
         self
     }
 
-    fn note(&self, id: ObjectId, found: Option<&Json>) {
+    fn note(&self, id: ObjectId, found: Result<Option<&Json>, &ApiError>) {
         let Some((noted, is_own)) = &self.noted else { return };
-        if let Some(version) = lookups::version(&id, found, is_own) {
+        let version = match found {
+            Ok(found) => lookups::version(&id, found, is_own),
+            Err(_) => Some(lookups::UNREAD.into()),
+        };
+        if let Some(version) = version {
             noted.lock().unwrap_or_else(PoisonError::into_inner).enter(id, version);
         }
     }
@@ -149,11 +153,12 @@ impl Host for ClusterHost {
                     self.tell(&id.gvk, object);
                 }
                 let value = found.as_ref().map_or_else(|| Value::map([]), Value::from);
-                self.note(id, found.as_ref());
+                self.note(id, Ok(found.as_ref()));
                 Ok(value)
             }
             Err(error) => {
                 tracing::debug!(what = describe("look up", &id), error = %error, "lookup failed");
+                self.note(id.clone(), Err(&error));
                 Err(message(error, &id.gvk).into())
             }
         }

@@ -14,12 +14,13 @@ use tracing::Instrument as _;
 
 use super::chart::Served;
 use super::look::Looks;
-use super::lookups::{LookedUp, SourceWatches};
+use super::lookups::LookedUp;
 use super::pods::Pods;
 use super::queue::Queue;
 use super::render::Renderer;
 use super::results::Results;
 use super::sinks::{CrSink, HistorySink};
+use super::sources::SourceWatches;
 use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches};
 use super::{Context, Next, reconcile};
 use crate::cluster::cache::{Cache, ReleaseKey};

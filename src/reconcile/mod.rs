@@ -25,6 +25,7 @@ mod render;
 mod report;
 mod results;
 mod sinks;
+mod sources;
 mod values;
 mod watches;
 
@@ -48,11 +49,12 @@ use crate::server::metrics::Metrics;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
-use lookups::{LookedUp, SourceWatches};
+use lookups::LookedUp;
 use pods::Pods;
 use queue::Queue;
 use render::Renderer;
 use results::Results;
+use sources::SourceWatches;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.

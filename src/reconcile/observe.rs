@@ -141,7 +141,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
         spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried,
-        pausing: (refusal.is_none() || cr.deleting) && pause > 0 && !untried,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0,
         switches,
         refusal,
         inputs: inputs.map(Into::into),

@@ -111,8 +111,9 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 lookups.leave_out(objects.iter().map(|object| &object.id).chain(hooks.iter().map(|hook| &hook.id)));
                 prepared.lookups = lookups.clone();
             }
-            // Also of a rendering that failed: what it did not find may come.
-            if observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
+            // Also of a rendering that failed: what it did not find may come. None begins without the values.
+            let begun = !matches!(prepared, Err(Error::Values(_) | Error::Api(_)));
+            if begun && observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
                 ctx.looked_up.tried(&observed.key, lookups);
             }
             prepared

@@ -12,8 +12,8 @@ use super::object::{Gvk, ObjectId};
 /// Lookups of one release that are remembered; those beyond are read in a rendering only.
 const MAX: usize = 200;
 
-/// Objects, and lists of them (without a name), in which version they were read: `UID/RESOURCE_VERSION`, a digest of a list's objects, or
-/// nothing for what was not there.
+/// Objects, and lists of them (without a name), in which version they were read: `UID/RESOURCE_VERSION`, a digest of a list's objects,
+/// nothing for what was not there, or [`UNREAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookups(BTreeMap<ObjectId, Box<str>>);
 
@@ -81,6 +81,9 @@ impl Lookups {
     }
 }
 
+/// The version of what could not be read: any other is a change of it.
+pub const UNREAD: &str = "?";
+
 /// Whether a lookup named no object.
 pub fn is_list(id: &ObjectId) -> bool {
     id.name.is_empty()
@@ -124,7 +127,7 @@ pub fn is_change(read: &str, now: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lookups, MAX, is_change, version};
+    use super::{Lookups, MAX, UNREAD, is_change, version};
     use crate::release::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
@@ -180,6 +183,8 @@ mod tests {
             ("", "u/4", true),
             ("", "", false),
             ("abc", "abd", true),
+            (UNREAD, "u/4", true),
+            (UNREAD, "", true),
         ] {
             assert_eq!(is_change(read, now), expected, "{read:?} {now:?}");
         }

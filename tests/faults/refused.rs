@@ -237,3 +237,19 @@ fn a_hook_that_ended_before_anybody_saw_it_is_not_waited_for() {
     let states = ["superseded", "deployed"].map(str::to_owned);
     eventually("it is upgraded", || expect("history", &history(&space, "app")?, &states.to_vec()));
 }
+
+/// A template that meets an API server in trouble is rendered again, and not left as one that fails.
+#[test]
+fn a4_a_lookup_that_was_refused_is_made_again() {
+    let space = Space::new("lookedup");
+    let proxy = Proxy::new(&space.kubeconfig(None));
+    let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
+    space.kubectl(&["create", "secret", "generic", "known", "--from-literal=word=hidden"]).unwrap();
+    space.kubectl(&["create", "configmap", "known", "--from-literal=word=open"]).unwrap();
+    proxy.judge(|request| request.target.contains("/configmaps/known").then_some(Fault::Answer(500)));
+    let _operator = space.operator_with(&space.watches(&[("Web", "lookup")]), &kubeconfig, &["--reconcile-period=1h"]);
+    space.apply("Web", "app", &json!({"version": "v1", "kind": "Secret"}));
+    space.wait("web/app", "Stalled", "True");
+    proxy.judge(|_| None);
+    space.wait("web/app", "Deployed", "True");
+}

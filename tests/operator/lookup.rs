@@ -234,27 +234,52 @@ data:
     space.wait_field("web/a", "/status/release/revision", &json!(2));
 }
 
+/// [`ONE`] with a label of a Service.
+fn of_service() -> String {
+    ONE.replace(
+        "dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\"",
+        "dig \"metadata\" \"labels\" \"word\" \"none\" (lookup \"v1\" \"Service\"",
+    )
+}
+
+/// An operator that has no right to Services is given some.
+fn may(space: &Space, verbs: &str) {
+    space.kubectl(&["create", "role", "reader", &format!("--verb={verbs}"), "--resource=services"]).unwrap();
+    let user = format!("--user={}", space.name);
+    space.kubectl(&["create", "rolebinding", "reader", "--role=reader", &user]).unwrap();
+}
+
+const ALL_BUT_SERVICES: [&str; 2] =
+    ["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,secrets,events"];
+
 /// Who may read a Service and not watch any reads it at the period.
 #[test]
 fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
     let space = Space::new("readable");
-    space.restrict(&[
-        "--verb=*",
-        "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,secrets,events",
-    ]);
-    space.kubectl(&["create", "role", "reader", "--verb=get", "--resource=services"]).unwrap();
-    let user = format!("--user={}", space.name);
-    space.kubectl(&["create", "rolebinding", "reader", "--role=reader", &user]).unwrap();
-    let template = ONE.replace(
-        "dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\"",
-        "dig \"metadata\" \"labels\" \"word\" \"none\" (lookup \"v1\" \"Service\"",
-    );
-    let _operator = space.operator(&looks_up(&space, &template), &["--reconcile-period=2s"]);
+    space.restrict(&ALL_BUT_SERVICES);
+    may(&space, "get");
+    let _operator = space.operator(&looks_up(&space, &of_service()), &["--reconcile-period=2s"]);
     space.apply("Web", "a", &json!({}));
     space.wait_field("configmap/a-found", "/data/word", &json!("none"));
     space.kubectl(&["create", "service", "clusterip", "known", "--tcp=80"]).unwrap();
     space.kubectl(&["label", "service/known", "word=one"]).unwrap();
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
+}
+
+/// What could not be read for want of a right, or because the API server was away, fails a rendering only for as long.
+#[test]
+fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
+    let space = Space::new("unreadable");
+    space.restrict(&ALL_BUT_SERVICES);
+    let operator = space.operator(&looks_up(&space, &of_service()), &["--reconcile-period=1h"]);
+    space.apply("Web", "a", &json!({}));
+    let failed = space.wait("web/a", "Stalled", "True");
+    assert!(failed["message"].as_str().unwrap().contains("services \"known\" is forbidden"), "{failed}");
+    let renderings = || operator.log().matches("lookup failed").count();
+    assert_eq!(renderings(), 1, "it is not tried as long as it cannot be");
+    may(&space, "get,list,watch");
+    space.wait_field("configmap/a-found", "/data/word", &json!("none"));
+    space.wait("web/a", "Deployed", "True");
 }
 
 /// Pain 2: a password that is made once and kept.
