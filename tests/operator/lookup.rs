@@ -184,16 +184,17 @@ fn a4_an_object_that_a_chart_looked_up_is_followed() {
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
     space.wait_field("web/a", "/status/release/revision", &json!(2));
     operator.rests(&space, 5);
-    say(&space, "known", "two");
-    space.wait_field("configmap/a-found", "/data/word", &json!("two"));
     // What changes nothing in what is rendered makes no revision.
-    let before = operator.settle();
+    let before = operator.sent();
     space.kubectl(&["label", "configmap/known", "other=label"]).unwrap();
     eventually("it is rendered again", || match operator.sent() {
         now if now > before => Ok(()),
         now => Err(now.to_string()),
     });
     operator.rests(&space, 7);
+    say(&space, "known", "two");
+    space.wait_field("configmap/a-found", "/data/word", &json!("two"));
+    operator.rests(&space, 5);
     space.wait_field("web/a", "/status/release/revision", &json!(3));
 
     // Nor is a change lost that nobody was there to see.
