@@ -1,6 +1,8 @@
 //! The driver of etcd.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use etcd_client::CompactionOptions;
@@ -516,4 +518,41 @@ async fn f24_kept_claims_are_adopted_as_the_cluster_they_were() {
     cluster.settle().await;
     assert_eq!(cluster.latch.cluster, before);
     assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
+}
+
+/// Whether a member counts another as active, by its metrics.
+fn is_active(cluster: &Cluster, ordinal: u32, other: u64) -> bool {
+    let address = format!("{}:2379", cluster.pods.address(ordinal));
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it is open");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    let of = format!("Remote=\"{other:x}\"");
+    let line = text.lines().find(|line| line.starts_with("etcd_network_active_peers") && line.contains(&of));
+    line.is_some_and(|line| line.ends_with(" 1"))
+}
+
+/// F16: a member that came back with another address is inactive for one whose last request to the old address failed late, though they are
+/// connected: that one refuses what others allow, for as long as the connections stand.
+#[tokio::test(flavor = "multi_thread")]
+async fn f16_what_the_leader_refuses_for_what_it_does_not_see_another_is_asked_for() {
+    let mut cluster = Cluster::networked(3).await;
+    cluster.lead(0).await;
+    let moved = cluster.member(1).await;
+    cluster.network().move_away(Some(1));
+    cluster.pods.lose_node(1);
+    cluster.until("requests go astray", |cluster, _| cluster.network().astray() > 1).await;
+    cluster.network().move_away(None);
+    cluster.pods.unschedulable.clear();
+    cluster.settle().await;
+    cluster.until("they are connected", |cluster, _| is_active(cluster, 0, moved)).await;
+    cluster.network().give_up();
+    cluster.until("the last request has failed", |cluster, _| cluster.network().astray() == 0).await;
+    cluster.until("it counts as inactive", |cluster, _| !is_active(cluster, 0, moved)).await;
+
+    let done = cluster.resize(2).await;
+    assert!(!is_active(&cluster, 0, moved), "the leader would have allowed it: {done:#?}");
+    assert_eq!(cluster.leader().await, 0);
+    assert!(done.iter().any(|done| done == "remove member 2"), "{done:#?}");
+    assert_smooth(&cluster);
 }

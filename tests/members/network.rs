@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +21,33 @@ pub struct Network {
     parted: watch::Sender<Parted>,
     /// Which process is whose.
     processes: Arc<Mutex<BTreeMap<u32, u32>>>,
+    hole: Arc<Hole>,
     proxies: Vec<JoinHandle<()>>,
+}
+
+/// An address at which nobody is any more.
+#[derive(Default)]
+struct Hole {
+    /// Whose it was, if there is one.
+    of: Mutex<Option<u32>>,
+    /// Requests that wait for an answer.
+    waiting: AtomicU32,
+    /// Whether their time is over.
+    over: watch::Sender<bool>,
+}
+
+impl Hole {
+    /// Takes a connection: one that begins a stream fails at once, and is tried again; a request fails when its time is over, and later
+    /// than those before it.
+    async fn take(&self, mut inbound: TcpStream) {
+        let mut method = [0; 4];
+        if inbound.read_exact(&mut method).await.is_ok() && method == *b"POST" {
+            let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+            drop(self.over.subscribe().wait_for(|over| *over).await);
+            tokio::time::sleep(Duration::from_millis(200) * before).await;
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Network {
@@ -28,26 +55,46 @@ impl Network {
     pub async fn between(members: Vec<(u32, SocketAddr, SocketAddr)>) -> Self {
         let parted = watch::Sender::new(Parted::new());
         let processes = Arc::new(Mutex::new(BTreeMap::new()));
+        let hole = Arc::new(Hole::default());
         let mut proxies = Vec::new();
         for (to, public, private) in members {
             let listener = TcpListener::bind(public).await.expect("the address is free");
-            let (parted, processes) = (parted.subscribe(), Arc::clone(&processes));
+            let (parted, processes, hole) = (parted.subscribe(), Arc::clone(&processes), Arc::clone(&hole));
             proxies.push(tokio::spawn(async move {
                 while let Ok((inbound, peer)) = listener.accept().await {
-                    let (parted, processes) = (parted.clone(), Arc::clone(&processes));
+                    let (parted, processes, hole) = (parted.clone(), Arc::clone(&processes), Arc::clone(&hole));
                     tokio::spawn(async move {
+                        let is_gone = *hole.of.lock().expect("nobody panicked") == Some(to);
+                        if is_gone {
+                            return hole.take(inbound).await;
+                        }
                         let Some(from) = whose(peer, public, &processes).await else { return };
                         Link { parted, pair: (from.min(to), from.max(to)) }.carry(inbound, private).await;
                     });
                 }
             }));
         }
-        Self { parted, processes, proxies }
+        Self { parted, processes, hole, proxies }
     }
 
     /// This process is that of an ordinal from now on.
     pub fn knows(&self, process: u32, ordinal: u32) {
         self.processes.lock().expect("nobody panicked").insert(process, ordinal);
+    }
+
+    /// Nobody is any more where a member was, or it is there again: what is sent from now on arrives, what was sent before does not.
+    pub fn move_away(&self, ordinal: Option<u32>) {
+        *self.hole.of.lock().expect("nobody panicked") = ordinal;
+    }
+
+    /// How many requests wait that were sent to where nobody is.
+    pub fn astray(&self) -> u32 {
+        self.hole.waiting.load(Ordering::Relaxed)
+    }
+
+    /// These fail.
+    pub fn give_up(&self) {
+        self.hole.over.send_replace(true);
     }
 
     /// Parts these from all others. Among themselves they are not.

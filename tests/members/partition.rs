@@ -14,7 +14,7 @@ use crate::network::Network;
 const LONGER: u32 = 4;
 
 impl Cluster {
-    fn network(&self) -> &Network {
+    pub fn network(&self) -> &Network {
         self.pods.network.as_ref().expect("it was made with one")
     }
 

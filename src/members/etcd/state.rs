@@ -221,6 +221,8 @@ pub enum Action {
         via: u32,
         /// Where that is reached.
         url: String,
+        /// Where other voters are reached, to be asked when that one says that it is not connected to enough others.
+        others: Vec<String>,
         /// The ID of the cluster that it must belong to.
         cluster: u64,
     },

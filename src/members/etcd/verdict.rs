@@ -21,6 +21,12 @@ const NEXT_SECOND: Duration = Duration::from_millis(1100);
 const CONNECTED: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(1);
 
+/// What a member says that has not been connected to enough others for five seconds, as it sees it. Another may see more: a member
+/// that came back is inactive for as long as the connections stand to one whose last attempt to reach the member's old address failed
+/// after the new connections had been made (`rafthttp`: what a pipeline cannot send makes a peer inactive, and nothing that a stream
+/// sends makes it active).
+pub(super) const ONE_VIEW: &str = "unhealthy cluster";
+
 /// Refusals that certainly did nothing, and are over soon.
 const NOT_NOW: [&str; 5] =
     ["too many learner members", "not supported for learner", "no leader", "not leader", "bad leader transferee"];
@@ -61,7 +67,7 @@ fn of_status(call: &Call, code: i32, text: &str) -> Outcome {
         wait(SOON)
     } else if says("can only promote a learner member") || says("required revision has been compacted") {
         Outcome::Done
-    } else if says("unhealthy cluster") {
+    } else if says(ONE_VIEW) {
         wait(CONNECTED)
     } else if NOT_NOW.iter().any(|part| says(part)) {
         wait(SOON)

@@ -98,9 +98,14 @@ impl<'a> Cluster<'a> {
         answer.is_some_and(|answer| answer.linearizable && answer.member == member.id && !answer.is_corrupt())
     }
 
+    /// The voters that are healthy.
+    pub fn healthy_voters(&self) -> impl Iterator<Item = u32> {
+        self.voters().into_iter().map(|(voter, _)| voter).filter(|voter| self.healthy(*voter))
+    }
+
     /// How many voters are healthy, without those of one ordinal.
     fn healthy_without(&self, ordinal: Option<u32>) -> usize {
-        self.voters().iter().filter(|(voter, _)| Some(*voter) != ordinal && self.healthy(*voter)).count()
+        self.healthy_voters().filter(|voter| Some(*voter) != ordinal).count()
     }
 
     /// Every member is a healthy voter.
@@ -134,7 +139,7 @@ impl<'a> Cluster<'a> {
 
     /// The lowest healthy voter but one.
     pub fn lowest_healthy_but(&self, ordinal: u32) -> Option<u32> {
-        self.voters().into_iter().map(|(voter, _)| voter).find(|voter| *voter != ordinal && self.healthy(*voter))
+        self.healthy_voters().find(|voter| *voter != ordinal)
     }
 
     /// Whom to call: the leader, or another healthy voter when the call is about the leader itself.

@@ -171,7 +171,13 @@ fn defragment(c: &Cluster, k: u32) -> Option<Step<Action>> {
     let member = c.member(k)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(k, c.scene.workload);
-    Some(Step::Act(Action::Call { call: Call::Defragment { ordinal: k, member }, via: k, url, cluster }))
+    Some(Step::Act(Action::Call {
+        call: Call::Defragment { ordinal: k, member },
+        via: k,
+        url,
+        others: Vec::new(),
+        cluster,
+    }))
 }
 
 fn holes(answer: &Answer) -> u64 {

@@ -362,12 +362,13 @@ fn move_leader(c: &Cluster, from: u32) -> Option<Step<Action>> {
     let member = c.member(to)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(from, c.scene.workload);
-    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, url, cluster }))
+    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, url, others: Vec::new(), cluster }))
 }
 
 /// A call by way of a healthy voter, if possible not the one that it is about.
 pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<Step<Action>> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
-    let url = c.scene.settings.client_url(via, c.scene.workload);
-    Some(Step::Act(Action::Call { call, via, url, cluster }))
+    let url = |ordinal: u32| c.scene.settings.client_url(ordinal, c.scene.workload);
+    let others = c.healthy_voters().filter(|voter| *voter != via && Some(*voter) != about).map(url).collect();
+    Some(Step::Act(Action::Call { call, via, url: url(via), others, cluster }))
 }
