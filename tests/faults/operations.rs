@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Space, kubectl};
+use crate::harness::Space;
 use crate::killed::Sweep;
 use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy};
@@ -20,10 +20,7 @@ fn spec(greeting: &str) -> Value {
 }
 
 fn put(space: &Space, name: &str, annotations: &Value, greeting: &str) {
-    let metadata = json!({"name": name, "namespace": space.name, "annotations": annotations});
-    let body =
-        json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web", "metadata": metadata, "spec": spec(greeting)});
-    kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    space.apply_with("Web", name, annotations, &spec(greeting));
 }
 
 fn is_at(sight: &Sight, name: &str, greeting: &str, revisions: usize) -> Result<(), String> {

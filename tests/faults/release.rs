@@ -7,7 +7,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tillerman::release::record::{Phase, Record};
 
-use crate::harness::{Space, api, kubectl};
+use crate::harness::{Space, api};
 
 /// The kinds of which a release of the test charts may have objects.
 const KINDS: &[&str] = &[
@@ -220,14 +220,11 @@ fn names<C: FromIterator<String>>(release: &str, templates: &[&str]) -> C {
 /// Annotations and specification of a custom resource.
 pub type Web = (Value, Value);
 
-/// Applies custom resources of these names, all in one request.
+/// Applies custom resources of these names.
 pub fn apply(space: &Space, names: &[String], (annotations, spec): &Web) {
-    let item = |name: &String| {
-        json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web",
-            "metadata": {"name": name, "namespace": space.name, "annotations": annotations}, "spec": spec})
-    };
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": names.iter().map(item).collect::<Vec<_>>()});
-    kubectl(&["apply", "-f", "-"], Some(&list.to_string())).unwrap();
+    for name in names {
+        space.apply_with("Web", name, annotations, spec);
+    }
 }
 
 /// A release of the chart `hooks`, all along whose life hooks run.

@@ -102,7 +102,7 @@ async fn write(endpoints: Vec<Endpoint>, prefix: String, written: Arc<Mutex<Writ
             let now = Instant::now();
             written.lock().expect("nobody panicked").acknowledged(key, last.map_or(Duration::ZERO, |last| now - last));
             last = Some(now);
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

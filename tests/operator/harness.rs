@@ -1,10 +1,11 @@
 //! The cluster, namespaces, operator processes, and waiting.
 
 use std::fmt::Display;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,6 +15,10 @@ pub mod api;
 
 /// Nothing here takes this long on two busy cores unless it never will.
 const DEADLINE: Duration = Duration::from_secs(240);
+
+/// Between two looks.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -39,7 +44,6 @@ pub fn kubectl(args: &[&str], input: Option<&str>) -> Result<String, String> {
 }
 
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, String> {
-    use std::io::Write as _;
     // `web/app` could be somebody else's kind of that name, and kubectl's cache of kinds could be another cluster's.
     let full = |arg: &&str| match arg.split_once('/') {
         Some((kind @ ("web" | "failing" | "other"), name)) => format!("{kind}s.test.tillerman.dev/{name}"),
@@ -77,12 +81,14 @@ pub fn established(definition: &str) {
 pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let since = Instant::now();
     loop {
+        let began = Instant::now();
         match look() {
             Ok(found) => return found,
             Err(why) if since.elapsed() > Duration::from_secs(seconds) => {
                 panic!("{what}: not within {seconds} s: {why}")
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            // What is waited for needs the same cores: who looks for long looks less often.
+            Err(_) => std::thread::sleep((began.elapsed() * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
         }
     }
 }
@@ -111,6 +117,14 @@ pub struct Space {
     /// What else its operators see in their environment.
     pub env: Vec<(&'static str, PathBuf)>,
     dir: PathBuf,
+    audit: Mutex<Audit>,
+}
+
+/// What is read of the audit log so far: up to where, and what its operator asked.
+#[derive(Default)]
+struct Audit {
+    read: u64,
+    entries: Vec<Value>,
 }
 
 impl Space {
@@ -132,7 +146,7 @@ impl Space {
         });
         let dir = std::env::temp_dir().join(format!("tillerman-test-{name}"));
         std::fs::create_dir_all(&dir).unwrap();
-        Self { name, env: Vec::new(), dir }
+        Self { name, env: Vec::new(), dir, audit: Mutex::default() }
     }
 
     /// Takes the operator's rights, or gives only those of a role.
@@ -286,19 +300,32 @@ impl Space {
         })
     }
 
-    /// What this test's operator asked of the API server, as `verb resource`, from the audit log; watches apart.
+    /// What the audit log has of this test's operator: requests that were answered, and watches when they begin and end.
+    pub fn audited(&self) -> Vec<Value> {
+        let mut audit = self.audit.lock().expect("nobody panicked");
+        let mut log = std::fs::File::open(cluster_dir().join("audit.log")).unwrap();
+        log.seek(SeekFrom::Start(audit.read)).unwrap();
+        let mut text = Vec::new();
+        log.read_to_end(&mut text).unwrap();
+        // The last line may be half written.
+        text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+        audit.read += text.len() as u64;
+        // To parse what is of others, too, would take seconds.
+        let ours = str::from_utf8(&text).unwrap().lines().filter(|line| line.contains(&self.name));
+        let ours = ours.map(|line| serde_json::from_str(line).expect("a line is a whole entry"));
+        let ours = ours.filter(|entry: &Value| entry["impersonatedUser"]["username"] == self.name.as_str());
+        audit.entries.extend(ours);
+        audit.entries.clone()
+    }
+
+    /// What this test's operator asked of the API server, as `verb resource`; watches apart.
     pub fn requests(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
-        let of_ours = |line: &str| -> Option<String> {
-            // To read all of it would take seconds.
-            line.contains(&self.name).then_some(())?;
-            let entry: Value = serde_json::from_str(line).ok()?;
-            let ours = entry.pointer("/impersonatedUser/username")? == self.name.as_str();
+        let of_ours = |entry: &Value| -> Option<String> {
             let verb = entry["verb"].as_str()?;
             let target = entry.pointer("/objectRef/resource").or(entry.get("requestURI"))?.as_str()?;
-            (ours && entry["stage"] == "ResponseComplete" && verb != "watch").then(|| format!("{verb} {target}"))
+            (entry["stage"] == "ResponseComplete" && verb != "watch").then(|| format!("{verb} {target}"))
         };
-        text.lines().filter_map(of_ours).collect()
+        self.audited().iter().filter_map(of_ours).collect()
     }
 
     /// Starts an operator for this namespace.
@@ -422,7 +449,6 @@ pub struct Operator {
 impl Operator {
     /// A page of it; an error unless the status is 200.
     fn http(port: u16, path: &str) -> Result<String, String> {
-        use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).map_err(|e| e.to_string())?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).map_err(|e| e.to_string())?;
@@ -455,11 +481,13 @@ impl Operator {
 
     /// Waits until it sends nothing more for a second; how many requests it had sent.
     pub fn settle(&self) -> u64 {
+        let (mut sent, mut since) = (self.sent(), Instant::now());
         eventually("the operator comes to rest", || {
-            let before = self.sent();
-            std::thread::sleep(Duration::from_secs(1));
-            let after = self.sent();
-            if before == after && self.ready().is_ok() { Ok(after) } else { Err(format!("{before}, {after}")) }
+            let now = self.sent();
+            if now != sent {
+                (sent, since) = (now, Instant::now());
+            }
+            if since.elapsed() >= Duration::from_secs(1) && self.ready().is_ok() { Ok(sent) } else { Err(sent) }
         })
     }
 

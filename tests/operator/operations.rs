@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Operator, Space, cluster_dir, eventually, kubectl};
+use crate::harness::{Operator, Space, eventually, kubectl};
 use crate::kubelet::Kubelet;
 
 const BACKUP: &str = "operation/backup";
@@ -40,16 +40,13 @@ fn wait_done(space: &Space, request: &str) -> Value {
 
 /// The names of the Jobs that this test's operator ever made, in order.
 fn made(space: &Space) -> Vec<String> {
-    let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
-    let of_ours = |line: &str| -> Option<String> {
-        let entry: Value = serde_json::from_str(line).ok()?;
-        let ours = entry.pointer("/impersonatedUser/username")? == space.name.as_str();
+    let of_ours = |entry: &Value| -> Option<String> {
         let created = entry["verb"] == "create" && entry.pointer("/objectRef/resource")? == "jobs";
         let code = entry.pointer("/responseStatus/code").and_then(Value::as_u64)?;
-        let wrote = ours && created && entry["stage"] == "ResponseComplete" && code < 300;
+        let wrote = created && entry["stage"] == "ResponseComplete" && code < 300;
         wrote.then(|| entry.pointer("/objectRef/name")?.as_str().map(str::to_owned)).flatten()
     };
-    text.lines().filter_map(of_ours).collect()
+    space.audited().iter().filter_map(of_ours).collect()
 }
 
 /// The Jobs that are there.

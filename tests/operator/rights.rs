@@ -1,7 +1,7 @@
 //! With which rights it works: those that operator-sdk 1.42 generates for a chart, where it can ask a cluster for the chart's kinds
 //! (`internal/plugins/helm/v1/scaffolds/internal/templates/config/rbac/manager_role.go`).
 
-use crate::harness::{Space, cluster_dir, eventually, kubectl};
+use crate::harness::{Space, eventually, kubectl};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -28,15 +28,12 @@ rules:
 
 /// What the API server refused an operator for want of a right.
 fn forbidden(space: &Space) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
-    let refused = |line: &str| -> Option<String> {
-        let entry: Value = serde_json::from_str(line).ok()?;
-        let ours = entry.pointer("/impersonatedUser/username")? == space.name.as_str();
-        let forbidden = ours && entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
+    let refused = |entry: &Value| -> Option<String> {
+        let forbidden = entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
         let resource = entry.pointer("/objectRef/resource").and_then(Value::as_str).unwrap_or_default();
         forbidden.then(|| format!("{} {resource}", entry["verb"].as_str().unwrap_or_default()))
     };
-    text.lines().filter_map(refused).collect()
+    space.audited().iter().filter_map(refused).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{MANAGER, Operator, Space, cluster_dir, eventually, repository};
+use crate::harness::{MANAGER, Operator, Space, eventually, repository};
 
 /// uid and generation of every object: what changes when one is made anew, or its spec is. And the records of releases.
 pub type Snapshot = BTreeMap<String, Value>;
@@ -52,17 +52,14 @@ impl Project {
 
     /// What the audit log says of whichever operator runs; watches and the lease apart.
     pub fn requests(&self) -> Vec<Request> {
-        let text = std::fs::read_to_string(cluster_dir().join("audit.log")).unwrap();
-        let user = self.space.name.as_str();
-        let of_ours = |line: &str| -> Option<Request> {
-            let entry: Value = line.contains(user).then(|| serde_json::from_str(line).ok())??;
-            let ours = entry.pointer("/impersonatedUser/username")? == user && entry["stage"] == "ResponseComplete";
+        let of_ours = |entry: &Value| -> Option<Request> {
             let part = |name: &str| entry["objectRef"][name].as_str().unwrap_or_default().to_owned();
             let request =
                 Request { verb: entry["verb"].as_str()?.to_owned(), resource: part("resource"), name: part("name") };
-            (ours && request.verb != "watch" && request.resource != "leases").then_some(request)
+            (entry["stage"] == "ResponseComplete" && request.verb != "watch" && request.resource != "leases")
+                .then_some(request)
         };
-        text.lines().filter_map(of_ours).collect()
+        self.space.audited().iter().filter_map(of_ours).collect()
     }
 
     /// Waits until each of these objects is read once more, so many times.
