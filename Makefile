@@ -59,6 +59,8 @@ test-full: ## the same, and the slow parts: beside the real helm-operator, fault
 	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node
 
 .PHONY: ci
+# A clean clone is compiled once, which is a quarter less work when nothing is noted for the next time.
+ci: export CARGO_INCREMENTAL = 0
 ci: ## what continuous integration runs: all tests, and the demo from end to end
 	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node demo
 
