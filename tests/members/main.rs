@@ -2,12 +2,12 @@
 
 mod check;
 mod cluster;
+mod disaster;
 mod etcd;
 mod joining;
 mod network;
 mod partition;
 mod pods;
-mod recovery;
 mod signal;
 mod tls;
 mod votes;

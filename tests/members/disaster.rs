@@ -1,4 +1,5 @@
-//! A quorum that is lost for good, and the member that goes on alone when the user says so.
+//! A quorum that is lost for good, and the member that goes on alone when the user says so. These tests take longest, and tests
+//! begin in the order of their names.
 
 use std::time::Duration;
 
