@@ -11,7 +11,7 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error};
 use serde_json::{Value, json};
 
-use crate::harness::Space;
+use crate::harness::{Space, api};
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
 use crate::proxy::Fault;
@@ -33,11 +33,11 @@ fn put(space: &Space, name: &str, size: u32, more: &Value) {
 
 /// The same for the first time. The releases before have ended right, and make room.
 fn begin(space: &Space, name: &str, size: u32, more: &Value) {
-    for old in space.kubectl(&["get", "webs.test.tillerman.dev", "-o", "name"]).unwrap().lines() {
-        let old = old.rsplit_once('/').map_or(old, |(_, old)| old);
+    for old in api::objects(&space.name, "webs").unwrap() {
+        let old = old["metadata"]["name"].as_str().unwrap_or_default();
         if old != name {
-            space.kubectl(&["delete", &format!("web/{old}"), "--wait=false", "--ignore-not-found"]).unwrap();
-            space.kubectl(&["delete", "pvc", "-l", &format!("app={old}"), "--wait=false"]).unwrap();
+            space.delete(&format!("web/{old}"));
+            api::delete(&space.name, "pvc", Some(&format!("app={old}"))).unwrap();
         }
     }
     put(space, name, size, more);

@@ -186,7 +186,7 @@ fn is_installed(sight: &Sight, name: &str) -> Result<(), String> {
 }
 
 fn delete(space: &Scene, name: &str) {
-    space.kubectl(&["delete", &format!("web/{name}"), "--wait=false"]).unwrap();
+    space.delete(&format!("web/{name}"));
 }
 
 #[test]

@@ -177,8 +177,8 @@ fn a_member_whose_pod_and_claim_are_destroyed_is_replaced() {
     let (cluster, _operator) = Cluster::grown("etcdgone", 3, &json!({"etcd": {"deadAfter": "2s"}}));
     let writer = cluster.writer();
     let before = cluster.member(1);
-    cluster.space.kubectl(&["delete", "pvc/data-a-etcd-1", "--wait=false"]).unwrap();
-    cluster.space.kubectl(&["delete", "pod/a-etcd-1", "--wait=false"]).unwrap();
+    cluster.space.delete("pvc/data-a-etcd-1");
+    cluster.space.delete("pod/a-etcd-1");
     eventually_within(PATIENCE, "it leaves", || {
         let members = cluster.members()?;
         if members.iter().all(|member| member.id != before) { Ok(()) } else { Err(format!("{members:?}")) }
@@ -431,7 +431,7 @@ fn row0_a_deletion_tells_members_nothing_and_kept_claims_are_the_same_cluster_ag
     let (id, before) = (cluster.cluster_id(), cluster.calls().len());
     let mut client = cluster.client(0).unwrap();
     cluster.node.runtime().block_on(client.put("kept", "yes", None)).unwrap();
-    cluster.space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    cluster.space.delete("web/a");
     for gone in ["web/a", "statefulset/a-etcd", "pod/a-etcd-0", "pod/a-etcd-2", "configmap/a-etcd-initial-cluster"] {
         cluster.space.wait_gone(gone);
     }

@@ -32,7 +32,7 @@ fn a_backup_that_fails_holds_the_deletion_which_says_so_and_how_to_go_without() 
     let annotations = json!({"tillerman.dev/deletion-policy": "snapshot"});
     space.apply_with("Web", "a", &annotations, &json!({"size": 1}));
     space.wait("web/a", "Ready", "True");
-    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.delete("web/a");
     says(&space, "web/a", &["before-delete hook", "no such bucket", "tillerman.dev/hooks"]);
     eventually("it is tried again", || match tried.load(Ordering::SeqCst) {
         n if n >= 3 => Ok(()),
@@ -51,7 +51,7 @@ fn without_a_hook_that_makes_one_the_deletion_is_held_too_and_hooks_off_lets_it_
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply_with("Web", "a", &json!({"tillerman.dev/deletion-policy": "snapshot"}), &json!({}));
     space.wait_web("a");
-    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.delete("web/a");
     says(&space, "web/a", &["a before-delete hook, which the chart does not have", "tillerman.dev/hooks"]);
     assert!(space.get("deployment/a-web").unwrap()["metadata"]["deletionTimestamp"].is_null());
     space.kubectl(&["annotate", "web/a", "tillerman.dev/hooks=off"]).unwrap();

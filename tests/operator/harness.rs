@@ -211,6 +211,11 @@ impl Space {
         kubectl(&all, None)
     }
 
+    /// Deletes an object `kind/name` of this namespace, as `kubectl delete --wait=false --ignore-not-found` does.
+    pub fn delete(&self, object: &str) {
+        api::delete(&self.name, object, None).unwrap();
+    }
+
     /// helm in this namespace.
     pub fn helm(&self, args: &[&str]) -> Result<String, String> {
         let mut all = vec!["-n", &self.name];

@@ -224,7 +224,7 @@ fn d2_a_custom_resource_goes_after_its_delete_hooks() {
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", ""), ("last", "Job", "post-delete", "")]));
     space.wait("web/app", "Deployed", "True");
-    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.delete("web/app");
     waits(&space, "pre-delete hook Job app-del");
     space.get("configmap/app").unwrap();
     assert!(space.helm(&["status", "app"]).unwrap().contains("STATUS: uninstalling"));
@@ -243,7 +243,7 @@ fn d2_a_delete_hook_that_always_fails_is_given_up() {
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", "")]));
     space.wait("web/app", "Deployed", "True");
-    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.delete("web/app");
     for _ in 0..5 {
         end(&space, "app-del", "Failed");
     }
@@ -260,7 +260,7 @@ fn d2_a_delete_hook_of_a_kind_that_nobody_serves_is_given_up() {
         json!({"name": "del", "kind": "Nothing", "apiVersion": "nobody.tillerman.dev/v1", "events": "pre-delete"});
     space.apply("Web", "app", &json!({"hooks": [hook]}));
     space.wait("web/app", "Deployed", "True");
-    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.delete("web/app");
     space.wait_gone("web/app");
     space.wait_gone("configmap/app");
     assert!(space.wait_event("HooksSkipped").contains("without its delete hooks: HookFailed"));

@@ -35,7 +35,7 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
     assert_eq!(metadata["managedFields"][0]["manager"], "tillerman");
     space.wait_event("Installed");
 
-    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.delete("web/app");
     space.wait_gone("web/app");
     for object in ["deployment/app-web", "service/app-web", "configmap/app-config", "secret/sh.helm.release.v1.app.v1"]
     {

@@ -121,7 +121,7 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     wait_size(&space, "a", 2);
     let again = writes(&space)[before..].to_vec();
     assert_eq!(again.iter().filter(|w| *w == "create a-after-ready-1").count(), 1, "{again:?}");
-    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.delete("web/a");
     space.wait_gone("web/a");
     space.wait_gone("statefulset/a-db");
     // Nobody leaves when all of it goes: one hook is told, before anything is deleted.
@@ -313,7 +313,7 @@ fn orphaned_volumes_are_refused_or_adopted() {
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
     space.apply("Web", "a", &json!({"size": 2}));
     wait_size(&space, "a", 2);
-    space.kubectl(&["delete", "web/a", "--wait=false"]).unwrap();
+    space.delete("web/a");
     space.wait_gone("web/a");
     space.wait_gone("pod/a-db-1");
     let before = writes(&space).len();

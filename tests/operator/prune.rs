@@ -88,7 +88,7 @@ fn d1_objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
         answer => Err(format!("{answer:?}")),
     });
     let operator = space.operator(&watches, &[]);
-    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    space.delete("web/app");
     eventually("the operator has asked for the kind", || {
         space.get("web/app").expect("it waits for its objects");
         let asked = space.requests().iter().filter(|r| r.contains(&path)).count();

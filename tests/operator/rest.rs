@@ -52,7 +52,7 @@ fn a1_what_happened_while_the_operator_was_down_is_repaired() {
     operator.kill();
     space.kubectl(&["patch", "deployment/a-web", "--type=merge", "-p", r#"{"spec":{"replicas":7}}"#]).unwrap();
     space.kubectl(&["delete", "service/a-web"]).unwrap();
-    space.kubectl(&["delete", "web/b", "--wait=false"]).unwrap();
+    space.delete("web/b");
     space.apply("Web", "c", &json!({"extra": false, "replicas": 2}));
     let _operator = space.operator(&watches, &[]);
     space.wait_field("deployment/a-web", "/spec/replicas", &json!(1));
