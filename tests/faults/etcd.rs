@@ -36,7 +36,9 @@ fn begin(space: &Space, name: &str, size: u32, more: &Value) {
     for old in api::objects(&space.name, "webs").unwrap() {
         let old = old["metadata"]["name"].as_str().unwrap_or_default();
         if old != name {
-            space.delete(&format!("web/{old}"));
+            // It may have gone meanwhile.
+            let gone = |why: String| if why.contains("NotFound") { Ok(()) } else { Err(why) };
+            api::delete(&space.name, &format!("web/{old}"), None).or_else(gone).unwrap();
             api::delete(&space.name, "pvc", Some(&format!("app={old}"))).unwrap();
         }
     }

@@ -98,17 +98,13 @@ pub fn create(path: &str, body: &Value) -> Result<Value, String> {
     send(Request::post(path).header("content-type", "application/json"), &body.to_string())
 }
 
-/// Deletes an object `kind/name`, or all of a kind with a label `name=value` when there is one, and waits for nothing; those that are gone
-/// are no error.
+/// Deletes an object `kind/name`, or those of a kind with a label `name=value`, and waits for nothing.
 pub fn delete(namespace: &str, object: &str, label: Option<&str>) -> Result<(), String> {
     let (kind, name) = object.split_once('/').map_or((object, None), |(kind, name)| (kind, Some(name)));
     let path = path(namespace, kind).ok_or_else(|| format!("{kind} is not in the table of kinds"))?;
     let name = name.map(|name| format!("/{name}")).unwrap_or_default();
     let label = label.map(|label| format!("&labelSelector={}", label.replace('=', "%3D"))).unwrap_or_default();
-    match send(Request::delete(format!("{path}{name}?propagationPolicy=Background{label}")), "") {
-        Err(why) if !why.contains("NotFound") => Err(why),
-        _ => Ok(()),
-    }
+    send(Request::delete(format!("{path}{name}?propagationPolicy=Background{label}")), "").map(drop)
 }
 
 pub fn get(path: &str) -> Result<Value, String> {

@@ -211,7 +211,7 @@ impl Space {
         kubectl(&all, None)
     }
 
-    /// Deletes an object `kind/name` of this namespace, as `kubectl delete --wait=false --ignore-not-found` does.
+    /// Deletes an object `kind/name` of this namespace, as `kubectl delete --wait=false` does.
     pub fn delete(&self, object: &str) {
         api::delete(&self.name, object, None).unwrap();
     }
