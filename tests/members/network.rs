@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,11 +25,13 @@ pub struct Network {
     proxies: Vec<JoinHandle<()>>,
 }
 
-/// An address at which nobody is any more.
+/// An address at which nobody is any more, or somebody again whom only streams reach.
 #[derive(Default)]
 struct Hole {
     /// Whose it was, if there is one.
     of: Mutex<Option<u32>>,
+    /// Whether somebody is there again.
+    is_back: AtomicBool,
     /// Requests that wait for an answer.
     waiting: AtomicU32,
     /// Whether their time is over.
@@ -37,16 +39,18 @@ struct Hole {
 }
 
 impl Hole {
-    /// Takes a connection: one that begins a stream fails at once, and is tried again; a request fails when its time is over, and later
-    /// than those before it.
-    async fn take(&self, mut inbound: TcpStream) {
-        let mut method = [0; 4];
-        if inbound.read_exact(&mut method).await.is_ok() && method == *b"POST" {
-            let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+    /// Whether a connection gets through. One that begins a stream fails at once, and is tried again; one that begins with a message fails
+    /// when its time is over. None of these ever arrives: one that does makes its receiver count as active, and more of them are queued
+    /// than the sender has connections for.
+    async fn lets_through(&self, inbound: &TcpStream) -> bool {
+        let mut begin = [0; 16];
+        let length = inbound.peek(&mut begin).await.unwrap_or(0);
+        if begin[..length].starts_with(b"POST") {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             drop(self.over.subscribe().wait_for(|over| *over).await);
-            tokio::time::sleep(Duration::from_millis(200) * before).await;
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
+        begin[..length].starts_with(b"GET /raft/stream") && self.is_back.load(Ordering::Relaxed)
     }
 }
 
@@ -65,8 +69,8 @@ impl Network {
                     let (parted, processes, hole) = (parted.clone(), Arc::clone(&processes), Arc::clone(&hole));
                     tokio::spawn(async move {
                         let is_gone = *hole.of.lock().expect("nobody panicked") == Some(to);
-                        if is_gone {
-                            return hole.take(inbound).await;
+                        if is_gone && !hole.lets_through(&inbound).await {
+                            return;
                         }
                         let Some(from) = whose(peer, public, &processes).await else { return };
                         Link { parted, pair: (from.min(to), from.max(to)) }.carry(inbound, private).await;
@@ -82,9 +86,14 @@ impl Network {
         self.processes.lock().expect("nobody panicked").insert(process, ordinal);
     }
 
-    /// Nobody is any more where a member was, or it is there again: what is sent from now on arrives, what was sent before does not.
-    pub fn move_away(&self, ordinal: Option<u32>) {
-        *self.hole.of.lock().expect("nobody panicked") = ordinal;
+    /// Nobody is any more where a member was.
+    pub fn move_away(&self, ordinal: u32) {
+        *self.hole.of.lock().expect("nobody panicked") = Some(ordinal);
+    }
+
+    /// It is there again: streams reach it.
+    pub fn come_back(&self) {
+        self.hole.is_back.store(true, Ordering::Relaxed);
     }
 
     /// How many requests wait that were sent to where nobody is.

@@ -130,7 +130,7 @@ impl StatefulSet {
         self.folder.join(uid).join("data")
     }
 
-    fn log(&self, ordinal: u32) -> PathBuf {
+    pub fn log(&self, ordinal: u32) -> PathBuf {
         self.folder.join(format!("{ordinal}.log"))
     }
 
