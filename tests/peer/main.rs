@@ -20,33 +20,33 @@ fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {
     let theirs = Running::helm_operator(&project);
     install(&project);
     let before = project.settled();
+    let app = project.revision("app");
     theirs.stop();
 
     let ours = Running::tillerman(&project);
-    taken_over(&project, &before);
-    changed_and_repaired(&project);
+    taken_over(&project, &before, app);
+    changed_and_repaired(&project, app + 1);
     let before = project.settled();
-    assert_eq!(project.history("app"), [(3, "superseded".to_owned()), (4, "deployed".to_owned())]);
     ours.stop();
 
     let _theirs = Running::helm_operator(&project);
-    given_back(&project, &before);
+    given_back(&project, &before, app + 1);
     removed(&project);
 }
 
 /// Three custom resources: one as it was made, one changed twice, and one with a cluster-scoped and a kept object.
 fn install(project: &Project) {
     let space = &project.space;
-    space.apply("Web", "plain", &json!({}));
-    space.apply("Other", "wide", &json!({"data": {"a": "1", "b": "2"}}));
-    space.apply("Web", "app", &json!({"replicaCount": 1}));
-    project.wait_revision("app", 1);
-    space.apply("Web", "app", &json!({"replicaCount": 2}));
-    project.wait_revision("app", 2);
-    space.apply("Web", "app", &json!({"replicaCount": 2, "podAnnotations": {"a": "1", "b": "2"}}));
-    for (name, revision) in [("app", 3), ("plain", 1), ("wide", 1)] {
-        project.wait_revision(name, revision);
+    let (plain, wide) = (json!({}), json!({"data": {"a": "1", "b": "2"}}));
+    space.apply("Web", "plain", &plain);
+    space.apply("Other", "wide", &wide);
+    let annotated = json!({"replicaCount": 2, "podAnnotations": {"a": "1", "b": "2"}});
+    for app in [json!({"replicaCount": 1}), json!({"replicaCount": 2}), annotated] {
+        space.apply("Web", "app", &app);
+        project.wait_deployed("app", &app);
     }
+    project.wait_deployed("plain", &plain);
+    project.wait_deployed("wide", &wide);
     for object in ["web/app", "web/plain", "other/wide"] {
         space.wait(object, "Deployed", "True");
     }
@@ -54,9 +54,9 @@ fn install(project: &Project) {
 }
 
 /// Ours knows the releases as its own, and neither an object nor a record has changed.
-fn taken_over(project: &Project, before: &project::Snapshot) {
+fn taken_over(project: &Project, before: &project::Snapshot, app: u64) {
     for (object, revision, reason) in [
-        ("web/app", 3, "UpgradeSuccessful"),
+        ("web/app", app, if app == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" }),
         ("web/plain", 1, "InstallSuccessful"),
         ("other/wide", 1, "InstallSuccessful"),
     ] {
@@ -70,19 +70,20 @@ fn taken_over(project: &Project, before: &project::Snapshot) {
         });
     }
     assert_eq!(&project.settled(), before);
-    assert_eq!(project.list(), [("app".into(), 3), ("plain".into(), 1), ("wide".into(), 1)]);
+    project.assert_deployed(&[("app", app), ("plain", 1), ("wide", 1)]);
 }
 
 /// A changed spec, values that helm-operator had set and that are gone, drift, and a deleted object.
-fn changed_and_repaired(project: &Project) {
+fn changed_and_repaired(project: &Project, app: u64) {
     let space = &project.space;
     space.apply("Web", "app", &json!({"replicaCount": 3, "podAnnotations": {"a": "1"}}));
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
     space.wait_field("deployment/app-web", "/spec/template/metadata/annotations", &json!({"a": "1"}));
-    space.wait_field("web/app", "/status/release/revision", &json!(4));
-    space.apply("Other", "wide", &json!({"data": {"a": "1"}}));
+    space.wait_field("web/app", "/status/release/revision", &json!(app));
+    let wide = json!({"data": {"a": "1"}});
+    space.apply("Other", "wide", &wide);
     space.wait_field("configmap/wide-wide", "/data", &json!({"always": "here", "a": "1"}));
-    project.wait_revision("wide", 2);
+    project.wait_deployed("wide", &wide);
     space.kubectl(&["scale", "deployment/plain-web", "--replicas=5"]).unwrap();
     space.wait_field("deployment/plain-web", "/spec/replicas", &json!(1));
     space.kubectl(&["delete", "service/plain-web"]).unwrap();
@@ -90,11 +91,12 @@ fn changed_and_repaired(project: &Project) {
     for object in ["web/app", "web/plain", "other/wide"] {
         space.wait(object, "Deployed", "True");
     }
+    assert_eq!(project.history("app"), [(app - 1, "superseded".to_owned()), (app, "deployed".to_owned())]);
     assert_eq!(project.history("plain"), [(1, "deployed".to_owned())]);
 }
 
 /// helm-operator has looked at everything, found it as it should be, and works on.
-fn given_back(project: &Project, before: &project::Snapshot) {
+fn given_back(project: &Project, before: &project::Snapshot, app: u64) {
     let space = &project.space;
     let objects = ["app-web", "plain-web", "wide-wide", "wide-kept"];
     project.wait_looked_at(&objects, 2);
@@ -103,9 +105,9 @@ fn given_back(project: &Project, before: &project::Snapshot) {
     let writes: Vec<_> = project.requests()[from..].iter().filter(|r| r.writes()).cloned().collect();
     assert!(writes.is_empty(), "it does not come to rest: {writes:?}");
     assert_eq!(&project.snapshot(), before);
-    assert_eq!(project.list(), [("app".into(), 4), ("plain".into(), 1), ("wide".into(), 2)]);
+    project.assert_deployed(&[("app", app), ("plain", 1), ("wide", 2)]);
     // It keeps one revision.
-    assert_eq!(project.history("app"), [(4, "deployed".to_owned())]);
+    assert_eq!(project.history("app"), [(app, "deployed".to_owned())]);
     for object in ["web/app", "other/wide"] {
         project.assert_good(object, "UpgradeSuccessful");
     }
@@ -115,9 +117,11 @@ fn given_back(project: &Project, before: &project::Snapshot) {
     space.kubectl(&["patch", "web/plain", "--subresource=status", "--type=merge", "-p", none]).unwrap();
     space.wait("web/plain", "Deployed", "True");
     assert!(space.condition("web/plain", "Ready").is_err());
-    space.apply("Web", "app", &json!({"replicaCount": 4}));
+    let values = json!({"replicaCount": 4});
+    space.apply("Web", "app", &values);
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
-    project.wait_revision("app", 5);
+    project.wait_deployed("app", &values);
+    project.settled();
     let template = space.get("deployment/app-web").unwrap()["spec"]["template"]["metadata"].clone();
     assert_eq!(template.get("annotations"), None, "a value that left under helm-operator goes too: {template}");
 }
@@ -132,7 +136,7 @@ fn removed(project: &Project) {
         space.wait_gone(object);
     }
     space.wait_gone(&project.cluster_role());
-    assert_eq!(project.list(), []);
+    project.assert_deployed(&[]);
     assert_eq!(space.kubectl(&["get", "secrets", "-o", "name"]).unwrap(), "");
     assert!(space.get("configmap/wide-kept").is_ok());
 }

@@ -93,8 +93,8 @@ impl Project {
             (key, json!([metadata["uid"], metadata["generation"]]))
         };
         let mut snapshot: Snapshot = self.objects().iter().map(seen).collect();
-        for (name, revision) in self.list() {
-            snapshot.insert(format!("release {name}"), json!(revision));
+        for (name, revision, status) in self.releases() {
+            snapshot.insert(format!("release {name}"), json!([revision, status]));
         }
         snapshot
     }
@@ -117,16 +117,24 @@ impl Project {
         })
     }
 
-    /// The releases that helm lists: names and revisions; all are deployed.
-    pub fn list(&self) -> Vec<(String, u64)> {
+    /// The releases that helm lists: names, revisions and statuses.
+    pub fn releases(&self) -> Vec<(String, u64, String)> {
         let text = self.space.helm(&["list", "-o", "json"]).unwrap();
         let releases: Vec<Value> = serde_json::from_str(&text).unwrap();
-        let row = |release: &Value| {
-            assert_eq!(release["status"], "deployed", "{release}");
-            let revision = release["revision"].as_str().unwrap().parse().unwrap();
-            (release["name"].as_str().unwrap().to_owned(), revision)
-        };
+        let text = |release: &Value, field: &str| release[field].as_str().unwrap().to_owned();
+        let row = |r: &Value| (text(r, "name"), text(r, "revision").parse().unwrap(), text(r, "status"));
         releases.iter().map(row).collect()
+    }
+
+    /// The revision that a release has now.
+    pub fn revision(&self, release: &str) -> u64 {
+        self.releases().into_iter().find(|(name, ..)| name == release).expect("there is such a release").1
+    }
+
+    /// These releases and no others, at these revisions, deployed.
+    pub fn assert_deployed(&self, expected: &[(&str, u64)]) {
+        let row = |(name, revision): &(&str, u64)| ((*name).to_owned(), *revision, "deployed".to_owned());
+        assert_eq!(self.releases(), expected.iter().map(row).collect::<Vec<_>>());
     }
 
     /// What `helm history` says of a release.
@@ -137,13 +145,17 @@ impl Project {
         revisions.iter().map(row).collect()
     }
 
-    /// Waits until a revision of a release is the deployed one.
-    pub fn wait_revision(&self, release: &str, revision: u64) {
-        eventually(&format!("revision {revision} of {release}"), || {
+    /// Waits until a release is deployed with these values.
+    ///
+    /// The revision does not say it: helm-operator reads its records from a cache (`secrets_watch.go`), and when the cache is
+    /// behind it takes what it has just deployed for a remainder, deletes all records and installs anew, as revision 1.
+    pub fn wait_deployed(&self, release: &str, values: &Value) {
+        eventually(&format!("{release} with {values}"), || {
             let text = self.space.helm(&["status", release, "-o", "json"])?;
             let status: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-            let found = (&status["version"], &status["info"]["status"]);
-            if found == (&json!(revision), &json!("deployed")) { Ok(()) } else { Err(format!("{found:?}")) }
+            // Without values helm leaves the field out.
+            let found = (&status["info"]["status"], status.get("config").cloned().unwrap_or(json!({})));
+            if found == (&json!("deployed"), values.clone()) { Ok(()) } else { Err(format!("{found:?}")) }
         });
     }
 
