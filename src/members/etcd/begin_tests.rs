@@ -195,6 +195,32 @@ fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
 }
 
 #[test]
+fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
+    let mut world = World::grown(3);
+    let waits_for = |world: &World, k: u32| {
+        let Step::Wait { why, .. } = world.decide() else { return false };
+        why.contains(&format!("e-{k}"))
+    };
+    // etcd answers before its pod is ready, and for a moment after it was told to end.
+    let change = |world: &mut World, k: u32, ready, terminating| {
+        let pod = world.pods.get_mut(&k).expect("it is there");
+        (pod.ready, pod.terminating) = (ready, terminating);
+    };
+    change(&mut world, 2, false, false);
+    assert!(waits_for(&world, 2), "{:?}", world.decide());
+    world.template = "r2";
+    world.pods.get_mut(&2).expect("it is there").revision = "r2".into();
+    assert!(waits_for(&world, 2), "the others are next: {:?}", world.decide());
+    change(&mut world, 2, true, false);
+    for pod in world.pods.values_mut() {
+        pod.revision = "r2".into();
+    }
+    world.pods.get_mut(&0).expect("it is there").revision = "r1".into();
+    change(&mut world, 0, true, true);
+    assert!(waits_for(&world, 0), "the last one goes: {:?}", world.decide());
+}
+
+#[test]
 fn row_19_a_pod_that_its_template_broke_is_replaced_first() {
     let mut world = World::grown(3);
     ended(&mut world, 0, 1, "unknown flag: --data-dri");

@@ -4,7 +4,7 @@ use super::health::Cluster;
 use super::{LATER, SOON, Scene, upkeep};
 use crate::members::driver::Step;
 use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
-use crate::members::workload::Latch;
+use crate::members::workload::{Latch, Pod};
 
 /// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
@@ -334,7 +334,9 @@ fn version_step(c: &Cluster) -> Option<Step<Action>> {
 
 /// Nothing can be done, and it is not as it should be.
 fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
-    let missing = |k: &u32| !c.healthy(*k);
+    // etcd answers before its pod is ready, and for a moment after it was told to end.
+    let stays = |pod: &Pod| pod.ready && !pod.terminating && !c.scene.workload.is_outdated(pod);
+    let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
     let wanted =
         (0..c.desired()).filter(missing).chain(c.voters().into_iter().map(|(k, _)| k).filter(|k| *k >= c.desired()));
     let names: Vec<_> = wanted.map(|k| format!("{}{}", c.scene.pod_name(k), c.scene.reason(k))).collect();
