@@ -44,7 +44,7 @@ pub fn conditions(
         _ => None,
     };
     let members = latch.replicas.unwrap_or(workload.replicas) as usize;
-    let ready = workload.pods.values().filter(|pod| pod.ready && !pod.terminating).count();
+    let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
     let mut all = Vec::new();
     all.push(match &stopped {
         Some((reason, why)) if NOT_SERVED.contains(reason) => condition("Available", false, reason, why.clone()),

@@ -92,7 +92,7 @@ const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 fn tell(told: &mut Told, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
     let names = |wanted: bool| -> Value {
-        let pods = workload.pods.iter().filter(|(_, pod)| (pod.ready && !pod.terminating) == wanted);
+        let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == wanted);
         pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
     };
     told.members.insert("ready".into(), names(true));
@@ -133,7 +133,7 @@ pub fn enter(
     now: i64,
 ) -> Option<Duration> {
     let replicas = latch.replicas.unwrap_or(workload.replicas);
-    let ready = workload.pods.values().filter(|pod| pod.ready && !pod.terminating).count();
+    let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
     told.members.insert(
         set.name.clone(),
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),

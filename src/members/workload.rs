@@ -60,6 +60,13 @@ pub struct Pod {
     pub secure: Option<bool>,
 }
 
+impl Pod {
+    /// It is ready, and was not told to end.
+    pub fn stays_ready(&self) -> bool {
+        self.ready && !self.terminating
+    }
+}
+
 /// `status.phase`, with a pod that no node takes told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {

@@ -294,7 +294,7 @@ fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
             false => Some(Step::DeletePod { ordinal: k, uid: uid(k) }),
         };
     }
-    if !c.all_healthy() || !(0..c.desired()).all(|k| c.pod(k).is_some_and(|pod| pod.ready && !pod.terminating)) {
+    if !c.all_healthy() || !(0..c.desired()).all(|k| c.pod(k).is_some_and(Pod::stays_ready)) {
         return None;
     }
     let leader = c.leader()?;
@@ -335,7 +335,7 @@ fn version_step(c: &Cluster) -> Option<Step<Action>> {
 /// Nothing can be done, and it is not as it should be.
 fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
     // etcd answers before its pod is ready, and for a moment after it was told to end.
-    let stays = |pod: &Pod| pod.ready && !pod.terminating && !c.scene.workload.is_outdated(pod);
+    let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
     let wanted =
         (0..c.desired()).filter(missing).chain(c.voters().into_iter().map(|(k, _)| k).filter(|k| *k >= c.desired()));
