@@ -23,7 +23,7 @@ use super::readiness;
 use crate::kind::switches;
 use crate::plan::hooks::Run;
 use crate::plan::live::{Change, Live};
-use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::record::Status;
@@ -360,6 +360,17 @@ impl Cache {
         let inner = self.lock();
         let is = seen == Some(inner.changes) || inner.is_as_recorded(&self.suffixes, key, now);
         is.then_some(inner.changes)
+    }
+
+    /// Whether a release has a revision that is not uninstalled. One in a namespace that is not watched, or not known yet, counts as one.
+    pub fn is_live(&self, namespace: &str, release: &str) -> bool {
+        let inner = self.lock();
+        let scope = (!self.namespaces.is_empty()).then(|| namespace.into());
+        if !inner.history_synced.contains(&scope) {
+            return true;
+        }
+        let newest = inner.history.get(&(namespace.into(), release.into())).and_then(|h| h.values().last());
+        newest.is_some_and(|newest| newest.status != Status::Uninstalled)
     }
 
     /// Release records cannot be seen, and why.
@@ -727,6 +738,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         digest: owned::digest(managed, object.as_object()?).map(Into::into),
         shared: managers::needs_hand_over(managed) || !managers::scalers(managed).is_empty(),
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
+        marks: if controller.is_none() { marks(metadata).map(Into::into) } else { None },
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
         hook: Run::read(gvk, object).map(Box::new),

@@ -1,6 +1,7 @@
 //! The cache against the races that watches and own writes run.
 
 use super::{Cache, Cr, ReleaseKey};
+use crate::kind::allow::Allow;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
@@ -86,7 +87,7 @@ fn a6_an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() 
 
     let cr = |version: u64| {
         let object = json!({"metadata": {"uid": "x", "resourceVersion": version.to_string()}, "spec": {}});
-        Cr::read(serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+        Cr::read(serde_json::from_str(&object.to_string()).unwrap(), &Allow::all()).unwrap()
     };
     assert!(cache.put_cr(key(), cr(1)));
     assert!(cache.remove_cr(&key(), Some("x"), 3));
@@ -134,7 +135,7 @@ fn own_status_writes_cause_no_pass_and_a_changed_spec_does() {
     let cr = |version: u64, generation: i64, status: &str| {
         let object = json!({"metadata": {"uid": "x", "resourceVersion": version.to_string(), "generation": generation},
             "spec": {"a": generation}, "status": {"s": status}});
-        Cr::read(serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+        Cr::read(serde_json::from_str(&object.to_string()).unwrap(), &Allow::all()).unwrap()
     };
     assert!(cache.put_cr(key(), cr(1, 1, "")));
     assert!(!cache.put_cr(key(), cr(2, 1, "written")));
@@ -164,7 +165,7 @@ fn an_object_that_another_object_owns_is_not_ours() {
 fn a_custom_resource_may_nest_as_deep_as_it_likes() {
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     let text = format!(r#"{{"metadata": {{"uid": "x", "resourceVersion": "1"}}, "spec": {{"a": {deep}}}}}"#);
-    let cr = Cr::read(serde_json::from_str(&text).unwrap()).unwrap();
+    let cr = Cr::read(serde_json::from_str(&text).unwrap(), &Allow::all()).unwrap();
     assert!(cr.spec.unwrap().contains("[[[["));
 }
 
@@ -172,7 +173,7 @@ fn a_custom_resource_may_nest_as_deep_as_it_likes() {
 fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
     let cache = cache();
     let cr = json!({"metadata": {"uid": "x", "resourceVersion": "1", "generation": 1}});
-    cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap()).unwrap());
+    cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap(), &Allow::all()).unwrap());
     let (_, live) = cache.wrote_object(&gvk(), &object(1, "a")).unwrap();
     let reference = Reference { uid: live.uid, digest: live.digest.unwrap() };
     let revision = |status: &str| {

@@ -8,6 +8,7 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::kind::allow::{Allow, Reach};
 use crate::release::object::Gvk;
 use crate::release::secret;
 
@@ -67,6 +68,8 @@ pub struct Cr {
     pub finalizers: Vec<Box<str>>,
     /// Annotations, without the large one of `kubectl apply`, and the one for [`Cr::first_kinds`].
     pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// The annotations that the kind does not allow.
+    pub refused: Vec<Reach>,
     /// Our own annotation [`secret::KINDS`].
     kinds: Option<Box<str>>,
     /// `spec` as JSON text: parsed when a pass needs it, small while none does.
@@ -76,12 +79,13 @@ pub struct Cr {
 }
 
 impl Cr {
-    /// From the object.
-    pub fn read(object: CrObject) -> Option<Self> {
+    /// From the object. What of its annotations the kind does not allow nobody sees but [`Cr::refused`].
+    pub fn read(object: CrObject, allow: &Allow) -> Option<Self> {
         let metadata = object.metadata;
         let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
         let mut annotations = metadata.annotations.unwrap_or_default();
         let kinds = annotations.remove(secret::KINDS).map(Into::into);
+        let refused = allow.take_refused(&mut annotations);
         Some(Self {
             uid: metadata.uid?.into(),
             resource_version: metadata.resource_version?.parse().unwrap_or(0),
@@ -94,6 +98,7 @@ impl Cr {
                 .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
                 .map(|(k, v)| (k.into(), v.into()))
                 .collect(),
+            refused,
             kinds,
             spec: text(object.spec),
             status: text(object.status).filter(|s| s.starts_with('{')).unwrap_or_else(|| "{}".into()),
@@ -113,12 +118,13 @@ impl Cr {
 
     /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.
     pub(super) fn differs(&self, other: &Self) -> bool {
-        let Self { uid, generation, deleting, finalizers, annotations, spec, .. } = self;
+        let Self { uid, generation, deleting, finalizers, annotations, refused, spec, .. } = self;
         *uid != other.uid
             || *generation != other.generation
             || *deleting != other.deleting
             || *finalizers != other.finalizers
             || *annotations != other.annotations
+            || *refused != other.refused
             || *spec != other.spec
     }
 }

@@ -9,6 +9,7 @@ use super::System;
 use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
+use crate::kind::placement::Place;
 use crate::release::lookups::{self, Lookups};
 use crate::release::object::{Gvk, ObjectId};
 use crate::template::function::{FnResult, Host};
@@ -16,6 +17,8 @@ use crate::template::value::Value;
 
 /// Told of a Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
+/// Whether an object may be looked up, and else why not.
+type Bound = Box<dyn Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync>;
 /// Whether an object is the release's own.
 type IsOwn = Box<dyn Fn(&Json) -> bool + Send + Sync>;
 
@@ -28,6 +31,7 @@ pub struct ClusterHost {
     runtime: Handle,
     told: Option<Told>,
     noted: Option<(Arc<Mutex<Lookups>>, IsOwn)>,
+    bound: Option<Bound>,
 }
 
 impl ClusterHost {
@@ -36,7 +40,7 @@ impl ClusterHost {
     /// # Panics
     /// Outside of a runtime.
     pub fn new(system: System, cluster: Cluster, discovery: Arc<Discovery>) -> Self {
-        Self { system, cluster, discovery, runtime: Handle::current(), told: None, noted: None }
+        Self { system, cluster, discovery, runtime: Handle::current(), told: None, noted: None, bound: None }
     }
 
     /// Notes what templates look up, but for what is the release's own.
@@ -48,6 +52,28 @@ impl ClusterHost {
     ) -> Self {
         self.noted = Some((lookups, Box::new(is_own)));
         self
+    }
+
+    /// Looks up only what is allowed: `bound` is asked with the kind, the place and what it is called.
+    #[must_use]
+    pub fn bounded(
+        mut self,
+        bound: impl Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.bound = Some(Box::new(bound));
+        self
+    }
+
+    /// Whether an object may be looked up. A kind that the API server does not serve has none.
+    async fn check(&self, id: &ObjectId) -> Result<(), String> {
+        let Some(bound) = &self.bound else { return Ok(()) };
+        let Ok(Some(resource)) = self.discovery.resolve(&id.gvk).await else { return Ok(()) };
+        let place = match &id.namespace {
+            _ if !resource.namespaced => Place::Cluster,
+            Some(namespace) => Place::In(namespace),
+            None => Place::All,
+        };
+        bound(&id.gvk, place, &format!("lookup: {id}"))
     }
 
     fn note(&self, id: ObjectId, found: Result<Option<&Json>, &ApiError>) {
@@ -147,6 +173,9 @@ impl Host for ClusterHost {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
         let id = ObjectId { gvk: Gvk::new(group, version, kind), namespace, name: name.into() };
+        if let Err(refused) = self.runtime.block_on(self.check(&id)) {
+            return Err(refused.into());
+        }
         match self.runtime.block_on(find(&self.cluster, &self.discovery, id.clone())) {
             Ok((id, found)) => {
                 if let Some(object) = &found {

@@ -1,9 +1,11 @@
 //! Which custom resources Tillerman serves, and with which chart.
 
+pub mod allow;
 pub mod crd;
 pub mod duration;
 pub mod ignore;
 pub mod overrides;
+pub mod placement;
 pub mod selector;
 pub mod switches;
 pub mod values_from;
@@ -15,7 +17,9 @@ use std::time::Duration;
 
 use crate::release::object::Gvk;
 use crate::release::patch::Patch;
+use allow::Allow;
 use overrides::Overrides;
+use placement::Placement;
 use switches::Switches;
 use values_from::ValuesFrom;
 
@@ -32,6 +36,10 @@ pub struct Kind {
     pub reconcile_period: Option<Duration>,
     /// How releases are handled, where a custom resource does not say otherwise.
     pub switches: Switches,
+    /// Which annotations of a custom resource may reach beyond its chart.
+    pub allow: Allow,
+    /// Where the objects of its charts may be.
+    pub placement: Placement,
     /// Fields of its objects that are left to others.
     pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.

@@ -16,6 +16,16 @@ const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
 pub const OPERATION: &str = "tillerman.dev/operation";
 /// The name of the release, instead of the custom resource's; for good.
 pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
+/// Definitions in `crds/` of the chart, see [`Crds`].
+pub const CRDS: &str = "tillerman.dev/crds";
+/// Patches of what the chart renders.
+pub const PATCHES: &str = "tillerman.dev/patches";
+/// What exists under the names of the release is taken over, also when no release made it, and a release that plain Helm made is
+/// continued.
+pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
+const MAX_HISTORY_ANNOTATION: &str = "tillerman.dev/max-history";
+/// Revisions that an annotation can keep; it takes 0 for as many. Each is a Secret of up to 1 MiB.
+const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -65,7 +75,7 @@ pub struct Switches {
     pub dry_run: bool,
     /// `hooks`: `off` runs none.
     pub hooks: bool,
-    /// `max-history`: revisions that are kept; 0 for all, as in Helm.
+    /// `max-history`: revisions that are kept; 0 for all, as in Helm, where `watches.yaml` says so.
     pub max_history: usize,
     /// `timeout`: how long a hook may run. When it is given, a release that is not ready within it has failed.
     pub timeout: Option<Duration>,
@@ -75,6 +85,8 @@ pub struct Switches {
     pub deletion_policy: DeletionPolicy,
     /// `crds`.
     pub crds: Crds,
+    /// `take-ownership`: objects and releases that exist and belong to nobody are taken over.
+    pub take_ownership: bool,
     /// helm-operator's `uninstall-wait`: the custom resource stays until the objects of its release are gone.
     pub uninstall_wait: bool,
     /// helm-operator's `reconcile-period`.
@@ -94,6 +106,7 @@ impl Default for Switches {
             on_failure: OnFailure::default(),
             deletion_policy: DeletionPolicy::default(),
             crds: Crds::default(),
+            take_ownership: false,
             uninstall_wait: false,
             reconcile_period: None,
             reconcile_at: None,
@@ -102,7 +115,7 @@ impl Default for Switches {
 }
 
 /// The switches that `watches.yaml` may set, by their names there.
-pub const FIELDS: [(&str, &str); 8] = [
+pub const FIELDS: [(&str, &str); 9] = [
     ("paused", "paused"),
     ("dryRun", "dry-run"),
     ("hooks", "hooks"),
@@ -111,6 +124,7 @@ pub const FIELDS: [(&str, &str); 8] = [
     ("onFailure", "on-failure"),
     ("deletionPolicy", "deletion-policy"),
     ("crds", "crds"),
+    ("takeOwnership", "take-ownership"),
 ];
 
 impl Switches {
@@ -121,6 +135,18 @@ impl Switches {
             if let Some(name) = key.strip_prefix(PREFIX) {
                 switches.set(name, value).map_err(|expected| format!("annotation {key}: {expected}"))?;
             }
+        }
+        if annotations.contains_key(MAX_HISTORY_ANNOTATION) {
+            switches.max_history = match switches.max_history {
+                0 => MAX_HISTORY,
+                more if more > MAX_HISTORY => {
+                    return Err(format!(
+                        "annotation {MAX_HISTORY_ANNOTATION}: {more} is more than the {MAX_HISTORY} revisions that an annotation can \
+                         keep; maxHistory in watches.yaml has no limit"
+                    ));
+                }
+                some => some,
+            };
         }
         // What helm-operator cannot read it takes for absent.
         let theirs = |name: &str| annotations.get(&*format!("{HELM_OPERATOR}{name}")).map(|v| &**v);
@@ -150,6 +176,7 @@ impl Switches {
         match name {
             "paused" => self.paused = bool()?,
             "dry-run" => self.dry_run = bool()?,
+            "take-ownership" => self.take_ownership = bool()?,
             "hooks" => {
                 self.hooks = match value {
                     "on" => true,
@@ -272,6 +299,12 @@ mod tests {
             ("hooks", "some", "\"some\" is neither on nor off"),
             ("max-history", "-1", "\"-1\" is no number of revisions; 0 keeps all"),
             ("timeout", "5", "invalid duration \"5\": expected something like 90s or 1h30m"),
+            (
+                "max-history",
+                "101",
+                "101 is more than the 100 revisions that an annotation can keep; maxHistory in watches.yaml has no limit",
+            ),
+            ("take-ownership", "yes", "\"yes\" is neither true nor false"),
             ("timeout", "0s", "a timeout of 0 would fail at once; leave it out instead"),
             ("on-failure", "panic", "\"panic\" is none of rollback, keep and uninstall"),
             ("deletion-policy", "snap", "\"snap\" is none of delete, orphan and snapshot"),

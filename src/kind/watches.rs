@@ -7,7 +7,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::allow::Allow;
 use super::overrides::{self, Overrides};
+use super::placement::{ClusterScoped, Namespaces, Placement};
 use super::switches::Switches;
 use super::{ChartRef, Kind, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
@@ -86,6 +88,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
     let mut patches = Vec::new();
+    let mut allow = Allow::default();
+    let mut placement = Placement::default();
     let mut suffix = "";
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
@@ -103,6 +107,9 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 suffix = text("releaseSuffix")?.unwrap_or_default();
                 check_suffix(suffix).map_err(wrong)?;
             }
+            "allow" => allow = Allow::read(value).map_err(wrong)?,
+            "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
+            "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
             "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
@@ -122,6 +129,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         selector,
         reconcile_period,
         switches,
+        allow,
+        placement,
         ignore_drift: ignored.unwrap_or_default(),
         overrides,
         values_from: sources,

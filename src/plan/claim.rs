@@ -2,11 +2,8 @@
 
 use serde_json::Value;
 
-use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
-
-/// Annotation of a custom resource: what exists under the names of its release is taken over, also when no release made it, and
-/// a release that plain Helm made is continued.
-pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
+use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
+use crate::kind::switches::TAKE_OWNERSHIP;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +16,9 @@ pub enum Claim {
     Refused(String),
 }
 
-/// Whose an object is, from its `metadata`.
-pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool) -> Claim {
+/// Whose an object is, from its `metadata`. `is_live` tells whether there is a release of this namespace and name: its objects are never
+/// taken over.
+pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool, is_live: impl Fn(&str, &str) -> bool) -> Claim {
     let annotation = |name: &str| metadata.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_str);
     let references = || metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let text = |reference: &Value, key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -49,6 +47,9 @@ pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool) -> Claim {
         (Some(namespace), Some(name)) if namespace == &*owner.release_namespace && name == &*owner.release_name => {
             Claim::Ours
         }
+        (Some(namespace), Some(name)) if is_live(namespace, name) => {
+            Claim::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
+        }
         _ if take_ownership => Claim::Adopted,
         (Some(namespace), Some(name)) => {
             Claim::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
@@ -59,9 +60,17 @@ pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool) -> Claim {
     }
 }
 
+/// Whether an object says, in its `metadata`, that it belongs to this custom resource: by an owner reference, or where none is possible by
+/// the annotations that stand for it. Only such an object is ever deleted.
+pub fn is_marked(metadata: &Value, owner: &Owner) -> bool {
+    let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let mut uids = references.filter_map(|reference| reference.get("uid").and_then(Value::as_str));
+    uids.any(|uid| *uid == *owner.uid) || marks(metadata).is_some_and(|marks| marks == owner.marks())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Claim, claim};
+    use super::{Claim, claim, is_marked};
     use crate::plan::stamp::owner;
     use serde_json::{Value, json};
 
@@ -82,13 +91,19 @@ mod tests {
         let refused = |why: &str| Claim::Refused(why.to_owned());
         let nobody = "nobody says whose it is; with the annotation tillerman.dev/take-ownership: \"true\" on the custom \
                       resource it is taken over";
-        let table: [(Value, Claim, Claim); 8] = [
+        let live = helm("live");
+        let table: [(Value, Claim, Claim); 9] = [
             (json!({}), refused(nobody), Claim::Adopted),
             (of("uid", "app"), Claim::Ours, Claim::Ours),
             (of("x", "other"), refused("it belongs to Web other"), refused("it belongs to Web other")),
             (of_the_last, Claim::Ours, Claim::Ours),
             (helm("app"), Claim::Ours, Claim::Ours),
             (helm("else"), refused("it belongs to Helm release else in namespace ns"), Claim::Adopted),
+            (
+                live,
+                refused("it belongs to Helm release live in namespace ns"),
+                refused("it belongs to Helm release live in namespace ns"),
+            ),
             (primary("ns/app"), Claim::Ours, Claim::Ours),
             (
                 primary("ns/b"),
@@ -97,8 +112,32 @@ mod tests {
             ),
         ];
         for (metadata, without, with) in table {
-            assert_eq!(claim(&metadata, &owner, false), without, "{metadata}");
-            assert_eq!(claim(&metadata, &owner, true), with, "{metadata}");
+            let is_live = |namespace: &str, name: &str| (namespace, name) == ("ns", "live");
+            assert_eq!(claim(&metadata, &owner, false, is_live), without, "{metadata}");
+            assert_eq!(claim(&metadata, &owner, true, is_live), with, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn only_what_names_its_owner_is_deleted() {
+        let marked = |kind: &str, name: &str, release: &str| {
+            json!({"annotations": {"operator-sdk/primary-resource": name, "operator-sdk/primary-resource-type": kind,
+                "meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "ns"}})
+        };
+        for (metadata, expected) in [
+            (json!({}), false),
+            (json!({"ownerReferences": [{"uid": "uid"}]}), true),
+            (json!({"ownerReferences": [{"uid": "other"}]}), false),
+            (
+                json!({"annotations": {"meta.helm.sh/release-name": "app", "meta.helm.sh/release-namespace": "ns"}}),
+                false,
+            ),
+            (marked("Web.demo.example.com", "ns/app", "app"), true),
+            (marked("Web.demo.example.com", "ns/app", "other"), false),
+            (marked("Web.demo.example.com", "ns/other", "app"), false),
+            (marked("Db.demo.example.com", "ns/app", "app"), false),
+        ] {
+            assert_eq!(is_marked(&metadata, &owner()), expected, "{metadata}");
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Live {
     pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
+    /// [`Marks`](super::stamp::Owner::marks) of an object without such a reference.
+    pub marks: Option<Box<str>>,
     /// `helm.sh/resource-policy: keep`.
     pub kept: bool,
     /// It has a deletionTimestamp.
@@ -89,6 +91,7 @@ impl Live {
             shared: _,
             digest,
             owner_uid,
+            marks,
             kept,
             deleting,
             hook,
@@ -99,6 +102,7 @@ impl Live {
         let content = *uid != other.uid
             || *digest != other.digest
             || *owner_uid != other.owner_uid
+            || *marks != other.marks
             || *kept != other.kept
             || *deleting != other.deleting
             || *hook != other.hook
@@ -121,6 +125,7 @@ impl Live {
             digest: None,
             shared: false,
             owner_uid: Some("cr".into()),
+            marks: None,
             kept: false,
             deleting: false,
             hook: None,

@@ -118,7 +118,20 @@ pub fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
     steps
 }
 
-/// An object is pruned only when it names this custom resource as its owner and we have applied it.
+/// Whether an object names somebody else as its owner: it is not touched, whatever a record or a hook says.
+pub fn is_others(facts: &Facts, live: &Live) -> bool {
+    match (&live.owner_uid, &live.marks) {
+        (Some(uid), _) => *uid != facts.uid,
+        (None, Some(marks)) => *marks != facts.marks,
+        (None, None) => false,
+    }
+}
+
+/// An object is pruned only when it names this custom resource as its owner and we have applied it, whatever a record lists.
 pub fn is_ours(facts: &Facts, live: &Live) -> bool {
-    live.digest.is_some() && !live.kept && live.owner_uid.as_deref().is_none_or(|uid| uid == &*facts.uid)
+    let is_named = match &live.owner_uid {
+        Some(uid) => *uid == facts.uid,
+        None => live.marks.as_ref() == Some(&facts.marks),
+    };
+    live.digest.is_some() && !live.kept && is_named
 }

@@ -51,6 +51,21 @@ impl Owner {
     pub fn primary_resource(&self) -> String {
         format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.name)
     }
+
+    /// How an object that cannot refer to its owner says whose it is; see [`marks`].
+    pub fn marks(&self) -> String {
+        let (kind, name) = (self.gvk.kind_group(), self.primary_resource());
+        format!("{kind} {name} {}/{}", self.release_namespace, self.release_name)
+    }
+}
+
+/// Of an object, from its `metadata`: kind and name of the custom resource, and namespace and name of the release, as its annotations
+/// say them. `None` when any is missing.
+pub fn marks(metadata: &Value) -> Option<String> {
+    let annotations = metadata.get("annotations")?;
+    let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+    let (kind, name) = (text(PRIMARY_RESOURCE_TYPE)?, text(PRIMARY_RESOURCE)?);
+    Some(format!("{kind} {name} {}/{}", text(RELEASE_NAMESPACE)?, text(RELEASE_NAME)?))
 }
 
 /// An object that is ready to be applied.
@@ -94,6 +109,9 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let annotations = child(metadata, "annotations");
     annotations.insert(RELEASE_NAME.into(), Value::from(&*owner.release_name));
     annotations.insert(RELEASE_NAMESPACE.into(), Value::from(&*owner.release_namespace));
+    // What a template writes there, out of values, is nobody's mark.
+    annotations.shift_remove(PRIMARY_RESOURCE);
+    annotations.shift_remove(PRIMARY_RESOURCE_TYPE);
     let can_refer = owner.namespace.is_none() || owner.namespace == namespace;
     if !kept && !can_refer {
         annotations.insert(PRIMARY_RESOURCE.into(), owner.primary_resource().into());

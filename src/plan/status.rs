@@ -19,6 +19,8 @@ use crate::release::record::ChartLabel;
 
 /// Bytes of a condition's message; Kubernetes allows 32 KiB, and people read the first lines.
 pub const MAX_MESSAGE: usize = 2048;
+/// Reason of the condition and the event about annotations that the kind does not allow.
+pub const NOT_ALLOWED: &str = "AnnotationNotAllowed";
 /// Entries of `status.resources`.
 const MAX_RESOURCES: usize = 50;
 
@@ -72,6 +74,8 @@ pub struct Report<'a> {
     pub members: Option<&'a Told>,
     /// What is said of operations, when there is something.
     pub operations: Option<&'a operations::told::Told>,
+    /// What is said of annotations that the kind does not allow.
+    pub refused: Option<&'a str>,
 }
 
 /// The deployed release.
@@ -368,6 +372,10 @@ fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     match report.dry_run {
         Some(plan) => conditions.set("DryRun", true, "DryRun", plan),
         None => conditions.remove("DryRun"),
+    }
+    match report.refused {
+        Some(refused) => conditions.set("AnnotationsIgnored", true, NOT_ALLOWED, refused),
+        None => conditions.remove("AnnotationsIgnored"),
     }
 }
 

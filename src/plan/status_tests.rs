@@ -37,6 +37,7 @@ fn report<'a>(
         blind: None,
         members: None,
         operations: None,
+        refused: None,
     }
 }
 

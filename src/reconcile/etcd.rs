@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::observe::Observed;
 use super::queue::with_jitter;
 use super::{Context, Error};
+use crate::cluster::cache::Cache;
 use crate::cluster::client::{Cluster, Conflicts};
 use crate::cluster::discovery::Resource;
 use crate::mask::Secrets;
@@ -21,7 +22,7 @@ use crate::members::etcd::driver::{ConfigMaps, Etcd};
 use crate::members::etcd::secret::Secret;
 use crate::members::etcd::state::InitialCluster;
 use crate::members::workload::{Latch, Target, Workload};
-use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::claim::{Claim, claim};
 use crate::plan::stamp::{CHART_LABEL, Owner, stamp};
 use crate::release::object::{Gvk, Object, ObjectId};
 
@@ -109,6 +110,7 @@ pub struct InitialClusterMap {
     id: ObjectId,
     owner: Owner,
     take: bool,
+    cache: Arc<Cache>,
     /// The resourceVersion that was read: a write is refused when somebody else wrote since. An operator that was stopped for an
     /// hour must not let a second cluster start.
     seen: Mutex<Option<Value>>,
@@ -119,8 +121,16 @@ impl InitialClusterMap {
         let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
         let namespace = Some(Arc::clone(&observed.owner.release_namespace));
         let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: document.config_map.as_str().into() };
-        let take = observed.cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
-        Self { cluster: ctx.cluster.clone(), resource, id, owner: observed.owner.clone(), take, seen: Mutex::default() }
+        let take = observed.facts.switches.take_ownership;
+        Self {
+            cluster: ctx.cluster.clone(),
+            resource,
+            id,
+            owner: observed.owner.clone(),
+            take,
+            cache: Arc::clone(&ctx.cache),
+            seen: Mutex::default(),
+        }
     }
 
     fn is_owned(&self, metadata: &Value) -> bool {
@@ -159,7 +169,9 @@ impl ConfigMaps for InitialClusterMap {
         if metadata.get("deletionTimestamp").is_some() {
             return Err(format!("ConfigMap {name} to go"));
         }
-        if let Claim::Refused(why) = claim(metadata, &self.owner, self.take) {
+        if let Claim::Refused(why) =
+            claim(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
+        {
             return Err(format!("ConfigMap {name} to be the driver's: {why}"));
         }
         self.seen(metadata.get("resourceVersion").cloned());

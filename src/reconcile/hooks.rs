@@ -9,7 +9,10 @@ use super::apply::{Run, Waiting};
 use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::plan::claim::Claim;
 use crate::plan::hooks::{self, DeletePolicy, Event, Hook};
+use crate::plan::live::Live;
+use crate::plan::objects::is_others;
 use crate::release::object::ObjectId;
 use crate::release::record::{LastRun, Phase};
 
@@ -23,7 +26,8 @@ impl Run<'_> {
         let hook = &self.prepared.desired.hooks[index];
         let resource = self.hook_resource(&hook.id).await?;
         self.ctx.watches.ensure(self.ctx, &hook.id.gvk, hook.id.namespace.as_ref());
-        if let Some(live) = self.observed.facts.live.get(&hook.id) {
+        let known = self.observed.facts.live.get(&hook.id).filter(|live| !is_others(&self.observed.facts, live));
+        if let Some(live) = known {
             let this_run = live.hook.as_deref().is_some_and(|run| hook.is_run(run, self.plan.revision, event));
             let goes = hook.has_policy(DeletePolicy::BeforeCreation) || live.hook.is_some() && hook.is_a_run();
             if goes && (again || !this_run) && !self.delete_run(&resource, hook, &live.uid).await? {
@@ -77,9 +81,13 @@ impl Run<'_> {
             return Ok(Room::ThisRun(object));
         }
         let goes = hook.has_policy(DeletePolicy::BeforeCreation) || run.is_some() && hook.is_a_run();
-        if !goes {
-            let why =
-                "an object of its name exists, and its delete policy does not say before-hook-creation".to_owned();
+        let others = match self.objects.claim_of_anybody(&object) {
+            Claim::Refused(why) => Some(format!("an object of its name exists, and {why}")),
+            Claim::Ours | Claim::Adopted => None,
+        };
+        if !goes || others.is_some() {
+            let policy = "an object of its name exists, and its delete policy does not say before-hook-creation";
+            let why = others.unwrap_or_else(|| policy.to_owned());
             self.note_run(index, event, Phase::Failed);
             return Err(Error::Hook { event, hook: hook.id.to_string(), why, timeout: false });
         }
@@ -131,7 +139,8 @@ impl Run<'_> {
     pub(super) async fn delete_hook(&mut self, index: usize) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let known = self.ctx.cache.objects(&self.observed.key, std::iter::once(&hook.id));
-        let Some(live) = known.get(&hook.id) else { return Ok(()) };
+        let is_others = |live: &&Live| is_others(&self.observed.facts, live);
+        let Some(live) = known.get(&hook.id).filter(|live| !is_others(live)) else { return Ok(()) };
         let resource = self.hook_resource(&hook.id).await?;
         self.delete_run(&resource, hook, &live.uid).await?;
         self.waiting = None;

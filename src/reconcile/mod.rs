@@ -38,6 +38,7 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::cluster::sources::Sources;
+use crate::kind::allow::Allow;
 use crate::mask::Masks;
 use crate::members::own::Drivers;
 use crate::plan;
@@ -113,6 +114,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// Which annotations of a custom resource count.
+    pub fn allow(&self, key: &ReleaseKey) -> &Allow {
+        &self.kinds[key.kind].kind.allow
+    }
+
     /// A custom resource is gone, and what is kept for it goes too.
     pub fn forget(&self, key: &ReleaseKey) {
         self.contests.forget(key);
@@ -172,6 +178,9 @@ pub enum Error {
     /// The objects did not get ready in time.
     #[error("not ready in time: {0}")]
     NotReady(String),
+    /// An object is where the kind does not allow it.
+    #[error("{0}")]
+    NotAllowed(String),
     /// A source of values does not hold what it should.
     #[error("{0}")]
     Values(String),
@@ -190,6 +199,7 @@ impl Error {
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
             Self::NotReady(_) => "NotReady",
+            Self::NotAllowed(_) => "NamespaceNotAllowed",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
         }
@@ -201,6 +211,7 @@ impl Error {
             Self::Record(RecordError::TooLarge(_))
             | Self::Render(_)
             | Self::Manifest(_)
+            | Self::NotAllowed(_)
             | Self::Values(_)
             | Self::NotReady(_) => Retry::Never,
             // Who gave it a time meant that time.

@@ -17,7 +17,7 @@ use crate::cluster::error::ApiError;
 use crate::members::document::Members;
 use crate::members::substitute;
 use crate::plan::Desired;
-use crate::plan::claim::{Claim, TAKE_OWNERSHIP, claim};
+use crate::plan::claim::{Claim, claim, is_marked};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
 use crate::plan::situation::Situation;
@@ -169,8 +169,13 @@ impl<'a> Objects<'a> {
     }
 
     fn claim(&self, object: &Value) -> Claim {
-        let take = self.observed.cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
-        claim(metadata(object), &self.observed.owner, take)
+        let is_live = |namespace: &str, release: &str| self.ctx.cache.is_live(namespace, release);
+        claim(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
+    }
+
+    /// The same where nobody's objects give way, as to the runs of hooks.
+    pub fn claim_of_anybody(&self, object: &Value) -> Claim {
+        of_anybody(object, self.observed, self.ctx)
     }
 
     /// Deletes an object, only the one with this uid; without one it is looked at first. Whether there was something to delete.
@@ -182,8 +187,7 @@ impl<'a> Objects<'a> {
         } else {
             // No watch shows it: it is gone, or has lost its label, or was never ours.
             let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
-            let ours = claim(metadata(&object), &self.observed.owner, false) == Claim::Ours;
-            if !ours || !managers::is_applied(managed(&object)) {
+            if !is_marked(metadata(&object), &self.observed.owner) || !managers::is_applied(managed(&object)) {
                 return Ok(false);
             }
             found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -226,6 +230,11 @@ impl<'a> Objects<'a> {
         let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
         Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
     }
+}
+
+/// Whose an object is, where nobody's give way.
+pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Claim {
+    claim(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
 }
 
 /// A StatefulSet with members.

@@ -14,10 +14,9 @@ use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
-use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, RELEASE_NAME, Switches};
+use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
 use crate::members::document::Members;
 use crate::plan::attempts;
-use crate::plan::claim::TAKE_OWNERSHIP;
 use crate::plan::live::Live;
 use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
@@ -131,13 +130,14 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
         uid: (&*cr.uid).into(),
+        marks: owner.marks().into(),
         now: now.as_second(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
         asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
         busy: is_busy(history.last(), now.as_second()),
-        foreign: foreign(&owner, &cr, ctx, &history),
+        foreign: foreign(&owner, &cr, &switches, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
         spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried,
@@ -463,13 +463,12 @@ fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
 }
 
 /// Whether the release of this name belongs to somebody else, in a sentence.
-fn foreign(owner: &Owner, cr: &Cr, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
+fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
     let newest = history.last()?;
     let name = &owner.release_name;
     let Some(uid) = &newest.owner_uid else {
         // After an uninstall with its history kept the name is free.
-        let take = cr.annotations.get(TAKE_OWNERSHIP).is_some_and(|v| &**v == "true");
-        return (newest.status != Status::Uninstalled && !take).then(|| {
+        return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
             format!(
                 "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
                  {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"

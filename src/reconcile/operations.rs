@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::apply::{Outcome, Waiting};
+use super::object::of_anybody;
 use super::observe::Observed;
 use super::report::{event, is_news};
 use super::{Context, Error};
@@ -14,6 +15,7 @@ use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
 use crate::members::jobs::job;
 use crate::plan::Verb;
+use crate::plan::claim::Claim;
 use crate::plan::hooks::DeletePolicy;
 use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
@@ -251,6 +253,7 @@ impl Pass<'_> {
             let resource = ctx.discovery.resolve(&hook.gvk()).await?;
             let namespaced = resource.as_ref().is_none_or(|resource| resource.namespaced);
             let one = Placed::new(hook, running, revision, &observed.owner, namespaced).map_err(Error::Manifest)?;
+            super::render::place(&one.id, observed, ctx)?;
             if resource.is_some() {
                 ctx.watches.ensure(ctx, &one.id.gvk, one.id.namespace.as_ref());
                 watched.push(ctx.cache.watch_key(&one.id.gvk, one.id.namespace.as_ref()));
@@ -291,6 +294,9 @@ impl Pass<'_> {
                     return Ok(Err("an object of its name exists, and its delete policy does not say \
                                    before-hook-creation"
                         .to_owned()));
+                }
+                if let Claim::Refused(why) = of_anybody(&object, observed, ctx) {
+                    return Ok(Err(format!("an object of its name exists, and {why}")));
                 }
                 if !found.deleting {
                     self.delete(id, &found.uid, false).await?;

@@ -10,6 +10,7 @@ use super::observe::Observed;
 use super::{Context, Error, crds, lookups, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
+use crate::kind::placement::Place;
 use crate::mask::Secrets;
 use crate::members::document::{self, Members};
 use crate::members::substitute;
@@ -19,7 +20,7 @@ use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::lookups::Lookups;
-use crate::release::object::{Gvk, Object, push_flat};
+use crate::release::object::{Gvk, Object, ObjectId, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Manifest, Options, Release, Rendered};
 use crate::server::spans;
@@ -77,6 +78,8 @@ impl Renderer {
             masks.learn(&key, secrets);
         };
         let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
+        let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
+        let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
         let host = host.telling_of_secrets(learn).noting(Arc::clone(lookups), lookups::is_own(&observed.owner));
         let meta = &chart.chart.metadata;
         let span = spans::render(&meta.name, &meta.version);
@@ -148,7 +151,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
             };
             // Hooks that cannot be read do not keep a custom resource from going.
             let hooks = match hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await {
-                Err(error @ Error::Manifest(_)) => {
+                Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
                     tracing::warn!(%error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
                     Vec::new()
                 }
@@ -187,7 +190,7 @@ async fn from_chart(
     if members.is_some() {
         objects = parse(&rendered.manifests)?;
     }
-    let operations = operations(&rendered, &objects, ctx).await?;
+    let operations = operations(&rendered, &objects, observed, ctx).await?;
     if objects.len() > MAX_OBJECTS {
         return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
     }
@@ -229,14 +232,23 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
 }
 
 /// What the chart says of operations. A kind that is not served yet may be by the time that one begins.
-async fn operations(rendered: &Rendered, objects: &[Object], ctx: &Context) -> Result<Option<Arc<Operations>>, Error> {
+async fn operations(
+    rendered: &Rendered,
+    objects: &[Object],
+    observed: &Observed,
+    ctx: &Context,
+) -> Result<Option<Arc<Operations>>, Error> {
     let Some(operations) = Operations::read(&rendered.unknown, objects).map_err(Error::Manifest)? else {
         return Ok(None);
     };
     // What cannot be remembered is refused before anything is written.
     operations.encode().map_err(Error::Manifest)?;
     for hook in &operations.hooks {
-        ctx.discovery.resolve(&hook.gvk()).await?;
+        let namespaced = ctx.discovery.resolve(&hook.gvk()).await?.is_none_or(|resource| resource.namespaced);
+        let of_release = || Arc::clone(&observed.owner.release_namespace);
+        let namespace = namespaced.then(|| hook.namespace().map_or_else(of_release, Into::into));
+        let id = ObjectId { gvk: hook.gvk(), namespace, name: hook.name.as_str().into() };
+        place(&id, observed, ctx)?;
     }
     Ok(Some(Arc::new(operations)))
 }
@@ -249,7 +261,9 @@ async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> 
             ctx.discovery.resolve(&object.gvk).await?;
         }
         let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
-        hooks.push(Hook::read(record, &observed.owner, is_namespaced).map_err(Error::Manifest)?);
+        let hook = Hook::read(record, &observed.owner, is_namespaced).map_err(Error::Manifest)?;
+        place(&hook.id, observed, ctx)?;
+        hooks.push(hook);
     }
     Ok(hooks)
 }
@@ -281,7 +295,18 @@ pub(super) async fn stamp(
     }
     learn_secrets(&known, observed, ctx);
     let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
-    Ok(stamp_all(&known, &observed.owner, is_namespaced))
+    let stamped = stamp_all(&known, &observed.owner, is_namespaced);
+    if missing == Missing::IsAnError {
+        stamped.iter().try_for_each(|object| place(&object.id, observed, ctx))?;
+    }
+    Ok(stamped)
+}
+
+/// Whether an object may be where it is; what is applied, run or made is asked for.
+pub(super) fn place(id: &ObjectId, observed: &Observed, ctx: &Context) -> Result<(), Error> {
+    let placement = &ctx.kinds[observed.key.kind].kind.placement;
+    let place = id.namespace.as_deref().map_or(Place::Cluster, Place::In);
+    placement.check(&id.gvk, place, &observed.key.namespace, &id.to_string()).map_err(Error::NotAllowed)
 }
 
 /// What the release's own Secrets hold appears in no text, be it in its notes.

@@ -14,6 +14,7 @@ use super::queue::with_jitter;
 use super::{Context, Error, Next, lookups};
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
+use crate::kind::allow;
 use crate::plan::Verb;
 use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
@@ -209,6 +210,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         blind: observed.blind.as_deref(),
         members: outcome.members.as_ref().map(|seen| &seen.told),
         operations: told,
+        refused: allow::describe(&observed.cr.refused).as_deref(),
     });
     let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
     if observed.chart.as_deref().is_some_and(has_results)
@@ -225,7 +227,7 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
     match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
         Ok(answer) => {
-            if let Some(cr) = Cr::read(answer) {
+            if let Some(cr) = Cr::read(answer, ctx.allow(&observed.key)) {
                 let newer = ctx.cache.put_cr(observed.key.clone(), cr);
                 if newer {
                     // The answer shows a change that no watch event has shown yet.
@@ -240,7 +242,8 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         Err(e) => {
             if e.is_outage()
                 && let Ok(Some(found)) = ctx.cluster.get(&resource, &id).await
-                && let Some(cr) = serde_json::from_value(found).ok().and_then(Cr::read)
+                && let Some(cr) =
+                    serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, ctx.allow(&observed.key)))
                 && cr.uid == observed.cr.uid
             {
                 ctx.cache.put_cr(observed.key.clone(), cr);
@@ -343,6 +346,11 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         let note =
             format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
+    }
+    if let Some(note) = allow::describe(&observed.cr.refused)
+        && is_news(observed, status::NOT_ALLOWED, &note, ctx)
+    {
+        event(observed, ctx, true, status::NOT_ALLOWED, note);
     }
     if let Some(error) = &outcome.error {
         if !is_passing(observed, error, ctx) && is_news(observed, error.reason(), &error.to_string(), ctx) {

@@ -13,6 +13,7 @@ use crate::cluster::cache::{Cache, ReleaseKey, WatchKey, summary};
 use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
+use crate::kind::allow::Allow;
 use crate::plan::live::Change;
 use crate::release::chunks;
 use crate::release::object::ObjectId;
@@ -203,6 +204,7 @@ pub struct CrSink {
     metrics: Arc<Metrics>,
     synced: Arc<tokio::sync::Notify>,
     scope_of: Scope,
+    allow: Allow,
     /// The annotation by which a custom resource says whose it is.
     scope_annotation: Option<String>,
 }
@@ -221,6 +223,7 @@ impl CrSink {
             metrics: Arc::clone(&ctx.metrics),
             synced,
             scope_of: ctx.scope,
+            allow: ctx.kinds[kind].kind.allow.clone(),
             scope_annotation: chart.and_then(|chart| chart.chart.metadata.annotation(SCOPE).map(str::to_owned)),
         }
     }
@@ -238,7 +241,7 @@ impl Sink<CrObject> for CrSink {
 
     fn put(&mut self, object: CrObject, listed: bool) {
         let Some(key) = self.key(&object) else { return };
-        let Some(cr) = Cr::read(object) else { return };
+        let Some(cr) = Cr::read(object, &self.allow) else { return };
         if let Some(annotation) = &self.scope_annotation
             && !self.scope_of.has(cr.annotations.get(annotation.as_str()).map(|said| &**said))
         {

@@ -16,6 +16,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::cluster::sources::Version;
+use crate::kind::switches::PATCHES;
 use crate::kind::values_from::{self, SourceKind, ValuesFrom};
 use crate::mask::Secrets;
 use crate::plan::situation::Refusal;
@@ -23,8 +24,6 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::patch::{self, Patch};
 
-/// Annotation: patches of what the chart renders.
-const PATCHES: &str = "tillerman.dev/patches";
 /// Sources of one custom resource and its kind.
 const MAX_SOURCES: usize = 50;
 

@@ -1,6 +1,7 @@
 //! Patches of rendered objects, as `patches` of a kustomization: strategic merge and JSON 6902, with or without a target
 //! (kustomize 5, `PatchTransformer`).
 
+mod identity;
 mod json6902;
 mod merge;
 mod target;
@@ -154,6 +155,9 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
             }
         }
     };
+    if let Some(field) = identity::changed(&object.body, &body) {
+        return Err(format!("{}: a patch may not change {field}", what()));
+    }
     Object::from_body(body).map(Some).map_err(|e| format!("{}: after a patch: {e}", what()))
 }
 
@@ -258,6 +262,45 @@ mod tests {
     fn an_object_can_be_deleted() {
         let patches = json!([{"target": {"kind": "Deployment"}, "patch": {"$patch": "delete"}}]);
         assert_eq!(patched(&patches, &deployment()).unwrap(), None);
+    }
+
+    #[test]
+    fn no_patch_changes_which_object_it_is_or_whose() {
+        let elsewhere =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pwned", "namespace": "kube-system"}});
+        let role = json!({"op": "replace", "path": "/kind", "value": "ClusterRoleBinding"});
+        let mark = |path: &str| json!({"op": "add", "path": path, "value": {"operator-sdk/primary-resource": "x/y"}});
+        for (operation, field) in [
+            (json!({"op": "replace", "path": "", "value": elsewhere}), "apiVersion"),
+            (json!({"op": "replace", "path": "/apiVersion", "value": "v1"}), "apiVersion"),
+            (role, "kind"),
+            (
+                json!({"op": "replace", "path": "/metadata", "value": {"name": "web", "namespace": "kube-system"}}),
+                "metadata.namespace",
+            ),
+            (json!({"op": "add", "path": "/metadata/namespace", "value": "kube-system"}), "metadata.namespace"),
+            (json!({"op": "copy", "from": "/kind", "path": "/metadata/name"}), "metadata.name"),
+            (json!({"op": "move", "from": "/metadata/name", "path": "/metadata/generateName"}), "metadata.name"),
+            (json!({"op": "add", "path": "/metadata/finalizers", "value": ["a/b"]}), "metadata.finalizers"),
+            (
+                json!({"op": "add", "path": "/metadata/ownerReferences", "value": [{"uid": "u"}]}),
+                "metadata.ownerReferences",
+            ),
+            (mark("/metadata/annotations"), "metadata.annotations operator-sdk/primary-resource"),
+            (
+                json!({"op": "add", "path": "/metadata/labels/helm.sdk.operatorframework.io~1chart", "value": "other"}),
+                "metadata.labels helm.sdk.operatorframework.io/chart",
+            ),
+        ] {
+            let patches = json!([{"target": {"kind": "Deployment"}, "patch": [operation]}]);
+            let refused = patched(&patches, &deployment()).unwrap_err();
+            assert_eq!(refused, format!("Deployment web: a patch may not change {field}"), "{operation}");
+        }
+        let merges = json!([{"target": {}, "patch": {"metadata": {"finalizers": ["a/b"]}}}]);
+        assert_eq!(
+            patched(&merges, &deployment()).unwrap_err(),
+            "Deployment web: a patch may not change metadata.finalizers"
+        );
     }
 
     #[test]

@@ -1,0 +1,197 @@
+//! `allow` of `watches.yaml`: which annotations of a custom resource may reach beyond what the chart's author wrote.
+//!
+//! An editor of a custom resource can cause only what the chart's author allowed. Most switches are within that: they say when and how
+//! often the chart's own objects are applied. The ones here change which objects there are, what is in them, or whose Secrets are read,
+//! with the operator's rights. So an annotation does so only where `watches.yaml` allows it for the kind; `watches.yaml` itself always may.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use super::ignore::IGNORE_DRIFT;
+use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
+use super::values_from;
+
+/// A switch that reaches beyond the chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Definitions in `crds/`.
+    Crds,
+    /// Fields that are left to others.
+    IgnoreDrift,
+    /// Patches of what is rendered.
+    Patches,
+    /// The name of the release.
+    ReleaseName,
+    /// Objects and releases that exist are taken over.
+    TakeOwnership,
+    /// Values in Secrets and `ConfigMap`s.
+    ValuesFrom,
+}
+
+impl Reach {
+    /// All of them, in the order of their names.
+    pub const ALL: [Self; 6] =
+        [Self::Crds, Self::IgnoreDrift, Self::Patches, Self::ReleaseName, Self::TakeOwnership, Self::ValuesFrom];
+
+    /// Its name in `allow`.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Crds => "crds",
+            Self::IgnoreDrift => "ignoreDrift",
+            Self::Patches => "patches",
+            Self::ReleaseName => "releaseName",
+            Self::TakeOwnership => "takeOwnership",
+            Self::ValuesFrom => "valuesFrom",
+        }
+    }
+
+    /// Its annotation on a custom resource.
+    pub fn annotation(self) -> &'static str {
+        match self {
+            Self::Crds => CRDS,
+            Self::IgnoreDrift => IGNORE_DRIFT,
+            Self::Patches => PATCHES,
+            Self::ReleaseName => RELEASE_NAME,
+            Self::TakeOwnership => TAKE_OWNERSHIP,
+            Self::ValuesFrom => values_from::ANNOTATION,
+        }
+    }
+
+    /// What an editor of a custom resource can do where it is allowed, as a sentence for `tillerman lint`.
+    pub fn opens(self) -> &'static str {
+        match self {
+            Self::Crds => {
+                "an editor of a custom resource can replace the cluster's definitions that the chart's crds/ names, for all namespaces"
+            }
+            Self::IgnoreDrift => {
+                "an editor of a custom resource can leave fields of the chart's objects to others; the operator no longer repairs them"
+            }
+            Self::Patches => {
+                "an editor of a custom resource can set any field of the chart's objects, such as the image and the service account of a \
+                 pod or the rules of a role, with the operator's rights"
+            }
+            Self::ReleaseName => {
+                "an editor of a custom resource can choose the name of the release, and with it the names of the objects that the \
+                 chart derives from it"
+            }
+            Self::TakeOwnership => {
+                "an editor of a custom resource can take over objects that exist and belong to no release, and delete them with it"
+            }
+            Self::ValuesFrom => {
+                "an editor of a custom resource can read every Secret and ConfigMap of its namespace, by values that the chart shows"
+            }
+        }
+    }
+}
+
+/// The switches that an annotation may set; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allow(BTreeSet<Reach>);
+
+impl Allow {
+    /// Reads the field. The error is a sentence.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        let known = || Reach::ALL.map(Reach::field).join(", ");
+        let items = match value {
+            Value::Null => return Ok(Self::default()),
+            Value::Array(items) => items,
+            _ => return Err(format!("allow must be a list of: {}", known())),
+        };
+        let read = |item: &Value| {
+            let found = item.as_str().and_then(|text| Reach::ALL.into_iter().find(|reach| reach.field() == text));
+            found.ok_or_else(|| format!("allow: {item} is none of {}", known()))
+        };
+        items.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Everything.
+    pub fn all() -> Self {
+        Self(Reach::ALL.into())
+    }
+
+    /// What is allowed.
+    pub fn iter(&self) -> impl Iterator<Item = Reach> {
+        self.0.iter().copied()
+    }
+
+    /// Takes out of the annotations of a custom resource what is not allowed, and answers with what that was: nobody who looks at the
+    /// annotations later can act on it.
+    pub fn take_refused<K: Ord + std::borrow::Borrow<str>, V>(&self, annotations: &mut BTreeMap<K, V>) -> Vec<Reach> {
+        let mut refused = |reach: &Reach| !self.0.contains(reach) && annotations.remove(reach.annotation()).is_some();
+        Reach::ALL.into_iter().filter(|reach| refused(reach)).collect()
+    }
+}
+
+impl fmt::Display for Allow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}]", self.iter().map(Reach::field).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What is said of annotations that are not allowed; `None` when there are none.
+pub fn describe(refused: &[Reach]) -> Option<String> {
+    let names: Vec<&str> = refused.iter().map(|reach| reach.annotation()).collect();
+    let (what, change) = match names.as_slice() {
+        [] => return None,
+        [one] => (format!("the annotation {one}"), "changes"),
+        many => (format!("the annotations {}", many.join(", ")), "change"),
+    };
+    let allow = Allow(refused.iter().copied().collect());
+    Some(format!(
+        "{what} {change} nothing: the operator does not allow it for this kind. Who runs the operator can set allow: {allow} for the kind \
+         in watches.yaml"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allow, Reach, describe};
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn nothing_is_allowed_that_is_not_named() {
+        let annotations = || -> BTreeMap<Box<str>, Box<str>> {
+            let names = Reach::ALL.map(Reach::annotation).into_iter().chain(["tillerman.dev/paused", "a"]);
+            names.map(|name| (name.into(), "x".into())).collect()
+        };
+        let mut left = annotations();
+        assert_eq!(Allow::default().take_refused(&mut left), Reach::ALL);
+        assert_eq!(left.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "tillerman.dev/paused"]);
+        let mut left = annotations();
+        let allow = Allow::read(&json!(["patches", "valuesFrom", "crds", "ignoreDrift", "takeOwnership"])).unwrap();
+        assert_eq!(allow.take_refused(&mut left), [Reach::ReleaseName]);
+        assert!(left.contains_key("tillerman.dev/patches"));
+        assert_eq!(Allow::all().take_refused(&mut annotations()), []);
+    }
+
+    #[test]
+    fn what_is_not_allowed_names_the_field_to_set() {
+        assert_eq!(describe(&[]), None);
+        let one = describe(&[Reach::Patches]).unwrap();
+        assert!(one.starts_with("the annotation tillerman.dev/patches changes nothing: "), "{one}");
+        assert!(one.ends_with("set allow: [patches] for the kind in watches.yaml"), "{one}");
+        let two = describe(&[Reach::Crds, Reach::ValuesFrom]).unwrap();
+        assert!(two.contains("tillerman.dev/crds, tillerman.dev/values-from change nothing"), "{two}");
+        assert!(two.contains("allow: [crds, valuesFrom]"), "{two}");
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_an_error_with_those_that_are() {
+        for (value, expected) in [
+            (
+                json!(["patch"]),
+                "allow: \"patch\" is none of crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+            ),
+            (
+                json!("patches"),
+                "allow must be a list of: crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+            ),
+        ] {
+            assert_eq!(Allow::read(&value).unwrap_err(), expected);
+        }
+        assert_eq!(Allow::read(&json!(null)), Ok(Allow::default()));
+    }
+}

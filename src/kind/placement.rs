@@ -1,0 +1,178 @@
+//! `namespaces` and `clusterScoped` of `watches.yaml`: where the objects of a kind's charts may be.
+//!
+//! Many charts take the namespaces of their objects from values, so who edits a custom resource chooses them, and the operator's rights
+//! reach everywhere. These bounds hold for what is applied, for hooks and operations, and for what templates look up. Definitions in
+//! `crds/` are the chart's own files, which no value changes; the switch `crds` decides about them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::release::object::Gvk;
+
+/// Where objects may be. The default bounds nothing, as in helm-operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The namespaces of namespaced objects.
+    pub namespaces: Namespaces,
+    /// Objects of cluster-scoped kinds.
+    pub cluster_scoped: ClusterScoped,
+}
+
+/// Namespaces in which objects may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Namespaces {
+    /// All.
+    #[default]
+    Any,
+    /// That of the custom resource.
+    Own,
+    /// That of the custom resource, and these.
+    Named(BTreeSet<Box<str>>),
+}
+
+/// Cluster-scoped objects that there may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClusterScoped {
+    /// All.
+    #[default]
+    Any,
+    /// None.
+    Nothing,
+    /// Those of these kinds: `ClusterRole` or `ClusterRole.rbac.authorization.k8s.io`.
+    Kinds(BTreeSet<Box<str>>),
+}
+
+/// A place in which an object is, or is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A namespace.
+    In(&'a str),
+    /// All namespaces, as a lookup lists them.
+    All,
+    /// The kind is cluster-scoped.
+    Cluster,
+}
+
+impl Namespaces {
+    /// Reads `own`, `any` or a list of names.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(Self::Any),
+            Value::String(text) if text == "any" => Ok(Self::Any),
+            Value::String(text) if text == "own" => Ok(Self::Own),
+            Value::Array(names) => names_of(names).map(Self::Named).ok_or(()),
+            _ => Err(()),
+        }
+        .map_err(|()| "namespaces must be own, any or a list of names".to_owned())
+    }
+}
+
+impl ClusterScoped {
+    /// Reads a boolean or a list of kinds.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Null | Value::Bool(true) => Ok(Self::Any),
+            Value::Bool(false) => Ok(Self::Nothing),
+            Value::Array(kinds) => names_of(kinds).map(Self::Kinds).ok_or(()),
+            _ => Err(()),
+        }
+        .map_err(|()| "clusterScoped must be true, false or a list of kinds".to_owned())
+    }
+}
+
+fn names_of(items: &[Value]) -> Option<BTreeSet<Box<str>>> {
+    items.iter().map(|item| item.as_str().filter(|text| !text.is_empty()).map(Into::into)).collect()
+}
+
+impl Placement {
+    /// Whether an object of a custom resource in the namespace `own` may be there; else why not, in a sentence that begins with `what`.
+    pub fn check(&self, gvk: &Gvk, place: Place<'_>, own: &str, what: &str) -> Result<(), String> {
+        let allowed = match (&self.namespaces, place) {
+            (_, Place::Cluster) => match &self.cluster_scoped {
+                ClusterScoped::Any => true,
+                ClusterScoped::Nothing => false,
+                ClusterScoped::Kinds(kinds) => kinds.contains(&*gvk.kind) || kinds.contains(&*gvk.kind_group()),
+            },
+            (Namespaces::Any, _) => true,
+            (_, Place::In(namespace)) if namespace == own => true,
+            (Namespaces::Named(names), Place::In(namespace)) => names.contains(namespace),
+            (_, Place::In(_) | Place::All) => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        Err(match place {
+            Place::Cluster => format!(
+                "{what} is cluster-scoped, and the operator does not allow that for this kind (clusterScoped in watches.yaml)"
+            ),
+            Place::In(namespace) => format!(
+                "{what} is in namespace {namespace}, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+            ),
+            Place::All => format!(
+                "{what} is looked for in all namespaces, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+            ),
+        })
+    }
+
+    /// Whether it bounds nothing.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClusterScoped, Namespaces, Place, Placement};
+    use crate::release::object::Gvk;
+    use serde_json::{Value, json};
+
+    fn placement(namespaces: &Value, cluster_scoped: &Value) -> Placement {
+        Placement {
+            namespaces: Namespaces::read(namespaces).unwrap(),
+            cluster_scoped: ClusterScoped::read(cluster_scoped).unwrap(),
+        }
+    }
+
+    #[test]
+    fn objects_may_be_where_the_kind_says() {
+        let role = Gvk::new("rbac.authorization.k8s.io", "v1", "ClusterRole");
+        let map = Gvk::new("", "v1", "ConfigMap");
+        let none = Value::Null;
+        for (namespaces, cluster, gvk, place, expected) in [
+            (none.clone(), none.clone(), &map, Place::In("kube-system"), true),
+            (none.clone(), none.clone(), &map, Place::All, true),
+            (none.clone(), none.clone(), &role, Place::Cluster, true),
+            (json!("own"), none.clone(), &map, Place::In("ns"), true),
+            (json!("own"), none.clone(), &map, Place::In("other"), false),
+            (json!("own"), none.clone(), &map, Place::All, false),
+            (json!("own"), none.clone(), &role, Place::Cluster, true),
+            (json!(["other"]), none.clone(), &map, Place::In("other"), true),
+            (json!(["other"]), none.clone(), &map, Place::In("ns"), true),
+            (json!(["other"]), none.clone(), &map, Place::In("third"), false),
+            (json!(["other"]), none.clone(), &map, Place::All, false),
+            (none.clone(), json!(false), &role, Place::Cluster, false),
+            (none.clone(), json!(["ClusterRole"]), &role, Place::Cluster, true),
+            (none.clone(), json!(["ClusterRole.rbac.authorization.k8s.io"]), &role, Place::Cluster, true),
+            (none.clone(), json!(["ClusterRole.other"]), &role, Place::Cluster, false),
+        ] {
+            let allowed = placement(&namespaces, &cluster).check(gvk, place, "ns", "it").is_ok();
+            assert_eq!(allowed, expected, "{namespaces} {cluster} {place:?}");
+        }
+        let refused = placement(&json!("own"), &none).check(&map, Place::In("x"), "ns", "ConfigMap a").unwrap_err();
+        assert_eq!(
+            refused,
+            "ConfigMap a is in namespace x, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+        );
+    }
+
+    #[test]
+    fn a_bound_that_cannot_be_read_is_an_error() {
+        assert_eq!(Namespaces::read(&json!("mine")).unwrap_err(), "namespaces must be own, any or a list of names");
+        assert_eq!(Namespaces::read(&json!([1])).unwrap_err(), "namespaces must be own, any or a list of names");
+        assert_eq!(
+            ClusterScoped::read(&json!("no")).unwrap_err(),
+            "clusterScoped must be true, false or a list of kinds"
+        );
+    }
+}
