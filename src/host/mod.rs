@@ -9,13 +9,15 @@ use crate::template::value::Value;
 #[cfg(feature = "operator")]
 pub use cluster::{ClusterHost, find};
 use std::net::ToSocketAddrs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The operating system's randomness and clock; no cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System {
     /// Whether `getHostByName` asks the system for names; else it answers with nothing, as in Helm.
     pub dns: bool,
+    /// How far its clock is ahead of the system's: what a chart makes of the time shows in the difference.
+    pub ahead: Duration,
 }
 
 impl Host for System {
@@ -24,7 +26,7 @@ impl Host for System {
     }
     fn now(&self) -> i128 {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX)
+        i128::try_from((elapsed + self.ahead).as_nanos()).unwrap_or(i128::MAX)
     }
     fn lookup(&self, _api_version: &str, _kind: &str, _namespace: &str, _name: &str) -> FnResult {
         Ok(Value::map([]))

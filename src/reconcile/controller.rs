@@ -145,6 +145,7 @@ impl Controller {
             drivers: settings.drivers,
             results: Results::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             kept: super::kept::Kept::default(),
+            trusted: super::trust::Trusted::default(),
             sources: Arc::default(),
             source_watches: SourceWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             looked_up: LookedUp::default(),

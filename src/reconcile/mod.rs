@@ -26,6 +26,7 @@ mod report;
 mod results;
 mod sinks;
 mod sources;
+mod trust;
 mod values;
 mod watches;
 
@@ -47,6 +48,7 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
+use apply::Outcome;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
@@ -56,6 +58,7 @@ use queue::Queue;
 use render::Renderer;
 use results::Results;
 use sources::SourceWatches;
+use trust::Trusted;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.
@@ -87,6 +90,8 @@ pub struct Context {
     pub results: Results,
     /// The records that were seen last.
     pub kept: Kept,
+    /// The records that count as they are.
+    pub trusted: Trusted,
     /// What is known of the objects that releases are made from.
     pub sources: Arc<Sources>,
     /// Watches of them.
@@ -128,7 +133,9 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.looked_up.forget(key);
         self.masks.forget(key);
-        self.kept.forget(&(Arc::clone(&key.namespace), self.cache.release_name(key)));
+        let release = (Arc::clone(&key.namespace), self.cache.release_name(key));
+        self.kept.forget(&release);
+        self.trusted.forget(&release);
     }
 }
 
@@ -178,6 +185,14 @@ pub enum Error {
     /// The objects did not get ready in time.
     #[error("not ready in time: {0}")]
     NotReady(String),
+    /// The record cannot be compared with what the chart renders, or is something else.
+    #[error("nothing is taken from the record of revision {revision}, which somebody else may have written: {why}")]
+    Unverified {
+        /// Of the record.
+        revision: u64,
+        /// A sentence.
+        why: String,
+    },
     /// An object is where the kind does not allow it.
     #[error("{0}")]
     NotAllowed(String),
@@ -199,6 +214,7 @@ impl Error {
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
             Self::NotReady(_) => "NotReady",
+            Self::Unverified { .. } => "RecordNotVerified",
             Self::NotAllowed(_) => "NamespaceNotAllowed",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
@@ -226,7 +242,7 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
-            Self::Api(_) => Retry::Always,
+            Self::Unverified { .. } | Self::Api(_) => Retry::Always,
         }
     }
 
@@ -243,10 +259,14 @@ impl Error {
 
 /// Brings one release closer to what its custom resource says.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
-    let Some(observed) = observe::observe(key, ctx).await else {
+    let Some(mut observed) = observe::observe(key, ctx).await else {
         ctx.forget(key);
         return Ok(Next::Event);
     };
+    if let Err(error) = trust::verify(&mut observed, ctx).await {
+        let outcome = Outcome { error: Some(error), ..Outcome::nothing(plan::Verb::Rest) };
+        return report::report(&observed, outcome, ctx).await;
+    }
     if let Some(outcome) = members::farewell(&observed, ctx).await {
         return report::report(&observed, outcome, ctx).await;
     }

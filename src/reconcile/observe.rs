@@ -8,6 +8,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::chart::{Loaded, Served};
+use super::trust::LeftOut;
 use super::values::{self, Extras};
 use super::{Context, Error, FINALIZER, LEGACY_FINALIZER, lookups};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
@@ -65,6 +66,8 @@ pub struct Observed {
     pub record: Result<Option<Record>, Error>,
     /// The record of the revision that the release goes back to.
     pub target: Option<Record>,
+    /// What of the record that is acted on does not count.
+    pub left_out: Arc<LeftOut>,
     /// The newest record could not be read.
     pub corrupted: bool,
     /// Why the caches cannot see some of its objects.
@@ -173,6 +176,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         situation,
         record: Ok(None),
         target: None,
+        left_out: Arc::default(),
         corrupted: false,
         blind,
         members,

@@ -11,6 +11,7 @@ use super::Error;
 use super::apply::Run;
 use super::observe::{read_record, secret_id};
 use super::sinks::metadata;
+use super::trust::LeftOut;
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::plan::Verb;
@@ -125,6 +126,7 @@ impl Run<'_> {
         self.record = Some(record);
         set_metadata(&mut body, answer);
         self.enter(&body);
+        self.trust();
         self.written = Some(body);
         Ok(())
     }
@@ -192,8 +194,19 @@ impl Run<'_> {
             patch["data"] = data(&record)?;
         }
         let id = secret_id(&self.observed.owner, revision);
+        let trusted = &self.ctx.trusted;
+        let known = self.observed.facts.history.iter().find(|r| r.revision == revision);
+        let known = known.filter(|known| trusted.has(&self.observed.owner, known));
+        if let Some(known) = known {
+            patch["metadata"]["resourceVersion"] = Value::from(&*known.resource_version);
+        }
         match self.ctx.cluster.merge::<Value>(&Resource::secrets(), &id, &patch, None).await {
-            Ok(answer) => self.cache_revision(&answer),
+            Ok(answer) => {
+                self.cache_revision(&answer);
+                if let (Some(_), Some((_, revision))) = (known, Revision::read(metadata(&answer))) {
+                    trusted.enter(&self.observed.owner, &revision, LeftOut::default());
+                }
+            }
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.into()),
         }
@@ -290,6 +303,11 @@ impl Run<'_> {
         let Some(head) = self.head.clone() else { return Ok(()) };
         let mut inventory = head.inventory.clone().unwrap_or_default();
         inventory.0.extend(self.references.clone());
+        if self.prepared.rendered.is_some() {
+            // Whatever it listed: the revision has the objects that the chart renders.
+            let objects: BTreeSet<_> = self.prepared.desired.objects.iter().map(|object| &object.id).collect();
+            inventory.0.retain(|id, _| objects.contains(id));
+        }
         // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
         let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
         let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
@@ -329,7 +347,12 @@ impl Run<'_> {
             },
             "labels": {secret::OWNER_UID: &*self.observed.owner.uid},
         }});
-        self.patch_head(revision, patch).await
+        self.patch_head(revision, patch).await?;
+        if rendered {
+            // All that is acted on was compared with the rendering, or written.
+            self.trust();
+        }
+        Ok(())
     }
 
     pub(super) async fn forget(&mut self, revision: u64) -> Result<(), Error> {
@@ -337,6 +360,7 @@ impl Run<'_> {
         self.ctx.cluster.delete(&Resource::secrets(), &id, None, false).await?;
         let owner = &self.observed.owner;
         self.ctx.cache.remove_revision(&owner.release_namespace, &owner.release_name, revision, None);
+        self.ctx.trusted.forget_revision(owner, revision);
         Ok(())
     }
 
@@ -383,17 +407,22 @@ impl Run<'_> {
     async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
         let id = secret_id(&self.observed.owner, revision);
         let Some(mut secret) = self.written.take() else {
+            let was_trusted = self.head.as_ref().is_some_and(|head| self.ctx.trusted.has(&self.observed.owner, head));
             if let Some(head) = &self.head {
                 patch["metadata"]["resourceVersion"] = Value::from(&*head.resource_version);
             }
             let answer: Value = self.ctx.cluster.merge(&Resource::secrets(), &id, &patch, None).await?;
             self.enter(&answer);
+            if was_trusted {
+                self.trust();
+            }
             return Ok(());
         };
         lay_over(&mut secret, patch);
         let answer = self.ctx.cluster.replace(&Resource::secrets(), &id, &secret, false, Answer::Metadata).await?;
         set_metadata(&mut secret, answer);
         self.enter(&secret);
+        self.trust();
         self.written = Some(secret);
         Ok(())
     }
@@ -403,6 +432,13 @@ impl Run<'_> {
         self.ctx.kept.put(&(Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name)), secret);
         self.head = Revision::read(metadata(secret)).map(|(_, revision)| revision);
         self.cache_revision(secret);
+    }
+
+    /// The record of the plan's revision counts as it is: this process wrote all of it.
+    fn trust(&self) {
+        if let Some(head) = &self.head {
+            self.ctx.trusted.enter(&self.observed.owner, head, LeftOut::default());
+        }
     }
 
     fn cache_revision(&self, answer: &Value) {

@@ -45,6 +45,27 @@ pub struct Prepared {
     pub lookups: Lookups,
 }
 
+/// What a rendering sees of the world.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    /// What it looks up is noted there.
+    pub lookups: &'a Arc<Mutex<Lookups>>,
+    /// How far its clock is ahead.
+    pub ahead: Duration,
+}
+
+/// What a chart and values make, before it belongs to anybody.
+pub(super) struct Drawn {
+    /// What was rendered and patched; stateful sets with members have no `replicas`.
+    pub rendered: Rendered,
+    /// Its objects.
+    pub objects: Vec<Object>,
+    /// What it says of members.
+    pub members: Option<Arc<Members>>,
+    /// What it says of operations.
+    pub operations: Option<Arc<Operations>>,
+}
+
 /// Renders off the workers, so many at a time as there are cores.
 pub struct Renderer {
     permits: Arc<Semaphore>,
@@ -63,7 +84,7 @@ impl Renderer {
         observed: &Observed,
         values: Map<String, Value>,
         release: Release,
-        lookups: &Arc<Mutex<Lookups>>,
+        surroundings: Surroundings<'_>,
         ctx: &Context,
     ) -> Result<Rendered, Error> {
         let Some(chart) = observed.chart.clone() else {
@@ -77,10 +98,15 @@ impl Renderer {
             secrets.add_secret_object(object, &[]);
             masks.learn(&key, secrets);
         };
-        let host = ClusterHost::new(System::default(), ctx.cluster.clone(), Arc::clone(&ctx.discovery));
+        let host = ClusterHost::new(
+            System { ahead: surroundings.ahead, ..System::default() },
+            ctx.cluster.clone(),
+            Arc::clone(&ctx.discovery),
+        );
         let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
         let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
-        let host = host.telling_of_secrets(learn).noting(Arc::clone(lookups), lookups::is_own(&observed.owner));
+        let host =
+            host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
         let meta = &chart.chart.metadata;
         let span = spans::render(&meta.name, &meta.version);
         let rendering = tokio::task::spawn_blocking(move || {
@@ -123,12 +149,12 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         }
         Situation::RollBack(_) => {
             let Some(target) = &observed.target else { return Ok(Prepared::default()) };
-            let objects = stamp(&target.objects()?, observed, ctx, Missing::IsAnError).await?;
+            let objects = stamp(&observed.left_out.objects(target)?, observed, ctx, Missing::IsAnError).await?;
             let previous = match record.map(Record::objects) {
                 Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
                 _ => None,
             };
-            let hooks = hooks(target.rollback(0, "").hooks(), observed, ctx).await?;
+            let hooks = hooks(observed.left_out.hooks(target.rollback(0, "").hooks()), observed, ctx).await?;
             let members = observed.members.clone();
             let operations = observed.operations(Some(target.revision()));
             let desired = Desired { objects, previous, hooks, members, operations, ..Desired::default() };
@@ -137,8 +163,8 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         Situation::Unfinished | Situation::Drifted(_) => {
             let Some(record) = record else { return Ok(Prepared::default()) };
             values::learn(observed, ctx).await;
-            let objects = stamp(&record.objects()?, observed, ctx, Missing::IsAnError).await?;
-            let hooks = hooks(record.hooks(), observed, ctx).await?;
+            let objects = stamp(&observed.left_out.objects(record)?, observed, ctx, Missing::IsAnError).await?;
+            let hooks = hooks(observed.left_out.hooks(record.hooks()), observed, ctx).await?;
             let (members, operations) = (observed.members.clone(), observed.operations(None));
             let desired = Desired { objects, hooks, members, operations, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
@@ -150,7 +176,8 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 _ => Vec::new(),
             };
             // Hooks that cannot be read do not keep a custom resource from going.
-            let hooks = match hooks(record.map(Record::hooks).unwrap_or_default(), observed, ctx).await {
+            let recorded = observed.left_out.hooks(record.map(Record::hooks).unwrap_or_default());
+            let hooks = match hooks(recorded, observed, ctx).await {
                 Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
                     tracing::warn!(%error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
                     Vec::new()
@@ -178,19 +205,17 @@ async fn from_chart(
             && operation(&observed.facts.history) == Operation::Upgrade,
     };
     let values = values::complete(observed, ctx).await?;
-    let mut rendered = ctx.renderer.render(observed, values.clone(), release, lookups, ctx).await?;
-    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
-    let crds = crds::definitions(&rendered, observed.facts.switches.crds, ctx).await?;
+    let surroundings = Surroundings { lookups, ahead: Duration::ZERO };
+    let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
+    let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
+    let Drawn { rendered, objects, members, operations } = drawn;
     if !crds.is_empty() {
         let desired = Desired { crds, ..Desired::default() };
         return Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() });
     }
-    let mut objects = parse(&rendered.manifests)?;
-    let members = members(&mut rendered, &objects, observed)?;
-    if members.is_some() {
-        objects = parse(&rendered.manifests)?;
+    if let Some(operations) = &operations {
+        place_operations(operations, observed, ctx).await?;
     }
-    let operations = operations(&rendered, &objects, observed, ctx).await?;
     if objects.len() > MAX_OBJECTS {
         return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
     }
@@ -203,6 +228,25 @@ async fn from_chart(
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
     let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
     Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
+}
+
+/// Renders the present chart.
+pub(super) async fn draw(
+    observed: &Observed,
+    values: Map<String, Value>,
+    release: Release,
+    surroundings: Surroundings<'_>,
+    ctx: &Context,
+) -> Result<Drawn, Error> {
+    let mut rendered = ctx.renderer.render(observed, values, release, surroundings, ctx).await?;
+    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
+    let mut objects = parse(&rendered.manifests)?;
+    let members = members(&mut rendered, &objects, observed)?;
+    if members.is_some() {
+        objects = parse(&rendered.manifests)?;
+    }
+    let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
+    Ok(Drawn { rendered, objects, members, operations })
 }
 
 fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {
@@ -231,16 +275,8 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
     Ok(Some(Arc::new(members)))
 }
 
-/// What the chart says of operations. A kind that is not served yet may be by the time that one begins.
-async fn operations(
-    rendered: &Rendered,
-    objects: &[Object],
-    observed: &Observed,
-    ctx: &Context,
-) -> Result<Option<Arc<Operations>>, Error> {
-    let Some(operations) = Operations::read(&rendered.unknown, objects).map_err(Error::Manifest)? else {
-        return Ok(None);
-    };
+/// Whether the objects of operations may be where they are. A kind that is not served yet may be by the time that one begins.
+async fn place_operations(operations: &Operations, observed: &Observed, ctx: &Context) -> Result<(), Error> {
     // What cannot be remembered is refused before anything is written.
     operations.encode().map_err(Error::Manifest)?;
     for hook in &operations.hooks {
@@ -250,7 +286,7 @@ async fn operations(
         let id = ObjectId { gvk: hook.gvk(), namespace, name: hook.name.as_str().into() };
         place(&id, observed, ctx)?;
     }
-    Ok(Some(Arc::new(operations)))
+    Ok(())
 }
 
 /// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.

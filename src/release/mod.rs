@@ -3,6 +3,7 @@
 //! Everything here is a pure function of data: no client, no clock.
 
 pub mod chunks;
+pub mod compare;
 pub mod digest;
 pub mod fields;
 pub mod inventory;

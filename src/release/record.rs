@@ -258,6 +258,10 @@ impl Record {
     pub fn objects(&self) -> Result<Vec<Object>, RecordError> {
         parse_manifest(&self.manifest()).map_err(|_| RecordError::Corrupted("the manifest cannot be read"))
     }
+    /// The values that it was rendered with.
+    pub fn config(&self) -> Map<String, Value> {
+        self.field("config").unwrap_or_default()
+    }
     /// Name, version and application version of the chart.
     pub fn chart(&self) -> ChartLabel {
         #[derive(serde::Deserialize)]

@@ -243,7 +243,8 @@ struct Job<'a> {
 impl Job<'_> {
     fn without_server(&self, capabilities: &Capabilities) -> Result<(), CliError> {
         self.check_name()?;
-        let rendered = self.render(capabilities, Arc::new(System { dns: self.args.enable_dns }))?;
+        let rendered =
+            self.render(capabilities, Arc::new(System { dns: self.args.enable_dns, ..System::default() }))?;
         self.print(&rendered)
     }
 
@@ -256,7 +257,7 @@ impl Job<'_> {
             let text = "This chart or one of its subcharts contains CRDs. Rendering may fail or contain inaccuracies.";
             log("WARN", text, &[]);
         }
-        let host = server.host(System { dns: self.args.enable_dns });
+        let host = server.host(System { dns: self.args.enable_dns, ..System::default() });
         let rendered = self.render(&server.capabilities()?, host)?;
         let owners = match (self.args.is_upgrade, self.args.take_ownership) {
             (true, _) => server::Owners::Any,

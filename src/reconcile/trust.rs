@@ -1,0 +1,412 @@
+//! Records are data, not orders. Whoever may edit the Secrets of a namespace can write any object, hook or operation into a record, and the
+//! operator would act on it with its own rights. So a record counts as it is only while it is in the version in which this process wrote
+//! it. Any other is compared with what the present chart renders before anything is taken from it.
+//!
+//! With the inputs that the record names, the chart renders what the record says, but for what is random. If it does not, the release is
+//! rendered and recorded again. With other inputs, such as those of the revision to go back to, the chart renders the record's own values,
+//! and only what is among the result is taken from the record.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::observe::{Observed, read_record};
+use super::render::{Drawn, Surroundings, draw};
+use super::report::event;
+use super::{Context, Error, values};
+use crate::plan::situation::{Operation, Situation, operation};
+use crate::plan::stamp::Owner;
+use crate::release::compare::is_rendering;
+use crate::release::object::{Object, ObjectId};
+use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
+use crate::release::secret::Revision;
+use crate::render::Release;
+
+/// Renderings that a record is compared with before it is rejected: two random words of one digit are the same in one of ten.
+const RENDERINGS: usize = 4;
+/// How far the clock of each rendering is ahead of that of the one before: every part of a date is another one.
+const AHEAD: Duration = Duration::from_secs(397 * 86_400 + 3_661);
+/// Groups whose objects grant rights or change what others write. Their content is never taken from a record that the chart does not
+/// render as it is.
+const PRIVILEGED: [&str; 4] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"];
+/// Names of objects in an event.
+const NAMED: usize = 5;
+
+/// Namespace and name of a release.
+type Key = (Arc<str>, Arc<str>);
+
+/// What is known of records, by the version of their Secrets.
+#[derive(Default)]
+pub struct Trusted(Mutex<HashMap<Key, BTreeMap<u64, Known>>>);
+
+struct Known {
+    uid: Box<str>,
+    version: Box<str>,
+    left_out: Arc<LeftOut>,
+}
+
+/// What of a record does not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Indices of its objects.
+    pub objects: BTreeSet<usize>,
+    /// Indices of its hooks.
+    pub hooks: BTreeSet<usize>,
+    /// What it says of members.
+    pub members: bool,
+    /// What it says of operations.
+    pub operations: bool,
+}
+
+impl LeftOut {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The objects of the record that count.
+    pub fn objects(&self, record: &Record) -> Result<Vec<Object>, RecordError> {
+        let all = record.objects()?.into_iter().enumerate();
+        Ok(all.filter(|(at, _)| !self.objects.contains(at)).map(|(_, object)| object).collect())
+    }
+
+    /// The hooks of the record. One that does not count keeps its place, and runs for nothing.
+    pub fn hooks(&self, mut hooks: Vec<HookRecord>) -> Vec<HookRecord> {
+        for (at, hook) in hooks.iter_mut().enumerate() {
+            if self.hooks.contains(&at) {
+                hook.events.clear();
+            }
+        }
+        hooks
+    }
+}
+
+impl Trusted {
+    /// This process wrote the record, or compared it.
+    pub fn enter(&self, owner: &Owner, revision: &Revision, left_out: LeftOut) {
+        let known = Known {
+            uid: revision.uid.clone(),
+            version: revision.resource_version.clone(),
+            left_out: Arc::new(left_out),
+        };
+        self.lock().entry(key(owner)).or_default().insert(revision.revision, known);
+    }
+
+    /// What of a record does not count; `None` when it was written by somebody else since it was compared.
+    pub fn get(&self, owner: &Owner, revision: &Revision) -> Option<Arc<LeftOut>> {
+        let all = self.lock();
+        let known = all.get(&key(owner))?.get(&revision.revision)?;
+        let is_it = known.uid == revision.uid && known.version == revision.resource_version;
+        is_it.then(|| Arc::clone(&known.left_out))
+    }
+
+    /// Whether the whole of a record counts.
+    pub fn has(&self, owner: &Owner, revision: &Revision) -> bool {
+        self.get(owner, revision).is_some_and(|left_out| left_out.is_empty())
+    }
+
+    /// A revision is gone.
+    pub fn forget_revision(&self, owner: &Owner, revision: u64) {
+        if let Some(known) = self.lock().get_mut(&key(owner)) {
+            known.remove(&revision);
+        }
+    }
+
+    /// A release is gone.
+    pub fn forget(&self, release: &Key) {
+        self.lock().remove(release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<u64, Known>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(owner: &Owner) -> Key {
+    (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name))
+}
+
+/// Compares the record that the pass would act on, where that is needed, and takes from what was observed what does not count.
+pub async fn verify(observed: &mut Observed, ctx: &Context) -> Result<(), Error> {
+    let Some(revision) = in_question(observed) else { return Ok(()) };
+    let left_out = match ctx.trusted.get(&observed.owner, &revision) {
+        Some(left_out) => left_out,
+        None => match compare(observed, &revision, ctx).await {
+            Ok(Compared::Counts(left_out)) => {
+                ctx.trusted.enter(&observed.owner, &revision, left_out.clone());
+                Arc::new(left_out)
+            }
+            Ok(Compared::Rejected) => {
+                render_again(observed);
+                return Ok(());
+            }
+            Err(error) if observed.situation == Situation::Uninstall && !is_passing(&error) => {
+                say_skipped(observed, &error, ctx);
+                let hooks = observed.record.as_ref().ok().and_then(Option::as_ref).map_or(0, |r| r.hooks().len());
+                Arc::new(LeftOut { hooks: (0..hooks).collect(), members: true, operations: true, ..LeftOut::default() })
+            }
+            Err(error) if is_passing(&error) => return Err(error),
+            Err(error) => return Err(Error::Unverified { revision: revision.revision, why: error.to_string() }),
+        },
+    };
+    if left_out.members && observed.situation != Situation::Uninstall {
+        let why = "what it says of members is not what the chart renders".to_owned();
+        return Err(Error::Unverified { revision: revision.revision, why });
+    }
+    if left_out.members {
+        observed.members = None;
+    }
+    if left_out.operations
+        && let Some(known) = observed.facts.history.iter_mut().find(|r| r.revision == revision.revision)
+    {
+        known.operations = None;
+    }
+    observed.left_out = left_out;
+    Ok(())
+}
+
+/// The revision whose record the pass would act on.
+fn in_question(observed: &Observed) -> Option<Revision> {
+    if observed.facts.foreign.is_some() || observed.record.is_err() {
+        return None;
+    }
+    let head = observed.facts.history.last()?;
+    let has_orders = head.members.is_some() || head.operations.is_some();
+    let has_hooks = || observed.record.as_ref().is_ok_and(|r| r.as_ref().is_some_and(|r| !r.hooks().is_empty()));
+    match observed.situation {
+        Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
+        Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
+        Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
+        Situation::Settled | Situation::Blocked | Situation::Paused(_) | Situation::Refused(_) | Situation::Changed => {
+            has_orders.then(|| head.clone())
+        }
+        Situation::New | Situation::Waiting | Situation::Leave | Situation::Abandoned => None,
+    }
+}
+
+/// The API server is away, or the pass came too late: the next one compares.
+fn is_passing(error: &Error) -> bool {
+    error.is_outage() || error.is_stale()
+}
+
+enum Compared {
+    Counts(LeftOut),
+    /// The chart renders something else with the same inputs.
+    Rejected,
+}
+
+async fn compare(observed: &Observed, revision: &Revision, ctx: &Context) -> Result<Compared, Error> {
+    let record = match (&observed.target, observed.record.as_ref()) {
+        (Some(target), _) => Some(target.clone()),
+        (None, Ok(Some(record))) if record.revision() == revision.revision => Some(record.clone()),
+        _ => match read_record(&observed.owner, revision.revision, ctx).await {
+            Err(Error::Record(RecordError::Corrupted(_))) => None,
+            record => record?,
+        },
+    };
+    let same_inputs = revision.inputs.is_some() && revision.inputs == observed.facts.inputs;
+    let values = match &record {
+        Some(record) if !same_inputs => record.config(),
+        _ => values::complete(observed, ctx).await?,
+    };
+    let mut drawn: Vec<Drawn> = Vec::new();
+    for count in 0..RENDERINGS {
+        let noted = Arc::default();
+        let ahead = AHEAD * u32::try_from(count).unwrap_or(0);
+        let surroundings = Surroundings { lookups: &noted, ahead };
+        let release = as_then(observed, revision);
+        drawn.push(draw(observed, values.clone(), release, surroundings, ctx).await?);
+        if count == 0 {
+            continue;
+        }
+        let left_out = differences(record.as_ref(), revision, &drawn)?;
+        let lists_others = !is_inventory_of(observed, record.as_ref(), revision, ctx).await?;
+        if left_out.is_empty() && !lists_others {
+            return Ok(Compared::Counts(left_out));
+        }
+        if count + 1 == RENDERINGS {
+            return Ok(judge(observed, record.as_ref(), revision, left_out, &drawn, same_inputs, ctx));
+        }
+    }
+    unreachable!("the last rendering is judged")
+}
+
+/// What becomes of a record that differs.
+fn judge(
+    observed: &Observed,
+    record: Option<&Record>,
+    revision: &Revision,
+    mut left_out: LeftOut,
+    drawn: &[Drawn],
+    same_inputs: bool,
+    ctx: &Context,
+) -> Compared {
+    let facts = &observed.facts;
+    let objects = record.and_then(|record| record.objects().ok()).unwrap_or_default();
+    let can_render = facts.refusal.is_none() && !facts.spent && !facts.pausing && !facts.deleting;
+    let is_open = matches!(observed.situation, Situation::Drifted(_) | Situation::Unfinished | Situation::Settled);
+    let rejected = same_inputs && can_render && is_open;
+    if !rejected && !same_inputs {
+        // Of another version of the chart, an object differs: it still is the chart's.
+        let is_rendered = |at: &usize| {
+            let object = &objects[*at];
+            let is_it = |o: &Object| {
+                o.gvk.group == object.gvk.group
+                    && o.gvk.kind == object.gvk.kind
+                    && o.name == object.name
+                    && o.namespace == object.namespace
+            };
+            let is_namespaced = ctx.discovery.cached(&object.gvk).is_some_and(|resource| resource.namespaced);
+            is_namespaced && !PRIVILEGED.contains(&&*object.gvk.group) && drawn[0].objects.iter().any(is_it)
+        };
+        left_out.objects.retain(|at| !is_rendered(at));
+    }
+    if left_out.is_empty() && !rejected {
+        return Compared::Counts(left_out);
+    }
+    let mut names: Vec<String> =
+        left_out.objects.iter().map(|at| format!("{} {}", objects[*at].gvk.kind, objects[*at].name)).collect();
+    names.extend((!left_out.hooks.is_empty()).then(|| "its hooks".to_owned()));
+    names.extend(left_out.members.then(|| "what it says of members".to_owned()));
+    names.extend(left_out.operations.then(|| "what it says of operations".to_owned()));
+    if names.is_empty() {
+        names.push("the list of its objects".to_owned());
+    }
+    names.truncate(NAMED);
+    let what = if rejected { "the release is rendered again" } else { "nothing of that is taken from it" };
+    let note = format!(
+        "the record of revision {} is not what the chart renders ({}): {what}. Somebody else may have written it",
+        revision.revision,
+        names.join(", ")
+    );
+    event(observed, ctx, true, "RecordRejected", note);
+    if rejected { Compared::Rejected } else { Compared::Counts(left_out) }
+}
+
+/// Nothing of the record counts: the release is rendered, and all its objects are applied.
+fn render_again(observed: &mut Observed) {
+    observed.situation = Situation::Changed;
+    observed.members = None;
+    if let Some(head) = observed.facts.history.last_mut() {
+        head.inventory = None;
+        head.members = None;
+        head.operations = None;
+    }
+}
+
+/// The release as templates saw it when the revision was rendered.
+fn as_then(observed: &Observed, revision: &Revision) -> Release {
+    let number = revision.rollback.unwrap_or(revision.revision);
+    let older: Vec<Revision> = observed.facts.history.iter().filter(|r| r.revision < number).cloned().collect();
+    let upgrade = if older.is_empty() { number > 1 } else { operation(&older) == Operation::Upgrade };
+    Release {
+        name: observed.owner.release_name.to_string(),
+        namespace: observed.owner.release_namespace.to_string(),
+        revision: number,
+        is_upgrade: upgrade,
+    }
+}
+
+/// What of a record none of the renderings has.
+fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) -> Result<LeftOut, Error> {
+    let mut left_out = LeftOut::default();
+    if let Some(record) = record {
+        let candidates = pairs(drawn);
+        for (at, object) in record.objects()?.iter().enumerate() {
+            let is_one = |candidate: &Vec<&Object>| {
+                let bodies: Vec<Value> = candidate.iter().map(|o| Value::Object(o.body.clone())).collect();
+                is_like(object, candidate)
+                    && is_rendering(&Value::Object(object.body.clone()), &bodies.iter().collect::<Vec<_>>())
+            };
+            if !candidates.iter().any(is_one) {
+                left_out.objects.insert(at);
+            }
+        }
+        let rendered: Vec<Vec<Value>> =
+            drawn.iter().map(|d| hooks_of(&d.rendered).iter().map(as_value).collect()).collect();
+        for (at, hook) in record.hooks().iter().enumerate() {
+            let hook = as_value(hook);
+            let same = |at: usize| {
+                let all: Option<Vec<&Value>> = rendered.iter().map(|hooks| hooks.get(at)).collect();
+                all.is_some_and(|all| is_rendering(&hook, &all))
+            };
+            if !(0..rendered[0].len()).any(same) {
+                left_out.hooks.insert(at);
+            }
+        }
+    }
+    let members: Vec<Value> = drawn.iter().map(|d| encoded(d.members.as_deref())).collect();
+    let recorded = revision.members.as_deref().and_then(crate::members::document::Members::decode);
+    left_out.members = !is_rendering(&encoded(recorded.as_ref()), &members.iter().collect::<Vec<_>>());
+    let operations: Vec<Value> = drawn.iter().map(|d| encoded(d.operations.as_deref())).collect();
+    let recorded = revision.operations.as_deref().and_then(crate::plan::operations::document::Operations::decode);
+    left_out.operations = !is_rendering(&encoded(recorded.as_ref()), &operations.iter().collect::<Vec<_>>());
+    Ok(left_out)
+}
+
+fn encoded<T: serde::Serialize>(document: Option<&T>) -> Value {
+    serde_json::to_value(document).unwrap_or_default()
+}
+
+/// What a hook is, without how it ran. Helm writes its default policy out.
+fn as_value(hook: &HookRecord) -> Value {
+    let body = Object::parse(&hook.manifest).ok().flatten().map(|object| Value::Object(object.body));
+    let mut policies = hook.delete_policies.clone();
+    policies.retain(|policy| policy != "before-hook-creation" || hook.delete_policies.len() > 1);
+    serde_json::json!({"body": body, "events": hook.events, "weight": hook.weight, "policies": policies})
+}
+
+/// Each object in all renderings: the same places where the renderings have the same kinds there, or else by name.
+fn pairs(drawn: &[Drawn]) -> Vec<Vec<&Object>> {
+    let (first, others) = drawn.split_first().expect("there are renderings");
+    let in_step = others.iter().all(|other| {
+        other.objects.len() == first.objects.len()
+            && other.objects.iter().zip(&first.objects).all(|(a, b)| a.gvk == b.gvk && a.namespace == b.namespace)
+    });
+    let mut all = Vec::with_capacity(first.objects.len());
+    for (at, object) in first.objects.iter().enumerate() {
+        let named = |o: &&Object| o.gvk == object.gvk && o.namespace == object.namespace && o.name == object.name;
+        let found =
+            others.iter().map(|other| if in_step { other.objects.get(at) } else { other.objects.iter().find(named) });
+        let found: Option<Vec<&Object>> = std::iter::once(Some(object)).chain(found).collect();
+        all.extend(found);
+    }
+    all
+}
+
+/// Whether an object can be the one of these renderings by its name: it has it, or the name is random.
+fn is_like(object: &Object, renderings: &[&Object]) -> bool {
+    let first = renderings[0];
+    let is_random = renderings.iter().any(|other| other.name != first.name);
+    object.gvk == first.gvk && object.namespace == first.namespace && (is_random || object.name == first.name)
+}
+
+/// Whether the revision lists no other objects than its record has, and all of them.
+async fn is_inventory_of(
+    observed: &Observed,
+    record: Option<&Record>,
+    revision: &Revision,
+    ctx: &Context,
+) -> Result<bool, Error> {
+    let (Some(inventory), Some(record)) = (&revision.inventory, record) else { return Ok(true) };
+    let mut ids: BTreeSet<ObjectId> = BTreeSet::new();
+    for object in record.objects()? {
+        let namespaced = ctx.discovery.resolve(&object.gvk).await?.is_none_or(|resource| resource.namespaced);
+        let of_release = || Arc::clone(&observed.owner.release_namespace);
+        let namespace = namespaced.then(|| object.namespace.as_deref().map_or_else(of_release, Into::into));
+        ids.insert(ObjectId { gvk: object.gvk, namespace, name: object.name.into() });
+    }
+    // A revision that is begun lists what it has applied so far.
+    let is_whole = revision.status == crate::release::record::Status::Deployed;
+    Ok(inventory.0.keys().all(|id| ids.contains(id)) && (!is_whole || inventory.0.len() == ids.len()))
+}
+
+fn say_skipped(observed: &Observed, error: &Error, ctx: &Context) {
+    let note = format!(
+        "the delete hooks of release {} are not run: the record cannot be compared with what the chart renders: {error}",
+        observed.owner.release_name
+    );
+    event(observed, ctx, true, "HooksSkipped", note);
+}
