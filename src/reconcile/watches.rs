@@ -51,6 +51,11 @@ impl Watches {
         Manner { streaming: self.streaming.load(Ordering::Relaxed), back: self.back.clone() }
     }
 
+    /// Whether a watch was started.
+    pub fn has(&self, key: &WatchKey) -> bool {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+
     /// Makes sure that the objects of a kind in a namespace are watched.
     pub fn ensure(&self, ctx: &Context, gvk: &Gvk, namespace: Option<&Arc<str>>) {
         self.ensure_key(ctx.cache.watch_key(gvk, namespace));

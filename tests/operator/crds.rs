@@ -44,7 +44,8 @@ impl<'a> Chart<'a> {
     }
 
     fn watches(&self) -> PathBuf {
-        self.space.watches(&[("Web", self.space.dir().join("things").to_str().unwrap())])
+        let chart = self.space.dir().join("things");
+        self.space.watches_with(&[("Web", chart.to_str().unwrap())], "  allow: [crds]\n")
     }
 
     fn definition(&self) -> Result<Value, String> {

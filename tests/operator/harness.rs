@@ -168,11 +168,16 @@ impl Space {
 
     /// A `watches.yaml` with these kinds (of group test.tillerman.dev) and charts (folders of tests/charts, absolute, or links).
     pub fn watches(&self, kinds: &[(&str, &str)]) -> PathBuf {
+        self.watches_with(kinds, "")
+    }
+
+    /// The same, with further fields of each entry, each line of them indented.
+    pub fn watches_with(&self, kinds: &[(&str, &str)], fields: &str) -> PathBuf {
         let charts = repository("tests/charts");
         let entry = |(kind, chart): &(&str, &str)| {
             let path = charts.join(chart).display().to_string();
             let chart = if chart.contains("://") { *chart } else { &path };
-            format!("- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: {chart}\n")
+            format!("- group: test.tillerman.dev\n  version: v1\n  kind: {kind}\n  chart: {chart}\n{fields}")
         };
         self.file("watches.yaml", &kinds.iter().map(entry).collect::<String>())
     }

@@ -46,6 +46,7 @@ mod status;
 mod switches;
 mod takeover;
 mod traces;
+mod trust;
 mod values;
 mod versions;
 #[allow(dead_code, reason = "shared with the tests of members")]

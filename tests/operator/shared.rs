@@ -63,7 +63,7 @@ fn c4_a_humans_scale_is_drift() {
 #[test]
 fn a_field_of_ignore_drift_is_made_and_then_left_to_others() {
     let space = Space::new("ignore");
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web")], "  allow: [ignoreDrift]\n"), &[]);
     let rules =
         json!([{"target": {"kind": "ConfigMap", "name": "app-config"}, "paths": ["/data/greeting"]}]).to_string();
     let web = |greeting: &str, a: &str| {
@@ -101,7 +101,7 @@ fn ignore_drift_may_stand_in_watches_yaml_and_is_refused_when_it_cannot_be_read(
     let space = Space::new("ignore-kind");
     let chart = repository("tests/charts/web").display().to_string();
     let watches = format!(
-        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {chart}\n  ignoreDrift:\n  \
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {chart}\n  allow: [ignoreDrift]\n  ignoreDrift:\n  \
          - target: {{kind: Deployment}}\n    paths: [/spec/replicas]\n"
     );
     let operator = space.operator(&space.file("watches.yaml", &watches), &[]);

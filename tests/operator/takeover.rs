@@ -3,6 +3,9 @@
 use crate::harness::{Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
 
+/// What the annotations of these tests need.
+const ALLOW: &str = "  allow: [takeOwnership, releaseName]\n";
+
 /// uid and generation of the objects of a release: what changes when an object is made anew, or its spec is.
 fn identities(space: &Space) -> Vec<(Value, Value)> {
     let objects = ["deployment/app-web", "service/app-web", "configmap/app-config"];
@@ -56,7 +59,7 @@ fn a_release_of_helm_is_taken_over_only_when_asked_and_nothing_restarts() {
     space.helm(&["install", "app", &chart(), "--set", "replicas=2,extra=true"]).unwrap();
     wait_pods(&space, 3);
     let (before, pods_before) = (identities(&space), pods(&space));
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     let spec = json!({"replicas": 2, "extra": true});
     apply_web(&space, &json!({}), &spec);
     let refused = space.wait("web/app", "Irreconcilable", "True");
@@ -126,7 +129,7 @@ fn b1_a_field_of_helm_operator_that_the_chart_drops_goes() {
     let space = Space::new("b1-ho");
     space.apply("Web", "app", &json!({"extra": true, "more": {"a": "1", "b": "2"}}));
     made_by_helm_operator(&space, "extra=true,more.a=1,more.b=2");
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     space.wait("web/app", "Deployed", "True");
     operator.settle();
     space.apply("Web", "app", &json!({"extra": true, "more": {"a": "1"}}));
@@ -138,7 +141,7 @@ fn b1_a_field_of_helm_that_the_chart_drops_in_the_same_pass_goes() {
     for flag in ["--server-side=true", "--server-side=false"] {
         let space = Space::new("b1-helm");
         space.helm(&["install", "app", &chart(), "--set", "more.a=1,more.b=2", flag]).unwrap();
-        let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+        let _operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
         apply_web(&space, &json!({"tillerman.dev/take-ownership": "true"}), &json!({"more": {"a": "1"}}));
         space.wait_field("web/app", "/status/release/revision", &json!(2));
         wait_data(&space, "configmap/app-config", &json!({"greeting": "hello", "a": "1"}));
@@ -149,7 +152,7 @@ fn b1_a_field_of_helm_that_the_chart_drops_in_the_same_pass_goes() {
 #[test]
 fn b1_what_a_human_adds_with_helm_goes_again() {
     let (space, chart) = (Space::new("b1-human"), chart());
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     for (revision, flag) in [(2, "--server-side=true"), (4, "--server-side=false")] {
@@ -173,7 +176,7 @@ fn an_object_that_is_nobodys_is_taken_over_only_when_asked() {
         space.name
     );
     kubectl(&["create", "-f", "-"], Some(&map)).unwrap();
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     let before = space.get("configmap/app-config").unwrap();
     apply_web(&space, &json!({}), &json!({}));
     let failed = space.wait("web/app", "ReleaseFailed", "True");
@@ -199,7 +202,7 @@ fn an_object_of_another_owner_is_never_taken_over() {
         "ownerReferences": [{"apiVersion": "test.tillerman.dev/v1", "kind": "Other", "name": "boss", "uid": uid, "controller": true}]}});
     kubectl(&["create", "-f", "-"], Some(&map.to_string())).unwrap();
     let before = space.get("configmap/app-config").unwrap();
-    let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let _operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     apply_web(&space, &json!({"tillerman.dev/take-ownership": "true"}), &json!({}));
     let failed = space.wait("web/app", "ReleaseFailed", "True");
     assert!(failed["message"].as_str().unwrap().contains("it belongs to Other boss"), "{failed}");
@@ -317,7 +320,7 @@ fn a_release_may_have_another_name_than_its_custom_resource_for_good() {
     let space = Space::new("named");
     space.helm(&["install", "old", &chart(), "--set", "replicas=2"]).unwrap();
     let uid = space.get("deployment/old-web").unwrap()["metadata"]["uid"].clone();
-    let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web"), ("Other", "web")], ALLOW), &[]);
     let put = |kind: &str, name: &str, release: &str, replicas: u32| {
         let annotations = json!({"tillerman.dev/release-name": release, "tillerman.dev/take-ownership": "true"});
         space.apply_with(kind, name, &annotations, &json!({"replicas": replicas}));
@@ -355,7 +358,7 @@ fn a_release_may_have_another_name_than_its_custom_resource_for_good() {
     assert!(space.get("deployment/new-web").is_err());
     // A restart knows the name by the record, and a deletion takes all of it.
     operator.kill();
-    let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "web")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "web"), ("Other", "web")], ALLOW), &[]);
     put("Web", "app", "old", 4);
     space.wait_field("deployment/old-web", "/spec/replicas", &json!(4));
     put("Web", "made", "fresh", 1);

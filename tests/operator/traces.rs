@@ -119,7 +119,10 @@ fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
         ("OTEL_BSP_SCHEDULE_DELAY", "100".into()),
     ];
     let chart = repository("tests/charts/valued");
-    let watches = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n", chart.display());
+    let watches = format!(
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  allow: [valuesFrom]\n",
+        chart.display()
+    );
     let operator = space.operator(&space.file("watches.yaml", &watches), &["--leader-elect"]);
     space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=Canary-zq7v91"]).unwrap();
     let from = json!([{"kind": "Secret", "name": "login", "key": "pw", "targetPath": "password"}]).to_string();

@@ -12,7 +12,10 @@ fn apply(space: &Space, name: &str, annotations: &Value, spec: &Value) {
 
 fn watches(space: &Space, more: &str) -> std::path::PathBuf {
     let chart = crate::harness::repository("tests/charts/valued");
-    let text = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n{more}", chart.display());
+    let text = format!(
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n{more}  allow: [patches, valuesFrom]\n",
+        chart.display()
+    );
     space.file("watches.yaml", &text)
 }
 

@@ -60,7 +60,8 @@ fn b1_what_helm_wrote_in_another_version_goes_with_the_chart() {
         let (chart, file) = (chart(), file.display().to_string());
         space.helm(&["install", "app", chart.to_str().unwrap(), "-f", &file, flag]).unwrap();
         let uid = scaler(&space).unwrap()["metadata"]["uid"].clone();
-        let operator = space.operator(&space.watches(&[("Web", "versioned")]), &[]);
+        let watches = space.watches_with(&[("Web", "versioned")], "  allow: [takeOwnership]\n");
+        let operator = space.operator(&watches, &[]);
         space.apply_with("Web", "app", &json!({"tillerman.dev/take-ownership": "true"}), &bare(other));
         space.wait_field("web/app", "/status/release/revision", &json!(2));
         operator.settle();
