@@ -4,7 +4,8 @@ use super::CliError;
 use super::explain;
 use super::values::ValueArgs;
 use crate::host;
-use crate::kind::{self, ChartRef};
+use crate::kind::placement::{ClusterScoped, Namespaces};
+use crate::kind::{self, ChartRef, Kind};
 use crate::lint::{self, Severity};
 use crate::render::{KubeVersion, Options};
 use std::fmt::Write as _;
@@ -124,10 +125,37 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
                 }
                 _ => None,
             });
-            unknown.chain(missing).collect()
+            let opened = watches
+                .kinds
+                .iter()
+                .flat_map(|kind| opened(kind).into_iter().map(move |text| format!("{}: {text}", kind.gvk)));
+            let opened = opened.map(|text| message(Severity::Info, text)).collect::<Vec<_>>();
+            unknown.chain(missing).chain(opened).collect()
         }
     };
     Ok(lint::Report { messages })
+}
+
+/// What editors of custom resources of a kind can do beyond its chart.
+fn opened(kind: &Kind) -> Vec<String> {
+    let allowed = kind.allow.iter().map(|reach| format!("allow: {}: {}", reach.field(), reach.opens()));
+    let mut texts: Vec<String> = allowed.collect();
+    let placement = &kind.placement;
+    if placement.namespaces == Namespaces::Any {
+        texts.push(
+            "namespaces: any, as with helm-operator: where the chart takes a namespace from values, an editor of a custom resource can \
+             make objects and read objects with lookup in every namespace. namespaces: own bounds both"
+                .to_owned(),
+        );
+    }
+    if placement.cluster_scoped == ClusterScoped::Any {
+        texts.push(
+            "clusterScoped: true, as with helm-operator: the chart can make objects such as ClusterRoleBindings. clusterScoped: false, or a \
+             list of kinds, bounds it"
+                .to_owned(),
+        );
+    }
+    texts
 }
 
 fn paints() -> bool {

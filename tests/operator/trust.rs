@@ -231,7 +231,7 @@ fn a_forged_record_makes_and_changes_no_object_that_the_chart_does_not_render() 
     is_harmless();
     assert_eq!(space.get("deployment/a-web").unwrap()["spec"]["replicas"], 1);
     // While the inputs fail, what was deployed is repaired, and no more.
-    space.apply("Web", "a", &json!({"fail": "no"}));
+    space.apply("Web", "a", &json!({"more": "no map"}));
     space.wait("web/a", "Stalled", "True");
     forge();
     space.kubectl(&["delete", "service/a-web"]).unwrap();
