@@ -8,6 +8,7 @@ pub mod attempts;
 pub mod claim;
 pub mod contest;
 pub mod crds;
+pub mod filled;
 pub mod hooks;
 pub mod immutable;
 pub mod leave;
@@ -32,7 +33,8 @@ use crate::release::record::Status;
 use crate::release::secret::{MAX_KINDS, Revision};
 use crds::Definition;
 use hooks::{Event, Hook};
-use objects::{applies, is_ours, is_same, prune, repair};
+use live::Live;
+use objects::{applies, is_ours, is_own_namespace, is_same, prune, repair};
 use operations::document::Operations;
 use situation::{Facts, Operation, Situation, newest_operation, operation};
 use stamp::Stamped;
@@ -424,7 +426,8 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
     if !after.done {
         return Plan::new(Verb::Uninstall, newest, steps);
     }
-    let waits = facts.wait_for_deletion && facts.live.values().any(|l| !l.kept && is_ours(facts, l));
+    let goes = |(id, live): (&ObjectId, &Live)| !live.kept && is_ours(facts, live) && !is_own_namespace(facts, id);
+    let waits = facts.wait_for_deletion && facts.live.iter().any(goes);
     if !waits {
         steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
         steps.push(Step::Unfinalize);
@@ -439,13 +442,13 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<Step> {
     let mut steps = Vec::new();
     // What no record names but is ours: a crash left it, or the record is gone (apply.md D1, D2).
     for (id, live) in &facts.live {
-        if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting {
+        if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting && !is_own_namespace(facts, id) {
             steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
         }
     }
     let mut seen = BTreeSet::new();
     for object in desired.objects.iter().rev().chain(desired.previous.iter().flatten().rev()) {
-        if object.kept || !seen.insert(&object.id) {
+        if object.kept || is_own_namespace(facts, &object.id) || !seen.insert(&object.id) {
             continue;
         }
         match facts.live.get(&object.id) {

@@ -31,7 +31,7 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
     let listed: BTreeSet<&str> = inventory.0.values().map(|reference| &*reference.uid).collect();
     for (id, live) in &facts.live {
         let stray = !inventory.0.contains_key(id) && !listed.contains(&*live.uid);
-        if stray && !live.deleting && is_ours(facts, live) {
+        if stray && !live.deleting && is_ours(facts, live) && !is_own_namespace(facts, id) {
             drift.push(Drift::Stray(id.clone(), live.uid.clone()));
         }
     }
@@ -106,12 +106,14 @@ pub fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
     let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();
     let mut steps = Vec::new();
     for (id, live) in facts.live.iter().rev() {
-        if !wanted.contains(&id.in_any_version()) && !live.kept && !live.deleting && is_ours(facts, live) {
+        let goes = !live.kept && !live.deleting && is_ours(facts, live) && !is_own_namespace(facts, id);
+        if goes && !wanted.contains(&id.in_any_version()) {
             steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
         }
     }
     for object in desired.previous.iter().flatten().rev() {
-        if !wanted.contains(&object.id.in_any_version()) && !object.kept && !facts.live.contains_key(&object.id) {
+        let goes = !object.kept && !is_own_namespace(facts, &object.id) && !facts.live.contains_key(&object.id);
+        if goes && !wanted.contains(&object.id.in_any_version()) {
             steps.push(Step::Prune { id: object.id.clone(), uid: None });
         }
     }
@@ -134,4 +136,9 @@ pub fn is_ours(facts: &Facts, live: &Live) -> bool {
         None => live.marks.as_ref() == Some(&facts.marks),
     };
     live.digest.is_some() && !live.kept && is_named
+}
+
+/// Whether an object is the namespace that holds the custom resource: with it everything would go, the custom resource included.
+pub fn is_own_namespace(facts: &Facts, id: &ObjectId) -> bool {
+    id.gvk.group.is_empty() && &*id.gvk.kind == "Namespace" && *id.name == *facts.namespace
 }

@@ -20,6 +20,8 @@ use crate::release::secret::Revision;
 pub struct Facts {
     /// uid of the custom resource.
     pub uid: Box<str>,
+    /// Namespace of the custom resource.
+    pub namespace: Box<str>,
     /// What its objects say that cannot refer to it; see [`Owner::marks`](super::stamp::Owner::marks).
     pub marks: Box<str>,
     /// Now, in seconds since 1970.

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use super::filled;
 use crate::release::object::{Gvk, Object, ObjectId};
 
 /// helm-operator's cache selects by this label, and so do our watches. Its value is the chart's name.
@@ -97,6 +98,7 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     if object.gvk.group.is_empty() && &*object.gvk.kind == "Secret" {
         encode_string_data(&mut body);
     }
+    filled::leave_out(&object.gvk, &mut body);
     let metadata = child(&mut body, "metadata");
     metadata.remove("creationTimestamp");
     match &namespace {

@@ -241,7 +241,7 @@ impl Error {
             Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
-            Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
+            Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
             Self::Unverified { .. } | Self::Api(_) => Retry::Always,
         }
     }

@@ -134,6 +134,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let facts = Facts {
         uid: (&*cr.uid).into(),
         marks: owner.marks().into(),
+        namespace: (&*key.namespace).into(),
         now: now.as_second(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
@@ -434,7 +435,8 @@ fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option
     }
     if owner.release_name.len() > MAX_NAME {
         let message = format!(
-            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name",
+            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name, or choose one \
+             for the release with the annotation {RELEASE_NAME}, where the kind allows it",
             owner.release_name.len()
         );
         return refuse("NameTooLong", message);

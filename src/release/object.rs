@@ -104,7 +104,12 @@ impl Object {
         let metadata = body.get("metadata").and_then(Value::as_object);
         let name = match text(metadata.and_then(|m| m.get("name"))) {
             Some(name) => name,
-            None if api_version == "v1" && kind == "List" => String::new(),
+            None if is_list(&kind, &body) => String::new(),
+            None if metadata.is_some_and(|m| m.contains_key("generateName")) => {
+                return Err(format!(
+                    "a {kind} has generateName and no name: an object of a release needs a name by which it is found again"
+                ));
+            }
             None => return Err(format!("a {kind} has no name")),
         };
         let namespace = text(metadata.and_then(|m| m.get("namespace")));
@@ -134,14 +139,28 @@ pub fn parse_manifest(text: &str) -> Result<Vec<Object>, String> {
     Ok(objects)
 }
 
-/// Adds an object, or the items of a `v1/List`.
+/// Whether an object stands for its items: a `List`, or the list of a kind, such as a `RoleList`.
+fn is_list(kind: &str, body: &Map<String, Value>) -> bool {
+    kind.ends_with("List") && body.get("items").is_some_and(Value::is_array)
+}
+
+/// Adds an object, or the items of a list. Items of the list of a kind need not say their version and kind
+/// (`unstructuredJSONScheme.decodeToList`, apimachinery 0.36).
 pub fn push_flat(object: Object, objects: &mut Vec<Object>) -> Result<(), String> {
-    let is_list = object.gvk.group.is_empty() && &*object.gvk.kind == "List";
+    let is_list = is_list(&object.gvk.kind, &object.body);
     match object.body.get("items") {
         Some(Value::Array(items)) if is_list => {
             for item in items {
-                let Value::Object(body) = item else { return Err("an item of a List is not an object".to_owned()) };
-                push_flat(Object::from_body(body.clone())?, objects)?;
+                let Value::Object(body) = item else {
+                    return Err(format!("an item of a {} is not an object", object.gvk.kind));
+                };
+                let mut body = body.clone();
+                let of_item = object.gvk.kind.trim_end_matches("List");
+                if !of_item.is_empty() {
+                    body.entry("apiVersion").or_insert_with(|| object.gvk.api_version().into());
+                    body.entry("kind").or_insert_with(|| of_item.into());
+                }
+                push_flat(Object::from_body(body)?, objects)?;
             }
             Ok(())
         }
@@ -214,6 +233,22 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
     }
 
+    /// helm-drift#38, sveltos addon-controller#1136.
+    #[test]
+    fn the_list_of_a_kind_counts_as_its_items() {
+        let text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems:\n- metadata: {name: a}\n\
+                    - {apiVersion: v1, kind: Secret, metadata: {name: b}}\n---\napiVersion: example.com/v1\nkind: AllowList\n\
+                    metadata: {name: c}\nspec: {}\n";
+        let objects = parse_manifest(text).unwrap();
+        let read: Vec<_> = objects.iter().map(|o| (o.gvk.api_version(), &*o.gvk.kind, o.name.as_str())).collect();
+        let expected = [
+            ("rbac.authorization.k8s.io/v1".to_owned(), "Role", "a"),
+            ("v1".to_owned(), "Secret", "b"),
+            ("example.com/v1".to_owned(), "AllowList", "c"),
+        ];
+        assert_eq!(read, expected);
+    }
+
     #[test]
     fn the_keep_policy_is_read_without_case_and_space() {
         let object = |policy: &str| {
@@ -231,5 +266,7 @@ mod tests {
     fn an_object_without_a_name_is_refused_in_words() {
         let error = Object::parse("apiVersion: v1\nkind: Secret\nmetadata: {}").unwrap_err();
         assert_eq!(error, "a Secret has no name");
+        let error = Object::parse("apiVersion: v1\nkind: Secret\nmetadata: {generateName: a-}").unwrap_err();
+        assert!(error.starts_with("a Secret has generateName and no name: "), "{error}");
     }
 }

@@ -177,7 +177,10 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     // This process did not write the record, and without the chart nobody can tell whether it is what the chart renders.
     space.kubectl(&["delete", "deployment/app-web"]).unwrap();
     let said = space.wait_event("RecordNotVerified");
-    assert!(said.starts_with("nothing is taken from the record of revision 1, which somebody else may have written: "), "{said}");
+    assert!(
+        said.starts_with("nothing is taken from the record of revision 1, which somebody else may have written: "),
+        "{said}"
+    );
     assert!(space.get("deployment/app-web").is_err());
     space.kubectl(&["delete", "service/app-web"]).unwrap();
     space.kubectl(&["delete", "web/app"]).unwrap();
