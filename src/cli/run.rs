@@ -11,10 +11,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::CliError;
-use crate::cluster::cache::ReleaseKey;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
-use crate::mask::Masks;
 use crate::members::own::Drivers;
 use crate::reconcile::controller::{Controller, Scope, Settings};
 use crate::server::guard::Guard;
@@ -104,13 +102,12 @@ struct Checked {
 
 /// Runs the operator until it is told to stop.
 pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
-    let masks = Arc::default();
     let traces = trace::Traces::from_env(&args.operator_name);
-    log::start(&args.log, &masks, traces.as_ref().ok().and_then(Option::as_ref));
+    log::start(&args.log, traces.as_ref().ok().and_then(Option::as_ref));
     if let Err(why) = &traces {
         tracing::warn!(%why, "there are no traces");
     }
-    let checked = check(&args, masks, drivers)?;
+    let checked = check(&args, drivers)?;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider is installed already");
     }
@@ -128,7 +125,7 @@ pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     result
 }
 
-fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>, drivers: Drivers) -> Result<Checked, CliError> {
+fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
     if args.metrics_require_rbac && !args.metrics_secure {
         let message = "--metrics-secure flag is required when --metrics-require-rbac is present";
         return Err(CliError::new(message.to_owned()));
@@ -169,7 +166,6 @@ fn check(args: &Args, masks: Arc<Masks<ReleaseKey>>, drivers: Drivers) -> Result
             reporter: args.operator_name.clone(),
             hide_overrides: args.suppress_override_values,
             show_manifest: args.manifest_in_status,
-            masks,
             drivers,
         },
         metrics: address(&args.metrics_bind_address)?,

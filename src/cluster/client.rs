@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use super::discovery::Resource;
-use super::error::ApiError;
+use super::error::{ApiError, Sent};
 use super::lease::Fence;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
@@ -308,7 +308,7 @@ impl Cluster {
         let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
             return Err(late(&what));
         };
-        let lines = whole_lines(&answer.map_err(|e| ApiError::from_kube(&what, &e, false))?);
+        let lines = whole_lines(&answer.map_err(|e| ApiError::from_kube(&what, &e, Sent::Nothing))?);
         Ok((!lines.is_empty()).then_some((pod, lines)))
     }
 
@@ -318,6 +318,11 @@ impl Cluster {
         what: &str,
         secret: bool,
     ) -> Result<T, ApiError> {
+        let sent = match *request.method() {
+            http::Method::GET => Sent::Nothing,
+            _ if secret => Sent::Secret,
+            _ => Sent::Object,
+        };
         let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
         if request.method() != http::Method::GET && !self.fence.is_open() {
             return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
@@ -330,7 +335,7 @@ impl Cluster {
         let answer = tokio::time::timeout(DEADLINE, sending).await;
         let (code, bytes) = match answer {
             Err(_) => return Err(late(what)),
-            Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, secret)),
+            Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, sent)),
             Ok(Ok(answer)) => answer,
         };
         if code < 400 {
@@ -339,7 +344,7 @@ impl Cluster {
         }
         let status = serde_json::from_slice::<Status>(&bytes)
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
-        Err(ApiError::refused(what, code, &status, secret))
+        Err(ApiError::refused(what, code, &status, sent))
     }
 }
 
@@ -449,7 +454,7 @@ fn is_secret(id: &ObjectId) -> bool {
 
 fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
     let status = Status::failure(&error.to_string(), "BadRequest");
-    ApiError::refused(what, 400, &status, false)
+    ApiError::refused(what, 400, &status, Sent::Object)
 }
 
 /// Kubernetes' verb for a request.

@@ -9,7 +9,7 @@ use kube::core::discovery::Scope;
 use kube::discovery::Discovery as Discovered;
 
 use super::client::Cluster;
-use super::error::ApiError;
+use super::error::{ApiError, Sent};
 use crate::release::object::Gvk;
 
 /// A kind is looked for again at most this often.
@@ -162,7 +162,7 @@ impl Discovery {
             }
             answer => answer,
         };
-        let discovered = discovered.map_err(|e| ApiError::from_kube("discover kinds", &e, false))?;
+        let discovered = discovered.map_err(|e| ApiError::from_kube("discover kinds", &e, Sent::Nothing))?;
         let version: k8s_openapi::apimachinery::pkg::version::Info = self.cluster.get_path("/version").await?;
         let mut resources = HashMap::new();
         let mut api_versions = BTreeSet::new();

@@ -1,6 +1,10 @@
 //! What went wrong with a request, in words for a condition.
 
+use std::fmt;
+
 use kube::core::Status;
+
+use crate::mask::Text;
 
 /// How server-side apply says that an object is not of its kind's type.
 const UNTYPED: &str = "failed to create typed patch object";
@@ -9,27 +13,38 @@ const UNTYPED: &str = "failed to create typed patch object";
 const IMMUTABLE: [&str; 6] =
     ["immutable", "may not change", "may not be changed", "cannot change", "updates to", "cannot be changed"];
 
-/// Why a request failed.
-#[derive(Clone, Debug, thiserror::Error)]
+/// What a request carried, which the answer may repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Nothing: it asked.
+    Nothing,
+    /// An object.
+    Object,
+    /// A Secret.
+    Secret,
+}
+
+/// Why a request failed. `Display` shows nothing that a request with an object repeats; [`ApiError::text`] has all of it.
+#[derive(Clone, Debug)]
 pub enum ApiError {
     /// The API server answered with an error.
-    #[error("{what}: {message}")]
     Refused {
         /// What was tried, such as `apply Deployment web in namespace x`.
         what: String,
-        /// The API server's sentence, without values of Secrets.
+        /// The API server's sentence, without values of a Secret that was sent.
         message: String,
+        /// The same without any values, when the sentence may repeat some.
+        bare: Option<Box<str>>,
         /// HTTP status.
         code: u16,
         /// The API server's reason, such as `Forbidden`.
-        reason: String,
+        reason: Box<str>,
         /// Its causes' reasons.
         causes: Box<[String]>,
         /// Fields that cannot be changed, with the API server's sentence.
         immutable: Box<[(String, String)]>,
     },
     /// No answer.
-    #[error("{what}: the API server cannot be reached: {message}")]
     Unreachable {
         /// What was tried.
         what: String,
@@ -37,7 +52,6 @@ pub enum ApiError {
         message: String,
     },
     /// No such kind.
-    #[error("{what}: the API server does not know {kind}")]
     UnknownKind {
         /// What was tried.
         what: String,
@@ -45,10 +59,6 @@ pub enum ApiError {
         kind: String,
     },
     /// The API server answers, and the server behind it that serves an aggregated API does not.
-    #[error(
-        "{kind} is of {api}, whose own server does not answer; nothing can be said of such objects until it does. If it is gone for good, \
-         delete the APIService of {api}"
-    )]
     Away {
         /// The group and version.
         api: String,
@@ -56,7 +66,6 @@ pub enum ApiError {
         kind: String,
     },
     /// Fields of an object cannot be changed.
-    #[error("{what}: {fields} cannot be changed once the object exists; were it made anew, {lost}{remedy}")]
     Immutable {
         /// What was tried.
         what: String,
@@ -68,13 +77,11 @@ pub enum ApiError {
         remedy: String,
     },
     /// An object was deleted to be made anew, and is not gone yet.
-    #[error("{what}: its predecessor is being deleted")]
     Remaking {
         /// What was tried.
         what: String,
     },
     /// An object of this name is there, and it is somebody else's.
-    #[error("{what}: it exists and is not part of this release ({why})")]
     Foreign {
         /// What was tried.
         what: String,
@@ -84,12 +91,19 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// From a Status. `secret` says that the message may repeat values of a Secret: then only the names of fields are kept.
-    pub fn refused(what: &str, code: u16, status: &Status, secret: bool) -> Self {
+    /// From a Status. Of an answer that may repeat values of a Secret only the names of fields are kept.
+    pub fn refused(what: &str, code: u16, status: &Status, sent: Sent) -> Self {
+        let secret = sent == Sent::Secret;
         let causes = status.details.iter().flat_map(|d| &d.causes);
+        let fields: Vec<&str> = causes.clone().map(|c| c.field.as_str()).filter(|f| !f.is_empty()).collect();
+        let without_values = match fields.as_slice() {
+            [] if code == 422 => "invalid: (values hidden)".to_owned(),
+            [] if status.reason.is_empty() => format!("HTTP status {code}"),
+            [] => format!("{} (the API server's words are not shown: they may quote a Secret)", status.reason),
+            fields => format!("invalid: {}", fields.join(", ")),
+        };
         let message = if secret && code == 422 {
-            let fields: Vec<&str> = causes.clone().map(|c| c.field.as_str()).filter(|f| !f.is_empty()).collect();
-            format!("invalid: {}", if fields.is_empty() { "(values hidden)".to_owned() } else { fields.join(", ") })
+            without_values.clone()
         } else if secret && status.message.contains(UNTYPED) {
             status
                 .message
@@ -106,15 +120,54 @@ impl ApiError {
         };
         let immutable = causes.clone().filter(fixed).filter(|_| code == 422).map(sentence).collect();
         let causes = causes.map(|c| c.reason.clone()).collect();
-        Self::Refused { what: what.to_owned(), message, code, reason: status.reason.clone(), causes, immutable }
+        let bare = (sent != Sent::Nothing && message != without_values).then(|| without_values.into());
+        Self::Refused {
+            what: what.to_owned(),
+            message,
+            bare,
+            code,
+            reason: status.reason.as_str().into(),
+            causes,
+            immutable,
+        }
     }
 
     /// From an error of the client library.
-    pub fn from_kube(what: &str, error: &kube::Error, secret: bool) -> Self {
+    pub fn from_kube(what: &str, error: &kube::Error, sent: Sent) -> Self {
         match error {
-            kube::Error::Api(status) => Self::refused(what, status.code, status, secret),
+            kube::Error::Api(status) => Self::refused(what, status.code, status, sent),
             other => Self::Unreachable { what: what.to_owned(), message: short(other) },
         }
+    }
+
+    /// What is said of it.
+    pub fn text(&self) -> Text {
+        match self {
+            Self::Refused { what, message, bare: None, .. } => Text::own(format!("{what}: {message}")),
+            Self::Refused { what, message, bare: Some(bare), .. } => {
+                Text::own(format!("{what}: ")).and(Text::foreign_or(message.as_str(), bare.clone()))
+            }
+            Self::Unreachable { what, message } => {
+                Text::own(format!("{what}: the API server cannot be reached: {message}"))
+            }
+            Self::UnknownKind { what, kind } => Text::own(format!("{what}: the API server does not know {kind}")),
+            Self::Away { api, kind } => Text::own(format!(
+                "{kind} is of {api}, whose own server does not answer; nothing can be said of such objects until it does. If it is gone \
+                 for good, delete the APIService of {api}"
+            )),
+            Self::Immutable { what, fields, lost, remedy } => Text::own(format!(
+                "{what}: {fields} cannot be changed once the object exists; were it made anew, {lost}{remedy}"
+            )),
+            Self::Remaking { what } => Text::own(format!("{what}: its predecessor is being deleted")),
+            Self::Foreign { what, why } => {
+                Text::own(format!("{what}: it exists and is not part of this release ({why})"))
+            }
+        }
+    }
+
+    /// All of it, also what repeats values. For what no tenant sent: a lease, what a command sends.
+    pub fn whole(&self) -> String {
+        self.text().whole()
     }
 
     /// Reason of a condition, an event and a metric.
@@ -183,6 +236,14 @@ impl ApiError {
         matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
     }
 }
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
+    }
+}
+
+impl std::error::Error for ApiError {}
 
 fn short(error: &kube::Error) -> String {
     let mut text = error.to_string();

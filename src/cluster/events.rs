@@ -1,6 +1,5 @@
 //! Kubernetes events: a few, for what people want to know of a release; sent in the background and never in the way.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +8,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::cache::ReleaseKey;
 use super::client::{Answer, Cluster};
 use super::discovery::Resource;
-use crate::mask::Masks;
 use crate::release::object::{Gvk, ObjectId};
 use crate::server::metrics::Metrics;
 
@@ -40,7 +37,7 @@ pub struct Event {
     pub warning: bool,
     /// `PascalCase`.
     pub reason: &'static str,
-    /// A sentence.
+    /// A sentence, in which nothing is secret.
     pub note: String,
 }
 
@@ -104,13 +101,12 @@ impl Events {
     pub fn new(
         cluster: Cluster,
         reporter: String,
-        masks: Arc<Masks<ReleaseKey>>,
         metrics: Arc<Metrics>,
         is_busy: impl Fn() -> bool + Send + Sync,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (events, mut warnings, mut others) = Self::channels();
         let sending = async move {
-            let sender = Sender { cluster, reporter, masks, metrics };
+            let sender = Sender { cluster, reporter, metrics };
             let warnings = async {
                 let mut limits = Limits::default();
                 while let Some(came) = warnings.recv().await {
@@ -154,7 +150,6 @@ async fn next(events: &mut mpsc::Receiver<Came>, is_busy: impl Fn() -> bool) -> 
 struct Sender {
     cluster: Cluster,
     reporter: String,
-    masks: Arc<Masks<ReleaseKey>>,
     metrics: Arc<Metrics>,
 }
 
@@ -166,9 +161,6 @@ impl Sender {
         };
         if left_out > 0 {
             event.note = format!("{} ({left_out} more events of this kind were left out)", event.note);
-        }
-        if let Cow::Owned(clean) = self.masks.clean(&event.note) {
-            event.note = clean;
         }
         if let Err(error) = send(&self.cluster, &event, at, &self.reporter).await {
             tracing::debug!(%error, reason = event.reason, "an event could not be written");

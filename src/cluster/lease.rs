@@ -110,7 +110,7 @@ impl Lease {
                     said = holder;
                 }
                 Ok(Attempt::Other(_)) => {}
-                Err(error) => tracing::warn!(%error, "the lease cannot be taken"),
+                Err(error) => tracing::warn!(error = error.whole(), "the lease cannot be taken"),
             }
             tokio::select! {
                 () = stop.cancelled() => return false,
@@ -166,7 +166,7 @@ impl Lease {
             match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = Instant::now(),
                 Ok(Ok(Attempt::Other(holder))) => return Err(format!("the lease was taken by {holder}")),
-                Ok(Err(error)) => tracing::warn!(%error, "the lease was not renewed"),
+                Ok(Err(error)) => tracing::warn!(error = error.whole(), "the lease was not renewed"),
                 Err(_) => tracing::warn!("the lease was not renewed in time"),
             }
             if renewed.elapsed() > RENEW_DEADLINE {
@@ -254,7 +254,7 @@ impl Lease {
         let mut body = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}, "metadata": {}});
         body["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"].clone();
         if let Err(error) = self.cluster.merge::<Value>(&resource, &self.id, &body, None).await {
-            tracing::debug!(%error, "the lease could not be given up");
+            tracing::debug!(error = error.whole(), "the lease could not be given up");
         }
     }
 }

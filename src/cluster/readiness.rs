@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::mask::Text;
 use crate::plan::live::Health;
 use crate::release::object::Gvk;
 
@@ -49,7 +50,7 @@ pub fn pod_selector(gvk: &Gvk, object: &Value) -> Option<String> {
 }
 
 /// Why a pod is not ready, as `REASON: MESSAGE`; `None` when it is, or goes, or nobody knows yet.
-pub fn pod_reason(pod: &Value) -> Option<String> {
+pub fn pod_reason(pod: &Value) -> Option<Text> {
     let is_ready = condition(pod, "Ready").is_some_and(|c| text(c, "status") == "True");
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     if is_ready || phase == "Succeeded" || pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
@@ -61,16 +62,16 @@ pub fn pod_reason(pod: &Value) -> Option<String> {
     if phase == "Failed" {
         let status = pod.get("status").unwrap_or(&Value::Null);
         let reason = if text(status, "reason").is_empty() { "Failed" } else { text(status, "reason") };
-        return Some(with_message(reason, text(status, "message")));
+        return Some(Text::reason(reason, text(status, "message")));
     }
     let unscheduled = condition(pod, "PodScheduled").filter(|c| text(c, "status") == "False")?;
     (!text(unscheduled, "reason").is_empty())
-        .then(|| with_message(text(unscheduled, "reason"), text(unscheduled, "message")))
+        .then(|| Text::reason(text(unscheduled, "reason"), text(unscheduled, "message")))
 }
 
 /// The first container that waits for more than its turn, or ended badly. What a program wrote before it ended is not told: it may
 /// quote anything.
-fn container_reason(pod: &Value) -> Option<String> {
+fn container_reason(pod: &Value) -> Option<Text> {
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let all = || statuses.iter().filter_map(|s| pod.pointer(s)).filter_map(Value::as_array).flatten();
     for container in all() {
@@ -78,17 +79,17 @@ fn container_reason(pod: &Value) -> Option<String> {
             let reason = text(waiting, "reason");
             if let ("CrashLoopBackOff", Some(ended)) = (reason, ended(container)) {
                 // kubelet's own message counts seconds, and would be news each time.
-                return Some(with_message(reason, &ended));
+                return Some(Text::own(format!("{reason}: {ended}")));
             }
             if !matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
-                return Some(with_message(reason, text(waiting, "message")));
+                return Some(Text::reason(reason, text(waiting, "message")));
             }
         }
     }
     all().find_map(|container| {
         let reason = ["/state/terminated/reason", "/lastState/terminated/reason"];
         let reason = reason.iter().find_map(|r| container.pointer(r)).and_then(Value::as_str).unwrap_or("Error");
-        ended(container).map(|how| with_message(reason, &how))
+        ended(container).map(|how| Text::own(format!("{reason}: {how}")))
     })
 }
 
@@ -108,10 +109,10 @@ fn generic(object: &Value) -> Option<Health> {
         return Some(stale);
     }
     if let Some(c) = condition(object, "Stalled").filter(|c| text(c, "status") == "True") {
-        return Some(failed(with_message(text(c, "reason"), text(c, "message"))));
+        return Some(failed(Text::reason(text(c, "reason"), text(c, "message"))));
     }
     let reconciling = condition(object, "Reconciling").filter(|c| text(c, "status") == "True")?;
-    Some(progressing(with_message(text(reconciling, "reason"), text(reconciling, "message"))))
+    Some(progressing(Text::reason(text(reconciling, "reason"), text(reconciling, "message"))))
 }
 
 fn deployment(object: &Value) -> Health {
@@ -122,20 +123,20 @@ fn deployment(object: &Value) -> Health {
     let status = Status(object);
     let rolling_out = condition(object, "Progressing");
     if let Some(c) = rolling_out.filter(|c| text(c, "reason") == "ProgressDeadlineExceeded") {
-        return failed(format!("its roll-out exceeded its deadline: {}", text(c, "message")));
+        return failed(Text::own("its roll-out exceeded its deadline: ").and(Text::foreign(text(c, "message"))));
     }
     if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
-        return failed(format!("its pods cannot be created: {}", text(c, "message")));
+        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(text(c, "message"))));
     }
     if let Some(few) = status.fewer("updatedReplicas", wanted, "replicas", "updated") {
         return few;
     }
     if status.of("replicas") > wanted.max(status.of("updatedReplicas")) {
         let old = status.of("replicas") - status.of("updatedReplicas");
-        return progressing(format!("{old} old replicas are still there"));
+        return progressing(Text::own(format!("{old} old replicas are still there")));
     }
     if status.of("replicas") > wanted {
-        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
+        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
     }
     if let Some(few) = status.fewer("availableReplicas", wanted, "replicas", "available") {
         return few;
@@ -146,11 +147,11 @@ fn deployment(object: &Value) -> Health {
     // Without a deadline the controller does not write the condition.
     let deadline = number(object, "/spec/progressDeadlineSeconds").is_some_and(|s| s != i64::from(i32::MAX));
     if deadline && rolling_out.is_none_or(|c| text(c, "reason") != "NewReplicaSetAvailable") {
-        return progressing("its roll-out is not complete".to_owned());
+        return progressing("its roll-out is not complete");
     }
     match condition(object, "Available") {
         Some(c) if text(c, "status") == "True" => Health::Ready,
-        _ => progressing("it is not available".to_owned()),
+        _ => progressing("it is not available"),
     }
 }
 
@@ -164,7 +165,7 @@ fn stateful_set(object: &Value) -> Health {
         return few;
     }
     if status.of("replicas") > wanted {
-        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
+        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
     }
     if is_on_delete(object) {
         return Health::Ready;
@@ -178,7 +179,7 @@ fn stateful_set(object: &Value) -> Health {
     }
     let revision = |name: &str| object.pointer(&format!("/status/{name}"));
     if revision("currentRevision") != revision("updateRevision") {
-        return progressing("its roll-out is not complete".to_owned());
+        return progressing("its roll-out is not complete");
     }
     Health::Ready
 }
@@ -186,7 +187,7 @@ fn stateful_set(object: &Value) -> Health {
 fn daemon_set(object: &Value) -> Health {
     // Until the controller has seen it there is no status at all, and zero of zero would be ready.
     if object.pointer("/status/observedGeneration").is_none() {
-        return progressing("its controller has not seen it yet".to_owned());
+        return progressing("its controller has not seen it yet");
     }
     let status = Status(object);
     let wanted = status.of("desiredNumberScheduled");
@@ -204,7 +205,7 @@ fn replica_set(object: &Value) -> Health {
         return stale;
     }
     if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
-        return failed(format!("its pods cannot be created: {}", text(c, "message")));
+        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(text(c, "message"))));
     }
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let status = Status(object);
@@ -212,22 +213,22 @@ fn replica_set(object: &Value) -> Health {
         return few;
     }
     if status.of("replicas") > wanted {
-        return progressing(format!("{} replicas too many are still there", status.of("replicas") - wanted));
+        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
     }
     Health::Ready
 }
 
 fn job(object: &Value) -> Health {
     if let Some(condition) = condition(object, "Failed").filter(|c| text(c, "status") == "True") {
-        return failed(format!("it failed: {}", text(condition, "message")));
+        return failed(Text::own("it failed: ").and(Text::foreign(text(condition, "message"))));
     }
     if condition(object, "Complete").is_some_and(|c| text(c, "status") == "True") {
         return Health::Ready;
     }
     if object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
-        return progressing("it is suspended".to_owned());
+        return progressing("it is suspended");
     }
-    progressing("it has not completed".to_owned())
+    progressing("it has not completed")
 }
 
 fn pod(object: &Value) -> Health {
@@ -236,21 +237,22 @@ fn pod(object: &Value) -> Health {
         return Health::Ready;
     }
     if let Some(reason) = pod_reason(object) {
-        let waits = phase != "Failed" && ["Unschedulable", "SchedulingGated"].iter().any(|r| reason.starts_with(r));
+        let waits =
+            phase != "Failed" && ["Unschedulable", "SchedulingGated"].iter().any(|r| reason.beginning().starts_with(r));
         return if waits { progressing(reason) } else { failed(reason) };
     }
     match condition(object, "Ready") {
         Some(c) if text(c, "status") == "True" => Health::Ready,
-        Some(c) if !text(c, "message").is_empty() => progressing(text(c, "message").to_owned()),
-        _ => progressing(format!("it is {}", phase.to_lowercase())),
+        Some(c) if !text(c, "message").is_empty() => progressing(Text::foreign(text(c, "message"))),
+        _ => progressing(Text::own(format!("it is {}", phase.to_lowercase()))),
     }
 }
 
 fn claim(object: &Value) -> Health {
     match object.pointer("/status/phase").and_then(Value::as_str) {
         Some("Bound") => Health::Ready,
-        Some("Lost") => failed("its volume is lost".to_owned()),
-        _ => progressing("it is not bound to a volume".to_owned()),
+        Some("Lost") => failed("its volume is lost"),
+        _ => progressing("it is not bound to a volume"),
     }
 }
 
@@ -259,7 +261,7 @@ fn service(object: &Value) -> Health {
     let external = object.pointer("/spec/externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
     let ingress = object.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
     if balanced && !external && ingress.is_none_or(Vec::is_empty) {
-        return progressing("it has no load balancer yet".to_owned());
+        return progressing("it has no load balancer yet");
     }
     Health::Ready
 }
@@ -267,7 +269,7 @@ fn service(object: &Value) -> Health {
 /// One that cannot find what it scales does nothing. Missing metrics are no reason: a fresh cluster has none for minutes.
 fn autoscaler(object: &Value) -> Health {
     match condition(object, "AbleToScale").filter(|c| text(c, "status") == "False") {
-        Some(c) => progressing(with_message(text(c, "reason"), text(c, "message"))),
+        Some(c) => progressing(Text::reason(text(c, "reason"), text(c, "message"))),
         None => Health::Ready,
     }
 }
@@ -277,28 +279,30 @@ fn disruption_budget(object: &Value) -> Health {
         return stale;
     }
     match condition(object, "DisruptionAllowed").filter(|c| text(c, "reason") == "SyncFailed") {
-        Some(c) => progressing(with_message("SyncFailed", text(c, "message"))),
+        Some(c) => progressing(Text::reason("SyncFailed", text(c, "message"))),
         None => Health::Ready,
     }
 }
 
 fn definition(object: &Value) -> Health {
     if let Some(c) = condition(object, "NamesAccepted").filter(|c| text(c, "status") == "False") {
-        return failed(format!("its names are refused: {}", text(c, "message")));
+        return failed(Text::own("its names are refused: ").and(Text::foreign(text(c, "message"))));
     }
     match condition(object, "Established") {
         Some(c) if text(c, "status") == "True" => Health::Ready,
         Some(c) if text(c, "status") == "False" && text(c, "reason") != "Installing" => {
-            failed(with_message(text(c, "reason"), text(c, "message")))
+            failed(Text::reason(text(c, "reason"), text(c, "message")))
         }
-        _ => progressing("it is not established".to_owned()),
+        _ => progressing("it is not established"),
     }
 }
 
 /// A custom resource as kstatus reads it; one that says nothing is ready because it exists.
 fn custom(object: &Value) -> Health {
     match condition(object, "Ready") {
-        Some(c) if text(c, "status") != "True" => progressing(format!("it is not ready: {}", text(c, "message"))),
+        Some(c) if text(c, "status") != "True" => {
+            progressing(Text::own("it is not ready: ").and(Text::foreign(text(c, "message"))))
+        }
         _ => Health::Ready,
     }
 }
@@ -307,7 +311,7 @@ fn custom(object: &Value) -> Health {
 fn stale(object: &Value) -> Option<Health> {
     let generation = number(object, "/metadata/generation").unwrap_or(0);
     let observed = number(object, "/status/observedGeneration").unwrap_or(0);
-    (observed < generation).then(|| progressing("its controller has not seen the last change yet".to_owned()))
+    (observed < generation).then(|| progressing("its controller has not seen the last change yet"))
 }
 
 fn is_on_delete(object: &Value) -> bool {
@@ -324,20 +328,12 @@ impl Status<'_> {
     }
     fn fewer(self, name: &str, wanted: i64, what: &str, word: &str) -> Option<Health> {
         let is = self.of(name);
-        (is < wanted).then(|| progressing(format!("{is} of {wanted} {what} are {word}")))
+        (is < wanted).then(|| progressing(Text::own(format!("{is} of {wanted} {what} are {word}"))))
     }
 }
 
 fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|c| text(c, "type") == name)
-}
-
-fn with_message(reason: &str, message: &str) -> String {
-    match (reason, message) {
-        ("", message) => message.to_owned(),
-        (reason, "") => reason.to_owned(),
-        (reason, message) => format!("{reason}: {message}"),
-    }
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -348,11 +344,11 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer)?.as_i64()
 }
 
-fn progressing(message: String) -> Health {
+fn progressing(message: impl Into<Text>) -> Health {
     Health::Progressing(message.into())
 }
 
-fn failed(message: String) -> Health {
+fn failed(message: impl Into<Text>) -> Health {
     Health::Failed(message.into())
 }
 

@@ -12,6 +12,7 @@ use super::Step;
 use super::live::Live;
 use super::situation::{Facts, Operation};
 use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, stamp};
+use crate::mask::Text;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::record::{HookRecord, Phase};
@@ -201,7 +202,7 @@ pub enum Outcome {
     /// Well.
     Succeeded,
     /// Why not.
-    Failed(Box<str>),
+    Failed(Text),
 }
 
 impl Run {
@@ -226,9 +227,9 @@ fn outcome(gvk: &Gvk, object: &Value) -> Outcome {
         let is = |c: &&Value| c.get("type") == Some(&name.into()) && c.get("status") == Some(&status.into());
         conditions.into_iter().flatten().find(is)
     };
-    let words = |value: &Value| -> Box<str> {
+    let words = |value: &Value| {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-        format!("{}: {}", text("reason"), text("message")).trim_matches([':', ' ']).into()
+        Text::reason(text("reason"), text("message"))
     };
     match (&*gvk.group, &*gvk.kind) {
         ("batch", "Job") => match (condition("Complete", "True"), condition("Failed", "True")) {
@@ -285,7 +286,7 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
                 let timeout = facts.switches.hook_timeout();
                 let until = run.created.saturating_add(timeout.as_secs().cast_signed());
                 if facts.now >= until {
-                    let why = format!("it did not end within {} seconds", timeout.as_secs()).into();
+                    let why = Text::own(format!("it did not end within {} seconds", timeout.as_secs()));
                     steps.push(Step::FailHook { hook, event, why, timeout: true });
                 } else {
                     steps.push(Step::AwaitHook { hook, event, until });

@@ -1,6 +1,7 @@
 //! A row for each state of a hook, and what follows.
 
 use super::{Event, Hook, Outcome, Progress, Run, next, running};
+use crate::mask::Text;
 use crate::plan::Step;
 use crate::plan::live::Live;
 use crate::plan::situation::{Facts, Situation, situation};
@@ -81,7 +82,7 @@ fn hooks_start_by_weight_and_name_and_only_what_has_to_end_is_waited_for() {
 #[test]
 fn a_hook_is_as_its_record_and_its_object_say() {
     let event = Event::PreUpgrade;
-    let fail = |why: &str, timeout| Step::FailHook { hook: 0, event, why: why.into(), timeout };
+    let fail = |why: &'static str, timeout| Step::FailHook { hook: 0, event, why: why.into(), timeout };
     let other = (Phase::Succeeded, Some(Event::PostUpgrade));
     let failed = || Outcome::Failed("no".into());
     let table = [
@@ -181,14 +182,17 @@ fn the_outcome_is_read_from_a_job_and_a_pod_and_other_kinds_succeed_by_existing(
         |name: &str| json!({"conditions": [{"type": name, "status": "True", "reason": "R", "message": "m"}]});
     assert_eq!(of("batch", "Job", json!({"active": 1})), Outcome::Running);
     assert_eq!(of("batch", "Job", condition("Complete")), Outcome::Succeeded);
-    assert_eq!(of("batch", "Job", condition("Failed")), Outcome::Failed("R: m".into()));
+    assert_eq!(of("batch", "Job", condition("Failed")), Outcome::Failed(Text::reason("R", "m")));
     // Running and ready is not done.
     assert_eq!(
         of("", "Pod", json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
         Outcome::Running
     );
     assert_eq!(of("", "Pod", json!({"phase": "Succeeded"})), Outcome::Succeeded);
-    assert_eq!(of("", "Pod", json!({"phase": "Failed", "message": "evicted"})), Outcome::Failed("evicted".into()));
+    assert_eq!(
+        of("", "Pod", json!({"phase": "Failed", "message": "evicted"})),
+        Outcome::Failed(Text::foreign("evicted"))
+    );
     assert_eq!(of("apiextensions.k8s.io", "CustomResourceDefinition", json!({})), Outcome::Running);
     assert_eq!(of("", "ConfigMap", json!(null)), Outcome::Succeeded);
 }

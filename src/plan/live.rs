@@ -2,15 +2,17 @@
 
 use std::fmt;
 
+use crate::mask::Text;
+
 /// How an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It does what it is for; of most kinds: it exists.
     Ready,
     /// On its way; the text says what is still missing.
-    Progressing(Box<str>),
+    Progressing(Text),
     /// It will not get ready by waiting; the text says why.
-    Failed(Box<str>),
+    Failed(Text),
 }
 
 impl Health {
@@ -26,18 +28,24 @@ impl Health {
             Self::Failed(_) => "Failed",
         }
     }
-    /// What is missing or wrong; empty when ready.
-    pub fn message(&self) -> &str {
+    /// What is missing or wrong; `None` when ready.
+    pub fn message(&self) -> Option<&Text> {
         match self {
-            Self::Ready => "",
-            Self::Progressing(m) | Self::Failed(m) => m,
+            Self::Ready => None,
+            Self::Progressing(text) | Self::Failed(text) => Some(text),
         }
+    }
+
+    /// What is said of it.
+    pub fn text(&self) -> Text {
+        self.message().cloned().unwrap_or_else(|| self.word().into())
     }
 }
 
+/// Without the words of others.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_ready() { self.word() } else { self.message() })
+        self.text().fmt(f)
     }
 }
 

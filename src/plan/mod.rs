@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::kind::switches::DeletionPolicy;
+use crate::mask::Text;
 use crate::members::document::Members;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
@@ -152,7 +153,7 @@ pub enum Step {
         /// What for.
         event: Event,
         /// A sentence.
-        why: Box<str>,
+        why: Text,
         /// It is not tried again: it took as long as it may.
         timeout: bool,
     },
@@ -165,10 +166,10 @@ pub enum Step {
         /// Deadline, in seconds since 1970.
         until: i64,
         /// The first object that is not, and why.
-        what: Box<str>,
+        what: Text,
     },
     /// The objects did not get ready in time, and with that the operation failed.
-    FailReady(Box<str>),
+    FailReady(Text),
     /// Deletes an object that the revision no longer has.
     Prune {
         /// Which.
@@ -397,11 +398,11 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
 }
 
 /// The first object of a revision that is not ready, and why.
-fn not_ready(facts: &Facts, head: &Revision) -> Option<Box<str>> {
+fn not_ready(facts: &Facts, head: &Revision) -> Option<Text> {
     head.inventory.iter().flat_map(|i| i.0.keys()).find_map(|id| match facts.live.get(id) {
-        None => Some(format!("{id}: it does not exist").into()),
+        None => Some(Text::own(format!("{id}: it does not exist"))),
         Some(live) if live.health.is_ready() => None,
-        Some(live) => Some(format!("{id}: {}", live.health).into()),
+        Some(live) => Some(Text::own(format!("{id}: ")).and(live.health.text())),
     })
 }
 

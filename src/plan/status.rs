@@ -66,7 +66,7 @@ pub struct Report<'a> {
     pub notes: Option<&'a str>,
     /// What the release waits for before it can go on.
     pub waiting: Option<&'a str>,
-    /// The objects of the release, and `None` for those that are missing.
+    /// The objects of the release, and `None` for those that are missing. Their texts are clean.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
     pub blind: Option<&'a str>,
@@ -519,8 +519,8 @@ fn resources(report: &Report<'_>) -> Value {
         {
             entry["namespace"] = namespace.into();
         }
-        if let Some(message) = health.as_ref().map(Health::message).filter(|m| !m.is_empty()) {
-            entry["message"] = bound(message).into();
+        if let Some(message) = health.as_ref().and_then(Health::message) {
+            entry["message"] = bound(&message.to_string()).into();
         }
         entry
     };

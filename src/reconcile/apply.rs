@@ -13,6 +13,7 @@ use crate::cluster::client::describe;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::mask::Text;
 use crate::plan::{Plan, Step, Verb};
 use crate::release::inventory::Reference;
 use crate::release::object::ObjectId;
@@ -74,7 +75,7 @@ impl Outcome {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// What.
-    pub what: String,
+    pub what: Text,
     /// The latest time for the next look, in seconds since 1970.
     pub until: i64,
 }
@@ -208,7 +209,7 @@ impl<'a> Run<'a> {
                 result => result,
             },
             Step::AwaitHook { hook, event, until } => {
-                let what = format!("{event} hook {}", self.prepared.desired.hooks[*hook].id);
+                let what = Text::own(format!("{event} hook {}", self.prepared.desired.hooks[*hook].id));
                 self.waiting = Some(Waiting { what, until: *until });
                 Ok(())
             }
@@ -217,10 +218,10 @@ impl<'a> Run<'a> {
             Step::DeleteHook(hook) => self.delete_hook(*hook).await,
             Step::MarkApplied(revision) => self.mark_applied(*revision).await,
             Step::AwaitReady { until, what } => {
-                self.waiting = Some(Waiting { what: what.to_string(), until: *until });
+                self.waiting = Some(Waiting { what: what.clone(), until: *until });
                 Ok(())
             }
-            Step::FailReady(what) => Err(Error::NotReady(what.to_string())),
+            Step::FailReady(what) => Err(Error::NotReady(what.clone())),
             Step::Orphan(id) => self.objects.orphan(id).await,
             Step::Supersede(revision) => self.supersede(*revision).await,
             Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,

@@ -30,7 +30,6 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
 use crate::kind::Kind;
-use crate::mask::Masks;
 use crate::members::own::Drivers;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
@@ -63,8 +62,6 @@ pub struct Settings {
     pub hide_overrides: bool,
     /// The status shows what is deployed.
     pub show_manifest: bool,
-    /// What must appear in no text; the log asks it too.
-    pub masks: Arc<Masks<ReleaseKey>>,
     /// Drivers of members that the program brings.
     pub drivers: Drivers,
 }
@@ -115,13 +112,8 @@ impl Controller {
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
         let queue = Arc::new(Queue::new(Arc::clone(metrics)));
         let work = Arc::clone(&queue);
-        let (events, sending) = Events::new(
-            cluster.clone(),
-            settings.reporter,
-            Arc::clone(&settings.masks),
-            Arc::clone(metrics),
-            move || work.is_busy(),
-        );
+        let (events, sending) =
+            Events::new(cluster.clone(), settings.reporter, Arc::clone(metrics), move || work.is_busy());
         tracker.spawn(sending);
         let suffixes: Vec<Box<str>> = settings.kinds.iter().map(|k| k.release_suffix.clone()).collect();
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
@@ -149,7 +141,7 @@ impl Controller {
             sources: Arc::default(),
             source_watches: SourceWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
             looked_up: LookedUp::default(),
-            masks: Arc::clone(&settings.masks),
+            masks: Arc::default(),
             renderer: Renderer::default(),
             events,
             queue,

@@ -89,7 +89,7 @@ impl Run<'_> {
                 }
                 Action::Replace(new) => {
                     self.ctx.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
-                    let text = "it was replaced by the chart's".to_owned();
+                    let text = "it was replaced by the chart's".into();
                     self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
                     self.changed.push(id);
                 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Error;
 use super::apply::{Run, Waiting};
+use super::{Error, render};
 use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::mask::Text;
 use crate::plan::claim::Claim;
 use crate::plan::hooks::{self, DeletePolicy, Event, Hook};
 use crate::plan::live::Live;
@@ -55,7 +56,7 @@ impl Run<'_> {
             let until = hooks::Run::read(&hook.id.gvk, &object)
                 .filter(|run| run.outcome == hooks::Outcome::Running)
                 .map_or(0, |run| run.created + timeout);
-            self.waiting = Some(Waiting { what: format!("{event} hook {}", hook.id), until });
+            self.waiting = Some(Waiting { what: Text::own(format!("{event} hook {}", hook.id)), until });
         } else {
             self.note_run(index, event, Phase::Succeeded);
         }
@@ -69,7 +70,7 @@ impl Run<'_> {
             return error.into();
         }
         let hook = self.prepared.desired.hooks[index].id.to_string();
-        Error::Hook { event, hook, why: error.to_string(), timeout: false }
+        Error::Hook { event, hook, why: error.text(), timeout: false }
     }
 
     /// The caches did not know that there is an object of this name.
@@ -87,7 +88,7 @@ impl Run<'_> {
         };
         if !goes || others.is_some() {
             let policy = "an object of its name exists, and its delete policy does not say before-hook-creation";
-            let why = others.unwrap_or_else(|| policy.to_owned());
+            let why = others.map_or_else(|| policy.into(), Text::own);
             self.note_run(index, event, Phase::Failed);
             return Err(Error::Hook { event, hook: hook.id.to_string(), why, timeout: false });
         }
@@ -104,20 +105,23 @@ impl Run<'_> {
         &mut self,
         index: usize,
         event: Event,
-        why: &str,
+        why: &Text,
         timeout: bool,
     ) -> Result<(), Error> {
         let all = &self.prepared.desired.hooks;
         let hook = &all[index];
-        let mut why = why.to_owned();
+        let mut why = why.clone();
         if hook.is_a_run()
             && let Some(namespace) = &hook.id.namespace
         {
             match self.ctx.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await {
-                Ok(Some((pod, lines))) => why = format!("{why}; the last lines of pod {pod}:\n{lines}"),
+                Ok(Some((pod, lines))) => {
+                    render::learn(self.observed, self.ctx).await;
+                    why = why.and(Text::own(format!("; the last lines of pod {pod}:\n"))).and(Text::foreign(lines));
+                }
                 Ok(None) => {}
                 Err(error) if error.reason() == "Forbidden" => {
-                    why = format!("{why}; what it wrote is not known: {error}");
+                    why = why.and("; what it wrote is not known: ").and(error.text());
                 }
                 Err(error) => tracing::info!(%error, hook = %hook.id, "what a failed hook wrote is not known"),
             }
@@ -156,7 +160,7 @@ impl Run<'_> {
             }
             Ok(Some(left)) => {
                 self.ctx.cache.wrote_object(&hook.id.gvk, &left);
-                let what = format!("the end of {}, which an earlier hook made", hook.id);
+                let what = Text::own(format!("the end of {}, which an earlier hook made", hook.id));
                 self.waiting = Some(Waiting { what, until: jiff::Timestamp::now().as_second() + GOING });
                 Ok(false)
             }

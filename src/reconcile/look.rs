@@ -13,12 +13,13 @@ use tokio_util::task::TaskTracker;
 
 use super::etcd;
 use super::observe::Observed;
-use super::{Context, Error};
+use super::{Context, Error, render};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::{pod_reason, pod_selector};
 use crate::cluster::watch::{Sink, watch};
+use crate::mask::Text;
 use crate::members::document::{Driver, ScaleHook, Set};
 use crate::members::etcd::url::takes_tls;
 use crate::members::jobs::job;
@@ -73,10 +74,13 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
         name: Arc::clone(&id.name),
         namespace,
     };
+    if pods.iter().filter_map(pod_reason).any(|why| why.is_foreign()) {
+        render::learn(observed, ctx).await;
+    }
     for object in &pods {
         let ours = text(object, "/metadata/ownerReferences/0/uid") == uid;
         if let Some(ordinal) = ordinal(text(object, "/metadata/name"), "", &set.target).filter(|_| ours) {
-            workload.pods.insert(ordinal, pod(object));
+            workload.pods.insert(ordinal, pod(object, |text| ctx.show(observed, text)));
         }
     }
     for object in &claims {
@@ -115,7 +119,7 @@ fn ordinal(name: &str, template: &str, set: &str) -> Option<u32> {
     (ordinal.to_string() == digits).then_some(ordinal)
 }
 
-fn pod(object: &Value) -> Pod {
+fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let ready = conditions.into_iter().flatten().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True");
     let statuses = object.pointer("/status/containerStatuses").and_then(Value::as_array);
@@ -145,7 +149,7 @@ fn pod(object: &Value) -> Pod {
         terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
         restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
         exit,
-        reason: if ready { "".into() } else { pod_reason(object).unwrap_or_default().into() },
+        reason: if ready { "".into() } else { pod_reason(object).map(|text| shown(&text)).unwrap_or_default().into() },
         secure: takes_tls(object),
     }
 }
@@ -174,11 +178,18 @@ pub async fn jobs(
         let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
         conditions.into_iter().flatten().any(|c| text(c, "/type") == "Failed" && text(c, "/status") == "True")
     };
-    let pods = if all.iter().any(ended) {
-        ctx.cluster.list(&core("Pod", "pods"), namespace, &selector).await?
-    } else {
-        Vec::new()
-    };
+    let mut pods = Vec::new();
+    if all.iter().any(ended) {
+        pods = ctx.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
+        // Masked here, where it comes from: what members are said to be waiting for is made of our own words but for this.
+        render::learn(observed, ctx).await;
+        let statuses = |pod| Value::pointer_mut(pod, "/status/containerStatuses").and_then(Value::as_array_mut);
+        for status in pods.iter_mut().filter_map(statuses).flatten() {
+            if let Some(Value::String(message)) = status.pointer_mut("/state/terminated/message") {
+                *message = ctx.show(observed, &Text::foreign(message.as_str()));
+            }
+        }
+    }
     Ok(all.iter().filter_map(|job| job::read(job, &pods, hooks)).collect())
 }
 
@@ -296,7 +307,7 @@ fn digest(object: &Value) -> String {
     for condition in conditions.into_iter().flatten() {
         hasher.text(text(condition, "/type")).text(text(condition, "/status"));
     }
-    let what = pod(object);
+    let what = pod(object, Text::whole);
     hasher.text(format!("{:?} {:?}", what, text(object, "/status/phase")));
     hasher.json(object.get("data").unwrap_or(&Value::Null));
     hasher.finish_short(16)

@@ -17,6 +17,7 @@ use crate::cluster::client::Answer;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::DeletionPolicy;
+use crate::mask::Text;
 use crate::members::document::{Driver, Event, Members, OnOrphan, OnRemove, ScaleHook, Set};
 use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
@@ -100,7 +101,7 @@ pub async fn farewell(observed: &Observed, ctx: &Context) -> Option<Outcome> {
     let members = observed.members.as_ref();
     if must_succeed(observed) && !members.is_some_and(|members| members.hooks.iter().any(is_farewell)) {
         let what = format!("a before-delete hook, which the chart does not have{HELD}");
-        return held(Waiting { what, until: observed.facts.now.saturating_add(NO_HOOK) });
+        return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK) });
     }
     let members = members?;
     if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
@@ -161,7 +162,7 @@ async fn farewell_of(
     };
     let after = after.map_or(0, |after| after.as_secs().cast_signed());
     let what = if must { format!("{what}{HELD}") } else { what };
-    Ok(Some(Waiting { what, until: observed.facts.now.saturating_add(after) }))
+    Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
 }
 
 /// The first stateful set that is not quiet gets a step; the others are only told.

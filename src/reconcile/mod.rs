@@ -40,7 +40,7 @@ use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::cluster::sources::Sources;
 use crate::kind::allow::Allow;
-use crate::mask::Masks;
+use crate::mask::{Masks, Text};
 use crate::members::own::Drivers;
 use crate::plan;
 use crate::plan::attempts::Retry;
@@ -137,6 +137,12 @@ impl Context {
         self.kept.forget(&release);
         self.trusted.forget(&release);
     }
+
+    /// A text about a release, without what is secret in it. Until its sources of values were read no text of others is shown.
+    fn show(&self, observed: &observe::Observed, text: &Text) -> String {
+        let known = observed.extras.sources.is_empty() || self.masks.knows_sources(&observed.key);
+        if known { self.masks.show(&observed.key, text) } else { text.to_string() }
+    }
 }
 
 /// When the release deserves the next pass.
@@ -155,56 +161,74 @@ pub enum Next {
     },
 }
 
-/// Why a pass failed.
-#[derive(Clone, Debug, thiserror::Error)]
+/// Why a pass failed. `Display` shows nothing that others wrote; [`Error::text`] has all of it.
+#[derive(Clone, Debug)]
 pub enum Error {
     /// The record could not be read or written.
-    #[error("{0}")]
-    Record(#[from] RecordError),
+    Record(RecordError),
     /// The chart and these values make nothing that can be applied.
-    #[error("{0}")]
-    Render(#[from] Diagnostic),
+    Render(Diagnostic),
     /// Rendering took too long, or failed in a way that it should not.
-    #[error("{0}")]
     Renderer(String),
     /// What was rendered is not a list of objects, or too many.
-    #[error("{0}")]
     Manifest(String),
     /// A hook failed.
-    #[error("{event} hook {hook} failed: {why}")]
     Hook {
         /// What it ran for.
         event: Event,
         /// Its object.
         hook: String,
         /// What its object says, and the last lines of its pod.
-        why: String,
+        why: Text,
         /// It took as long as it may.
         timeout: bool,
     },
     /// The objects did not get ready in time.
-    #[error("not ready in time: {0}")]
-    NotReady(String),
+    NotReady(Text),
     /// The record cannot be compared with what the chart renders, or is something else.
-    #[error("nothing is taken from the record of revision {revision}, which somebody else may have written: {why}")]
     Unverified {
         /// Of the record.
         revision: u64,
         /// A sentence.
-        why: String,
+        why: Text,
     },
     /// An object is where the kind does not allow it.
-    #[error("{0}")]
     NotAllowed(String),
     /// A source of values does not hold what it should.
-    #[error("{0}")]
     Values(String),
     /// A request failed.
-    #[error("{0}")]
-    Api(#[from] ApiError),
+    Api(ApiError),
 }
 
 impl Error {
+    /// What is said of it.
+    pub fn text(&self) -> Text {
+        match self {
+            Self::Record(error) => Text::own(error.to_string()),
+            Self::Render(diagnostic) => Text::foreign_or(
+                diagnostic.message.as_str(),
+                match &diagnostic.at {
+                    Some(at) => format!(
+                        "the chart cannot be rendered, see {at} (the message may quote a Secret and is not shown)"
+                    ),
+                    None => "the chart cannot be rendered (the message may quote a Secret and is not shown)".to_owned(),
+                },
+            ),
+            Self::Manifest(text) => Text::foreign_or(
+                text.as_str(),
+                "what the chart renders cannot be applied (the message may quote a Secret and is not shown)",
+            ),
+            Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
+            Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),
+            Self::Unverified { revision, why } => Text::own(format!(
+                "nothing is taken from the record of revision {revision}, which somebody else may have written: "
+            ))
+            .and(why.clone()),
+            Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) => Text::own(text.as_str()),
+            Self::Api(error) => error.text(),
+        }
+    }
+
     /// Reason of conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -254,6 +278,32 @@ impl Error {
     /// Whether the pass acted on what is no longer so; the next one knows better.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.text().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl From<Diagnostic> for Error {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Render(diagnostic)
+    }
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Context, Error};
 use crate::cluster::client::{Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::mask::Text;
 use crate::members::document::Members;
 use crate::members::substitute;
 use crate::plan::Desired;
@@ -64,7 +65,7 @@ pub struct Notice {
     /// Reason of the event.
     pub reason: &'static str,
     /// A sentence, without the object's name.
-    pub text: String,
+    pub text: Text,
     /// A warning, or just news.
     pub warning: bool,
 }
@@ -161,7 +162,7 @@ impl<'a> Objects<'a> {
             notices.extend(self.ctx.contests.with(key, |contest, now| {
                 let began = contest.repaired(&id, now, taken);
                 let text = contest.describe().filter(|_| began)?;
-                Some(Notice { reason: "Contested", text, warning: true })
+                Some(Notice { reason: "Contested", text: Text::own(text), warning: true })
             }));
         }
         let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
@@ -337,7 +338,9 @@ impl One<'_> {
                 _ => None,
             };
             let Some(faults) = faults else { return answer };
-            let notice = |f: &Fault| Notice { reason: "ManifestMended", text: f.to_string(), warning: true };
+            let bare = "the API server does not take a part of it, which was left out";
+            let text = |fault: &Fault| Text::foreign_or(fault.to_string(), bare);
+            let notice = |fault: &Fault| Notice { reason: "ManifestMended", text: text(fault), warning: true };
             self.notices.extend(faults.iter().map(notice));
         }
         cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
@@ -415,7 +418,7 @@ impl One<'_> {
                 "the chart does not have {} any more, and it stays because {} owns it",
                 survivor.path, survivor.manager
             );
-            self.notices.push(Notice { reason: "FieldStays", text, warning: true });
+            self.notices.push(Notice { reason: "FieldStays", text: Text::own(text), warning: true });
         }
     }
 }

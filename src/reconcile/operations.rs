@@ -7,12 +7,13 @@ use super::apply::{Outcome, Waiting};
 use super::object::of_anybody;
 use super::observe::Observed;
 use super::report::{event, is_news};
-use super::{Context, Error};
+use super::{Context, Error, render};
 use crate::cluster::cache::WatchKey;
 use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
+use crate::mask::Text;
 use crate::members::jobs::job;
 use crate::plan::Verb;
 use crate::plan::claim::Claim;
@@ -55,7 +56,8 @@ pub fn hold(observed: &Observed) -> Option<Outcome> {
         Situation::New | Situation::Changed | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned
     );
     let running = is_plan.then(|| running(observed)).flatten()?;
-    let waiting = Waiting { what: format!("the end of operation {}", running.name), until: observed.facts.now + LOOK };
+    let waiting =
+        Waiting { what: Text::own(format!("the end of operation {}", running.name)), until: observed.facts.now + LOOK };
     Some(Outcome { waiting: Some(waiting), ..Outcome::nothing(Verb::Rest) })
 }
 
@@ -167,7 +169,7 @@ impl Pass<'_> {
         }
         let unknown = unknown(self.operations, &seen.told.kept, request).filter(|_| blocked.is_none());
         if let Some(why) = unknown {
-            if is_news(self.observed, "UnknownOperation", &why, self.ctx) {
+            if is_news(self.observed, "UnknownOperation", &why) {
                 event(self.observed, self.ctx, true, "UnknownOperation", why.clone());
             }
             seen.told.failed = Some(("UnknownOperation", why));
@@ -210,7 +212,7 @@ impl Pass<'_> {
                     told(plan(operations, running, &what, State::Waiting), kept, until)
                 }
                 Err(why) => {
-                    let message = ctx.masks.clean(&format!("{}: {why}", placed[hook].id)).into_owned();
+                    let message = ctx.show(observed, &Text::own(format!("{}: ", placed[hook].id)).and(why));
                     let ended = Some(Ended { result: state::Outcome::Failed, message });
                     done(Running { ended, ..running.clone() }, kept, "")
                 }
@@ -222,10 +224,7 @@ impl Pass<'_> {
             Step::Remember(running) => done(running, kept, "begin"),
             Step::Judge(trouble) => {
                 let said = self.ask(&placed[trouble.hook], &trouble).await;
-                let mut running = judge(&view, &trouble, &said);
-                if let Some(ended) = &mut running.ended {
-                    ended.message = ctx.masks.clean(&ended.message).into_owned();
-                }
+                let running = judge(&view, &trouble, &said);
                 done(running, kept, &format!("{}: not yet", placed[trouble.hook].id))
             }
             Step::Over(ended) => {
@@ -269,14 +268,12 @@ impl Pass<'_> {
     }
 
     /// Makes an object: when to look at it, or why it cannot be made.
-    async fn create(&self, placed: &Placed, running: &Running) -> Result<Result<i64, String>, Error> {
+    async fn create(&self, placed: &Placed, running: &Running) -> Result<Result<i64, Text>, Error> {
         let Self { observed, ctx, .. } = *self;
         let (now, Placed { hook, id, body }) = (observed.facts.now, placed);
         let late = running.first_attempt.unwrap_or(now).saturating_add(hook.timeout.unwrap_or_else(|| self.timeout()));
         let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else {
-            return Ok(Err(
-                ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.to_string()
-            ));
+            return Ok(Err(ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.text()));
         };
         match ctx.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
             Ok(object) => {
@@ -291,12 +288,11 @@ impl Pass<'_> {
                     return Ok(Ok(now));
                 }
                 if !hook.has_policy(DeletePolicy::BeforeCreation) && found.hook.is_none() {
-                    return Ok(Err("an object of its name exists, and its delete policy does not say \
-                                   before-hook-creation"
-                        .to_owned()));
+                    let why = "an object of its name exists, and its delete policy does not say before-hook-creation";
+                    return Ok(Err(why.into()));
                 }
                 if let Claim::Refused(why) = of_anybody(&object, observed, ctx) {
-                    return Ok(Err(format!("an object of its name exists, and {why}")));
+                    return Ok(Err(Text::own(format!("an object of its name exists, and {why}"))));
                 }
                 if !found.deleting {
                     self.delete(id, &found.uid, false).await?;
@@ -304,7 +300,7 @@ impl Pass<'_> {
                 Ok(Ok(now + UNKNOWN))
             }
             Err(e) if e.is_outage() => Err(e.into()),
-            Err(e) => Ok(Err(e.to_string())),
+            Err(e) => Ok(Err(e.text())),
         }
     }
 
@@ -324,7 +320,11 @@ impl Pass<'_> {
     /// Asks the pods of an object how they ended. Who may not ask is told nothing.
     async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
         let Placed { hook, id, .. } = placed;
-        let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return Said::default() };
+        // Masked here, where it comes from.
+        render::learn(self.observed, self.ctx).await;
+        let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
+        let mut said = Said { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
+        let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
         let cluster = &self.ctx.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let found = if &*id.gvk.kind == "Job" {
@@ -339,12 +339,11 @@ impl Pass<'_> {
         let created =
             |pod: &Value| pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
         found.sort_by_key(|pod| std::cmp::Reverse(created(pod)));
-        let mut said = Said::default();
         let (code, message) = job::exit(&found.iter().collect::<Vec<_>>(), hook.container.as_deref());
-        (said.code, said.message) = (code, message);
+        (said.code, said.message) = (code, clean(&message));
         if trouble.late || !matches!(said.code, Some(75 | 64)) {
             said.lines = match cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
-                Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{lines}"),
+                Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{}", clean(&lines)),
                 // The end of the log is in the termination message too.
                 _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
                 Ok(None) => String::new(),

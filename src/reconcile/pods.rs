@@ -13,6 +13,7 @@ use super::Context;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::readiness::pod_reason;
 use crate::cluster::watch::{Sink, watch};
+use crate::mask::Text;
 use crate::plan::live::{Health, Live};
 use crate::release::object::ObjectId;
 
@@ -32,7 +33,7 @@ struct Watched {
     id: ObjectId,
     uid: Box<str>,
     /// `pod NAME REASON: MESSAGE`.
-    reason: Option<String>,
+    reason: Option<Text>,
     stop: CancellationToken,
 }
 
@@ -58,7 +59,7 @@ impl Pods {
         let Some(id) = first(true).or_else(|| first(false)) else { return self.forget(key) };
         let Some(reason) = self.reason(key, &id, &live[&id]) else { return };
         if let Some(Some(Health::Failed(message) | Health::Progressing(message))) = objects.get_mut(&id) {
-            *message = reason.into();
+            *message = reason;
         }
     }
 
@@ -69,7 +70,7 @@ impl Pods {
         }
     }
 
-    fn reason(&self, key: &ReleaseKey, id: &ObjectId, live: &Live) -> Option<String> {
+    fn reason(&self, key: &ReleaseKey, id: &ObjectId, live: &Live) -> Option<Text> {
         let mut all = self.lock();
         if let Some(watched) = all.get(key) {
             if watched.id == *id && watched.uid == live.uid {
@@ -101,7 +102,7 @@ impl Pods {
     }
 
     /// Enters what the pods say now; whether it is news.
-    fn enter(&self, key: &ReleaseKey, watch: &CancellationToken, reason: Option<String>) -> bool {
+    fn enter(&self, key: &ReleaseKey, watch: &CancellationToken, reason: Option<Text>) -> bool {
         match self.lock().get_mut(key).filter(|_| !watch.is_cancelled()) {
             Some(watched) if watched.reason != reason => {
                 watched.reason = reason;
@@ -121,14 +122,15 @@ struct PodSink {
     context: Weak<Context>,
     stop: CancellationToken,
     /// Of the pods that are not ready, by name.
-    reasons: BTreeMap<String, String>,
+    reasons: BTreeMap<String, Text>,
     complete: bool,
 }
 
 impl PodSink {
     fn tell(&self) {
         let Some(ctx) = self.context.upgrade().filter(|_| self.complete) else { return };
-        let first = self.reasons.iter().next().map(|(name, reason)| format!("pod {name} {reason}"));
+        let first =
+            self.reasons.iter().next().map(|(name, reason)| Text::own(format!("pod {name} ")).and(reason.clone()));
         if ctx.pods.enter(&self.key, &self.stop, first) {
             ctx.queue.add(self.key.clone());
         }
@@ -171,24 +173,25 @@ impl Sink<DynamicObject> for PodSink {
 }
 
 /// A pod in back-off goes through running, failing and back-off again for ever; that is one reason and not three.
-fn steady(old: Option<String>, new: Option<String>) -> Option<String> {
+fn steady(old: Option<Text>, new: Option<Text>) -> Option<Text> {
     match (old, new) {
         (Some(old), Some(new)) if is_back_off(&old) && !is_back_off(&new) => Some(old),
         (_, new) => new,
     }
 }
 
-fn is_back_off(reason: &str) -> bool {
-    reason.split(':').next().is_some_and(|r| r.ends_with("BackOff"))
+fn is_back_off(reason: &Text) -> bool {
+    reason.beginning().split(':').next().is_some_and(|r| r.ends_with("BackOff"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::steady;
+    use crate::mask::Text;
 
     #[test]
     fn a_pod_in_back_off_stays_so_until_it_is_ready() {
-        let some = |s: &str| Some(s.to_owned());
+        let some = |s: &str| Some(Text::own(s));
         let table = [
             (None, some("ErrImagePull: x"), some("ErrImagePull: x")),
             (some("ErrImagePull: x"), some("ImagePullBackOff: y"), some("ImagePullBackOff: y")),

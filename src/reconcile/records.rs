@@ -14,6 +14,7 @@ use super::sinks::metadata;
 use super::trust::LeftOut;
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
+use crate::mask::Text;
 use crate::plan::Verb;
 use crate::plan::operations::document::Hook;
 use crate::plan::renewal;
@@ -397,9 +398,9 @@ impl Run<'_> {
 
     /// What a record says of an error, as Helm says it.
     fn failure(&self, what: &str, error: &Error) -> String {
-        let text = format!("{what} {:?} failed: {error}", &*self.observed.owner.release_name);
+        let text = Text::own(format!("{what} {:?} failed: ", &*self.observed.owner.release_name)).and(error.text());
         // Masked before it is cut: half a secret would not be found.
-        crate::plan::status::bound(&self.ctx.masks.clean(&text))
+        crate::plan::status::bound(&self.ctx.show(self.observed, &text))
     }
 
     /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed. One that

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::observe::Observed;
+use super::observe::{Observed, read_record};
 use super::{Context, Error, crds, lookups, patches, values};
 use crate::cluster::error::ApiError;
 use crate::host::{ClusterHost, System};
@@ -95,7 +95,7 @@ impl Renderer {
         let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
         let learn = move |object: &Map<String, Value>| {
             let mut secrets = Secrets::default();
-            secrets.add_secret_object(object, &[]);
+            secrets.add_secret_object(object);
             masks.learn(&key, secrets);
         };
         let host = ClusterHost::new(
@@ -179,7 +179,8 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
             let recorded = observed.left_out.hooks(record.map(Record::hooks).unwrap_or_default());
             let hooks = match hooks(recorded, observed, ctx).await {
                 Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
-                    tracing::warn!(%error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
+                    let error = ctx.show(observed, &error.text());
+                    tracing::warn!(error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
                     Vec::new()
                 }
                 hooks => hooks?,
@@ -345,14 +346,40 @@ pub(super) fn place(id: &ObjectId, observed: &Observed, ctx: &Context) -> Result
     placement.check(&id.gvk, place, &observed.key.namespace, &id.to_string()).map_err(Error::NotAllowed)
 }
 
+/// Makes sure that it is known what the texts of a release may quote. After a restart it is not, until a pass renders or repairs
+/// something. Whether it is.
+pub(super) async fn learn(observed: &Observed, ctx: &Context) -> bool {
+    let (masks, key) = (&ctx.masks, &observed.key);
+    if !observed.extras.sources.is_empty() && !masks.knows_sources(key) {
+        values::learn(observed, ctx).await;
+    }
+    if !masks.knows_objects(key)
+        && let Some(newest) = observed.facts.history.last()
+    {
+        let record = match &observed.record {
+            Ok(Some(record)) => Ok(Some(record.clone())),
+            _ => read_record(&observed.owner, newest.revision, ctx).await,
+        };
+        match record.map(|record| record.map(|record| record.objects())) {
+            Ok(Some(Ok(objects))) => learn_secrets(&objects, observed, ctx),
+            // There is none of ours, or none that can be read: no object is known that could hold a secret.
+            Ok(None | Some(Err(_))) | Err(Error::Record(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, name = %key.name, "what the texts of a release may quote is not known");
+            }
+        }
+    }
+    (observed.extras.sources.is_empty() || masks.knows_sources(key)) && masks.knows_objects(key)
+}
+
 /// What the release's own Secrets hold appears in no text, be it in its notes.
 fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
     let owner = &observed.owner;
-    let mut names: Vec<&str> = objects.iter().map(|o| o.name.as_str()).collect();
-    names.extend([&*owner.release_name, &*owner.release_namespace, &*owner.chart]);
-    let mut secrets = Secrets::default();
+    let names = objects.iter().flat_map(|object| [object.name.as_str(), &*object.gvk.kind]);
+    let mut secrets =
+        Secrets::of_objects(names.chain([&*owner.release_name, &*owner.release_namespace, &*owner.chart]));
     for object in objects.iter().filter(|o| o.gvk.group.is_empty() && &*o.gvk.kind == "Secret") {
-        secrets.add_secret_object(&object.body, &names);
+        secrets.add_secret_object(&object.body);
     }
     ctx.masks.learn(&observed.key, secrets);
 }

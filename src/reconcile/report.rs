@@ -1,26 +1,26 @@
 //! Report: what happened, into status, events, log and metrics.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::apply::{Outcome, cr_id};
 use super::chart::Loaded;
 use super::observe::{Observed, period};
 use super::operations::Seen;
 use super::queue::with_jitter;
-use super::{Context, Error, Next, lookups};
+use super::{Context, Error, Next, lookups, render};
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::kind::allow;
+use crate::mask::{Text, WITHHELD};
 use crate::plan::Verb;
 use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
 use crate::plan::live::Health;
 use crate::plan::results;
-use crate::plan::situation::{Operation, Refusal, Situation, newest_operation};
+use crate::plan::situation::{Operation, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
@@ -46,7 +46,7 @@ const MAX_NOTICES: usize = 10;
 
 /// Writes the report and says when the next pass is due.
 pub async fn report(observed: &Observed, mut outcome: Outcome, ctx: &Context) -> Result<Next, Error> {
-    log(observed, &outcome);
+    log(observed, &outcome, ctx);
     count(observed, &outcome, ctx);
     if outcome.finished {
         ctx.pods.forget(&observed.key);
@@ -173,19 +173,19 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
         _ => None,
     };
     // Masked before anything is cut: half a secret would not be found.
-    let failure = outcome.error.as_ref().map(|error| failure(error, ctx));
-    let objects = objects(observed, newest, ctx);
+    let failure = outcome.error.as_ref().map(|error| failure(error, observed, ctx));
+    let objects = objects(observed, newest, ctx).await;
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
-    let can_mask = observed.extras.sources.is_empty() || ctx.masks.is_complete(&observed.key);
-    let notes = notes.filter(|_| can_mask).map(|notes| ctx.masks.clean(notes));
-    let situation = clean(&observed.situation, ctx);
+    let can_mask = observed.extras.sources.is_empty() || ctx.masks.knows_sources(&observed.key);
+    let notes = notes.filter(|_| can_mask).map(|notes| ctx.masks.clean(&observed.key, notes));
+    let waiting = outcome.waiting.as_ref().map(|waiting| ctx.show(observed, &waiting.what));
     let now = format!("{:.0}", jiff::Timestamp::now());
     let told = outcome.operations.as_ref().map(|seen| &seen.told);
     let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
         now: &now,
-        situation: &situation,
+        situation: &observed.situation,
         verb: outcome.verb,
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
@@ -200,12 +200,12 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             chart,
             manifest: match rendered.filter(|_| newest.is_some_and(|newest| newest.revision == r.revision)) {
                 _ if !ctx.show_manifest => status::Manifest::Hidden,
-                Some(rendered) if can_mask => manifest(rendered),
+                Some(rendered) if can_mask => manifest(rendered, observed, ctx),
                 _ => status::Manifest::AsBefore,
             },
         }),
         notes: notes.as_deref(),
-        waiting: outcome.waiting.as_ref().map(|w| w.what.as_str()),
+        waiting: waiting.as_deref(),
         objects: &objects,
         blind: observed.blind.as_deref(),
         members: outcome.members.as_ref().map(|seen| &seen.told),
@@ -216,11 +216,10 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     if observed.chart.as_deref().is_some_and(has_results)
         && let Some(ended) = ctx.results.of(&observed.key, &cr, &ctx.cache)
     {
-        results::enter(&mut new, &ended);
+        enter_result(&mut new, &ended, observed, ctx).await;
     }
     let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
     status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
-    ctx.masks.clean_status(&mut new);
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
     let (resource, id) = cr_id(observed, ctx).await?;
     // The uid: a custom resource of the same name that was made since has its own status.
@@ -253,17 +252,35 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     }
 }
 
+/// Enters how a pod ended. What it says of that is of others.
+async fn enter_result(status: &mut Map<String, Value>, ended: &results::Ended, observed: &Observed, ctx: &Context) {
+    let before = status.clone();
+    results::enter(status, ended);
+    let is_new =
+        |field: &str, value: &Value| before.get(field) != Some(value) && !["result", "succeeded"].contains(&field);
+    let mut new: Vec<_> = status.iter_mut().filter(|(field, value)| is_new(field, value)).collect();
+    let known = new.is_empty() || render::learn(observed, ctx).await;
+    for (_, value) in &mut new {
+        if known {
+            ctx.masks.clean_value(&observed.key, value);
+        } else {
+            **value = WITHHELD.into();
+        }
+    }
+}
+
 /// What the status shows of what is deployed: not the Secrets, and nothing when the custom resource would become too large.
-fn manifest(rendered: &Rendered) -> status::Manifest {
+fn manifest(rendered: &Rendered, observed: &Observed, ctx: &Context) -> status::Manifest {
     let mut shown = rendered.clone();
     let is_secret = |m: &Manifest| m.kind == "Secret" || m.kind.ends_with("List") && m.text.contains("Secret");
     shown.manifests.retain(|manifest| !is_secret(manifest));
-    let text = shown.manifest();
-    if text.len() > MAX_MANIFEST { status::Manifest::Hidden } else { status::Manifest::Text(text) }
+    let text = Some(shown.manifest()).filter(|text| text.len() <= MAX_MANIFEST);
+    let text = text.and_then(|text| ctx.masks.replace(&observed.key, &text));
+    text.map_or(status::Manifest::Hidden, status::Manifest::Text)
 }
 
 /// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.
-fn objects(
+async fn objects(
     observed: &Observed,
     newest: Option<&crate::release::secret::Revision>,
     ctx: &Context,
@@ -290,35 +307,26 @@ fn objects(
         }
     }
     ctx.pods.explain(&observed.key, &mut objects, &live);
-    for health in objects.values_mut().flatten() {
-        if let Health::Failed(message) | Health::Progressing(message) = health
-            && let Cow::Owned(clean) = ctx.masks.clean(message)
-        {
-            *message = clean.into();
+    let is_foreign = |health: &Health| health.message().is_some_and(Text::is_foreign);
+    if objects.values().flatten().any(is_foreign) {
+        let known = render::learn(observed, ctx).await;
+        for health in objects.values_mut().flatten() {
+            if let Health::Failed(text) | Health::Progressing(text) = health {
+                *text = Text::own(if known { ctx.show(observed, text) } else { text.to_string() });
+            }
         }
     }
     objects
 }
 
-fn failure(error: &Error, ctx: &Context) -> Failure {
-    let message = ctx.masks.clean(&error.to_string()).into_owned();
-    Failure { reason: error.reason(), message, retry: error.retry() }
-}
-
-fn clean(situation: &Situation, ctx: &Context) -> Situation {
-    match situation {
-        Situation::Refused(refusal) => Situation::Refused(Refusal {
-            reason: refusal.reason,
-            message: ctx.masks.clean(&refusal.message).into_owned(),
-        }),
-        other => other.clone(),
-    }
+fn failure(error: &Error, observed: &Observed, ctx: &Context) -> Failure {
+    Failure { reason: error.reason(), message: ctx.show(observed, &error.text()), retry: error.retry() }
 }
 
 fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     let (name, revision) = (&observed.key.name, outcome.revision);
     for (id, notice) in outcome.notices.iter().take(MAX_NOTICES) {
-        event(observed, ctx, notice.warning, notice.reason, format!("{id}: {}", notice.text));
+        event(observed, ctx, notice.warning, notice.reason, format!("{id}: {}", ctx.show(observed, &notice.text)));
     }
     if observed.corrupted {
         let note =
@@ -348,18 +356,19 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if let Some(note) = allow::describe(&observed.cr.refused)
-        && is_news(observed, status::NOT_ALLOWED, &note, ctx)
+        && is_news(observed, status::NOT_ALLOWED, &note)
     {
         event(observed, ctx, true, status::NOT_ALLOWED, note);
     }
     if let Some(error) = &outcome.error {
-        if !is_passing(observed, error, ctx) && is_news(observed, error.reason(), &error.to_string(), ctx) {
-            event(observed, ctx, true, error.reason(), error.to_string());
+        let message = ctx.show(observed, &error.text());
+        if !is_passing(observed, error, ctx) && is_news(observed, error.reason(), &message) {
+            event(observed, ctx, true, error.reason(), message);
         }
         return;
     }
     if let Situation::Refused(refusal) = &observed.situation
-        && is_news(observed, refusal.reason, &refusal.message, ctx)
+        && is_news(observed, refusal.reason, &refusal.message)
     {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
     }
@@ -377,7 +386,7 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     }
     let told = outcome.members.as_ref().map(|seen| &seen.told).filter(|told| told.stopped);
     if let Some((reason, message)) = told.and_then(|told| told.unready.as_ref())
-        && is_news(observed, reason, message, ctx)
+        && is_news(observed, reason, message)
     {
         event(observed, ctx, true, reason, message.clone());
     }
@@ -438,17 +447,17 @@ fn repaired(outcome: &Outcome) -> String {
 }
 
 /// Whether the status did not say so before: a failure that repeats makes one event.
-pub fn is_news(observed: &Observed, reason: &str, message: &str, ctx: &Context) -> bool {
+pub fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
     let status = observed.cr.status();
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let message = crate::plan::status::bound(&ctx.masks.clean(message));
+    let message = crate::plan::status::bound(message);
     !conditions.into_iter().flatten().any(|c| {
         c.get("reason").and_then(Value::as_str) == Some(reason)
             && c.get("message").and_then(Value::as_str) == Some(message.as_str())
     })
 }
 
-/// Sends an event about a custom resource.
+/// Sends an event about a custom resource. In its note is nothing secret: our own words, or a text as [`Context::show`] gives it.
 pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
     ctx.events.send(Event {
         gvk: observed.owner.gvk.clone(),
@@ -472,15 +481,15 @@ fn count(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     }
 }
 
-fn log(observed: &Observed, outcome: &Outcome) {
+fn log(observed: &Observed, outcome: &Outcome, ctx: &Context) {
     let (kind, namespace, name) = (&observed.owner.gvk.kind, &observed.key.namespace, &observed.key.name);
     let (verb, revision) = (outcome.verb, outcome.revision);
     if let Some(error) = &outcome.error {
-        let reason = error.reason();
+        let (reason, text) = (error.reason(), ctx.show(observed, &error.text()));
         if error.is_stale() {
-            tracing::debug!(%kind, %namespace, %name, ?verb, reason, %error, "pass repeated");
+            tracing::debug!(%kind, %namespace, %name, ?verb, reason, error = text, "pass repeated");
         } else {
-            tracing::warn!(%kind, %namespace, %name, ?verb, reason, %error, "pass failed");
+            tracing::warn!(%kind, %namespace, %name, ?verb, reason, error = text, "pass failed");
         }
     } else if verb != Verb::Rest {
         let (changed, pruned) = (outcome.changed.len(), outcome.pruned);

@@ -148,11 +148,11 @@ pub async fn verify(observed: &mut Observed, ctx: &Context) -> Result<(), Error>
                 Arc::new(LeftOut { hooks: (0..hooks).collect(), members: true, operations: true, ..LeftOut::default() })
             }
             Err(error) if is_passing(&error) => return Err(error),
-            Err(error) => return Err(Error::Unverified { revision: revision.revision, why: error.to_string() }),
+            Err(error) => return Err(Error::Unverified { revision: revision.revision, why: error.text() }),
         },
     };
     if left_out.members && observed.situation != Situation::Uninstall {
-        let why = "what it says of members is not what the chart renders".to_owned();
+        let why = "what it says of members is not what the chart renders".into();
         return Err(Error::Unverified { revision: revision.revision, why });
     }
     if left_out.members {
@@ -420,8 +420,9 @@ async fn is_inventory_of(
 
 fn say_skipped(observed: &Observed, error: &Error, ctx: &Context) {
     let note = format!(
-        "the delete hooks of release {} are not run: the record cannot be compared with what the chart renders: {error}",
-        observed.owner.release_name
+        "the delete hooks of release {} are not run: the record cannot be compared with what the chart renders: {}",
+        observed.owner.release_name,
+        ctx.show(observed, &error.text())
     );
     event(observed, ctx, true, "HooksSkipped", note);
 }

@@ -133,7 +133,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
         }
         result?;
     }
-    ctx.masks.learn(&observed.key, Secrets::end());
+    ctx.masks.learn(&observed.key, Secrets::all_sources());
     values::merge(&mut all, observed.values.clone());
     Ok(all)
 }

@@ -24,6 +24,7 @@ mod kubelet;
 mod lease;
 mod lifecycle;
 mod lookup;
+mod masks;
 mod members;
 mod metrics;
 #[allow(dead_code, reason = "shared with the tests of faults")]

@@ -1,7 +1,5 @@
 //! The log of the operator, by zap's flags (controller-runtime, `pkg/log/zap`).
 
-use std::sync::Arc;
-
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -9,8 +7,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::trace::Traces;
-use crate::cluster::cache::ReleaseKey;
-use crate::mask::Masks;
 
 /// What zap's flags say.
 #[derive(Debug, clap::Args)]
@@ -96,30 +92,9 @@ impl FormatTime for Time {
     }
 }
 
-/// Standard error without what is secret: each line is written in one piece.
-struct MaskedLog(Arc<Masks<ReleaseKey>>);
-
-impl std::io::Write for &MaskedLog {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        std::io::stderr().lock().write_all(self.0.clean(&text).as_bytes())?;
-        Ok(line.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        std::io::stderr().flush()
-    }
-}
-
-impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for MaskedLog {
-    type Writer = &'a Self;
-    fn make_writer(&'a self) -> Self::Writer {
-        self
-    }
-}
-
 /// The client library logs every answer that is not a success as an error; passes say better what it meant.
 /// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
-pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>, traces: Option<&Traces>) {
+pub(super) fn start(args: &LogArgs, traces: Option<&Traces>) {
     let level = match args.zap_log_level.as_str() {
         "" if args.zap_devel => "debug",
         "" | "info" | "0" => "info",
@@ -132,15 +107,15 @@ pub(super) fn start(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>, traces: Opti
     // A second log in one process changes nothing. A filter of one layer leaves marks where nothing but it is asked, and lines
     // get lost: without another layer it is that of all.
     let _ = match traces {
-        None => tracing_subscriber::registry().with(layer(args, masks)).with(filter).try_init(),
+        None => tracing_subscriber::registry().with(layer(args)).with(filter).try_init(),
         Some(traces) => {
-            let log = layer(args, masks).with_filter(filter);
+            let log = layer(args).with_filter(filter);
             tracing_subscriber::registry().with(log).with(traces.layer()).try_init()
         }
     };
 }
 
-fn layer<S>(args: &LogArgs, masks: &Arc<Masks<ReleaseKey>>) -> Box<dyn Layer<S> + Send + Sync>
+fn layer<S>(args: &LogArgs) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
@@ -148,8 +123,7 @@ where
         "" => args.zap_devel || std::io::IsTerminal::is_terminal(&std::io::stderr()),
         encoder => encoder == "console",
     };
-    let log =
-        tracing_subscriber::fmt::layer().with_timer(args.zap_time_encoding).with_writer(MaskedLog(Arc::clone(masks)));
+    let log = tracing_subscriber::fmt::layer().with_timer(args.zap_time_encoding).with_writer(std::io::stderr);
     if text { log.with_ansi(false).with_target(false).boxed() } else { log.json().flatten_event(true).boxed() }
 }
 

@@ -168,6 +168,7 @@ fn pod(pod: &Value) -> Node {
     match pod_reason(pod) {
         _ if going => Node::new(name, "Terminating", ""),
         Some(reason) => {
+            let reason = reason.whole();
             let (reason, message) = reason.split_once(": ").unwrap_or((&reason, ""));
             Node::new(name, reason, message)
         }

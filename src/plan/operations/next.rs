@@ -3,6 +3,7 @@
 use super::document::{Hook, Operations};
 use super::run::{Mark, Objects, Placed, is_of};
 use super::state::{Ended, Outcome, Running};
+use crate::mask::Text;
 use crate::plan::hooks::{self, DeletePolicy};
 use crate::release::object::ObjectId;
 
@@ -69,7 +70,7 @@ pub struct Trouble {
     /// Its index.
     pub hook: usize,
     /// What it says of itself.
-    pub why: String,
+    pub why: Text,
     /// It took as long as it may.
     pub late: bool,
     /// When it was made, in seconds since 1970.
@@ -79,6 +80,8 @@ pub struct Trouble {
 /// What its pods say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
+    /// What the object says of itself, clean as the rest.
+    pub why: String,
     /// The exit code that counts.
     pub code: Option<i64>,
     /// The last line of its termination message.
@@ -117,7 +120,7 @@ fn forward(view: &View<'_>) -> Step {
     let Some((live, run)) = found.and_then(|live| Some((live, Mark::of(running).made(live)?))) else {
         return Step::Start(hook);
     };
-    let trouble = |why: String, late| Step::Judge(Trouble { hook, why, late, created: run.created });
+    let trouble = |why: Text, late| Step::Judge(Trouble { hook, why, late, created: run.created });
     match &run.outcome {
         hooks::Outcome::Succeeded => Step::Remember(Running {
             done: running.done + 1,
@@ -126,12 +129,12 @@ fn forward(view: &View<'_>) -> Step {
             not_before: None,
             ..running.clone()
         }),
-        hooks::Outcome::Failed(why) => trouble(why.to_string(), false),
+        hooks::Outcome::Failed(why) => trouble(why.clone(), false),
         hooks::Outcome::Running if live.deleting => Step::Wait { why: format!("{id} to go"), until: now + LOOK },
         hooks::Outcome::Running => {
             let until = running.first_attempt.unwrap_or(run.created).saturating_add(timeout);
             if now >= until {
-                trouble(format!("it did not end within {timeout} seconds"), true)
+                trouble(Text::own(format!("it did not end within {timeout} seconds")), true)
             } else {
                 Step::Wait { why: id.to_string(), until: until.min(now + LOOK) }
             }
@@ -201,7 +204,7 @@ pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
             }
         }
         Some(64) => ended(running, Outcome::Refused, format!("{name}: refused{told}")),
-        _ => ended(running, Outcome::Failed, format!("{name}: {}{}", trouble.why, said.lines)),
+        _ => ended(running, Outcome::Failed, format!("{name}: {}{}", said.why, said.lines)),
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::super::document::tests::job;
 use super::super::document::{Hook, Operations};
 use super::{Said, Step, Trouble, View, judge, next};
+use crate::mask::Text;
 use crate::plan::hooks::{Outcome, Run};
 use crate::plan::live::Live;
 use crate::plan::operations::run::{Mark, Objects, Placed};
@@ -77,10 +78,10 @@ fn what_fails_or_takes_too_long_is_looked_at() {
         step => panic!("{step:?}"),
     };
     let failed = objects(vec![live(&running(), 0, Outcome::Failed("no".into()), false)]);
-    assert_eq!(trouble(step(&running(), &failed, CREATED)), ("no".to_owned(), false));
+    assert_eq!(trouble(step(&running(), &failed, CREATED)), ("no".into(), false));
     let runs = objects(vec![live(&running(), 0, Outcome::Running, false)]);
     assert!(matches!(step(&running(), &runs, CREATED + 299), Step::Wait { .. }));
-    assert_eq!(trouble(step(&running(), &runs, CREATED + 300)), ("it did not end within 300 seconds".to_owned(), true));
+    assert_eq!(trouble(step(&running(), &runs, CREATED + 300)), (Text::own("it did not end within 300 seconds"), true));
     let gone = next(&View {
         operations: &Operations::default(),
         running: &running(),
@@ -100,7 +101,8 @@ fn an_exit_code_says_what_follows() {
     let view =
         |now| View { operations: &operations, running: &running, placed: &placed, live: &live, timeout: 300, now };
     let trouble = |late| Trouble { hook: 0, why: "DeadlineExceeded".into(), late, created: CREATED };
-    let said = |code| Said { code, message: "why".into(), lines: "; the last lines".into() };
+    let said =
+        |code| Said { why: "DeadlineExceeded".into(), code, message: "why".into(), lines: "; the last lines".into() };
     let again = judge(&view(CREATED + 10), &trouble(false), &said(Some(75)));
     let expected =
         Running { attempt: 1, first_attempt: Some(CREATED), not_before: Some(CREATED + 15), ..running.clone() };

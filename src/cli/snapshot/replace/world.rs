@@ -122,7 +122,7 @@ impl World {
 
     async fn merge(&self, of: &Resource, name: &str, patch: &Value, part: Option<&str>) -> Result<(), CliError> {
         let done: Result<Value, ApiError> = self.cluster.merge(of, &self.id(of, name), patch, part).await;
-        done.map(drop).map_err(CliError::new)
+        done.map(drop).map_err(|error| CliError::new(error.whole()))
     }
 
     async fn list(&self, of: &Resource, selector: &str) -> Result<Vec<Value>, CliError> {
