@@ -39,6 +39,8 @@ pub enum ApiError {
         code: u16,
         /// The API server's reason, such as `Forbidden`.
         reason: Box<str>,
+        /// The fields that are invalid.
+        fields: Box<[String]>,
         /// Its causes' reasons.
         causes: Box<[String]>,
         /// Fields that cannot be changed, with the API server's sentence.
@@ -119,6 +121,7 @@ impl ApiError {
             (c.field.clone(), if secret { String::new() } else { c.message.clone() })
         };
         let immutable = causes.clone().filter(fixed).filter(|_| code == 422).map(sentence).collect();
+        let invalid = causes.clone().filter(|_| code == 422).map(|c| c.field.clone()).collect();
         let causes = causes.map(|c| c.reason.clone()).collect();
         let bare = (sent != Sent::Nothing && message != without_values).then(|| without_values.into());
         Self::Refused {
@@ -127,6 +130,7 @@ impl ApiError {
             bare,
             code,
             reason: status.reason.as_str().into(),
+            fields: invalid,
             causes,
             immutable,
         }
@@ -220,6 +224,13 @@ impl ApiError {
     pub fn immutable(&self) -> &[(String, String)] {
         match self {
             Self::Refused { immutable, .. } => immutable,
+            _ => &[],
+        }
+    }
+    /// The fields that are invalid, if that is why: `spec.strategy.rollingUpdate`.
+    pub fn invalid(&self) -> &[String] {
+        match self {
+            Self::Refused { fields, .. } => fields,
             _ => &[],
         }
     }

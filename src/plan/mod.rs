@@ -16,6 +16,7 @@ pub mod live;
 pub mod objects;
 pub mod operations;
 pub mod renewal;
+pub mod reshape;
 pub mod results;
 pub mod situation;
 pub mod stamp;

@@ -21,6 +21,7 @@ use crate::plan::Desired;
 use crate::plan::claim::{Claim, claim, is_marked};
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
+use crate::plan::reshape::reshape;
 use crate::plan::situation::Situation;
 use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
@@ -132,9 +133,15 @@ impl<'a> Objects<'a> {
         let mut answer = if known {
             let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
             let suspect = repaired && self.ctx.contests.with(key, |contest, now| contest.is_suspect(id, now));
-            if suspect || before.is_some_and(|b| b.shared || ruled()) {
+            let autoscaled = one.leaves_replicas_to_an_autoscaler();
+            if suspect || autoscaled || before.is_some_and(|b| b.shared || ruled()) {
                 let found = self.ctx.cluster.get(&resource, id).await?;
                 if let Some(found) = &found {
+                    if autoscaled
+                        && let Some(managers) = managers::release_replicas(managed(found), &id.gvk.api_version())
+                    {
+                        self.ctx.cluster.set_managers(&resource, id, found, &managers).await?;
+                    }
                     one.leave(found);
                     one.hand_over(found).await?;
                 }
@@ -274,8 +281,30 @@ impl One<'_> {
                 self.make_room(&e).await?;
                 Ok(self.request(false).await?)
             }
+            Err(e) if !e.invalid().is_empty() && self.reshape(&e).await? => Ok(self.request(false).await?),
             answer => Ok(answer?),
         }
+    }
+
+    /// Makes way for another shape of an object that may have one of several. Whether there was something in the way.
+    async fn reshape(&mut self, refused: &ApiError) -> Result<bool, Error> {
+        let (ctx, id) = (self.objects.ctx, &self.object.id);
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(false) };
+        let Some(reshaped) = reshape(&self.body, &live, refused.invalid()) else { return Ok(false) };
+        let (managers, owners) = managers::take(managed(&live), &id.gvk.api_version(), &reshaped.fields);
+        if !reshaped.paths.is_empty() {
+            ctx.cluster.set_managers(self.resource, id, &live, &managers).await?;
+        }
+        self.body = Cow::Owned(reshaped.body);
+        if !owners.is_empty() {
+            let text = format!(
+                "{} does not go with what the chart says and is removed; it had been set by {}",
+                reshaped.paths.join(", "),
+                owners.join(", ")
+            );
+            self.notices.push(Notice { reason: "FieldRemoved", text: Text::own(text), warning: true });
+        }
+        Ok(true)
     }
 
     /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
@@ -369,6 +398,15 @@ impl One<'_> {
         self.leave(&found);
         self.hand_over(&found).await?;
         self.send().await
+    }
+
+    /// Whether the chart wrote the replicas in the last revision, and now has an autoscaler for them instead.
+    fn leaves_replicas_to_an_autoscaler(&self) -> bool {
+        let has = |body: &Map<String, Value>| body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
+        let Objects { previous, autoscaled, .. } = self.objects;
+        autoscaled.contains(&self.object.id)
+            && !has(&self.object.body)
+            && previous.get(&self.object.id).is_some_and(|previous| has(&previous.body))
     }
 
     /// Leaves out what is left to others.

@@ -67,6 +67,43 @@ pub fn hand_over(managed: &[Value], api_version: &str, manifests: &[&Value]) -> 
     Some(others)
 }
 
+/// Whose the replicas are between the chart, which no longer writes them, and the autoscaler, which has not set them yet.
+const AUTOSCALER: &str = "tillerman-autoscaler";
+
+/// `managedFields` in which the replicas are no longer ours, or `None` when they are not: an apply that leaves out a field of ours would
+/// set it back to its default.
+pub fn release_replicas(managed: &[Value], api_version: &str) -> Option<Vec<Value>> {
+    let replicas = Fields::read(&json!({"f:spec": {"f:replicas": {}}}));
+    if shared(&ours(managed), &replicas).is_empty() {
+        return None;
+    }
+    let without = |entry: &Value| {
+        if is_ours(entry) { with_fields(entry, &fields(entry).without(&replicas)) } else { Some(entry.clone()) }
+    };
+    let mut entries: Vec<Value> = managed.iter().filter_map(without).collect();
+    entries.push(
+        json!({"manager": AUTOSCALER, "operation": "Update", "apiVersion": api_version, "fieldsType": "FieldsV1",
+        "fieldsV1": replicas.write()}),
+    );
+    Some(entries)
+}
+
+/// `managedFields` in which these fields are ours and nobody else's, so that the next apply removes them, and who had them.
+pub fn take(managed: &[Value], api_version: &str, taken: &Fields) -> (Vec<Value>, Vec<String>) {
+    let (mut entries, mut owners) = (Vec::new(), Vec::new());
+    for entry in managed.iter().filter(|e| !is_ours(e)) {
+        let all = fields(entry);
+        let left = all.without(taken);
+        if left.write() != all.write() {
+            owners.push(manager(entry).to_owned());
+        }
+        entries.extend(with_fields(entry, &left));
+    }
+    entries.push(json!({"manager": MANAGER, "operation": "Apply", "apiVersion": api_version, "fieldsType": "FieldsV1",
+        "fieldsV1": ours(managed).union(taken.clone()).write()}));
+    (entries, owners)
+}
+
 /// `managedFields` in which no `Update` of others owns a field beside us, or `None` when none does: a field that somebody
 /// edited away and back would stay when the chart drops it. Other appliers keep their share.
 pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {

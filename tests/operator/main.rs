@@ -36,6 +36,7 @@ mod own_driver;
 mod policy;
 mod prune;
 mod renewal;
+mod reports;
 mod rest;
 mod results;
 mod rights;

@@ -1,0 +1,195 @@
+//! Faults that users of other operators reported: what a chart does that is legal and surprising.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Space, eventually, kubectl};
+
+/// An operator for the chart that renders the objects of its values.
+fn with_objects(test: &str) -> (Space, crate::harness::Operator) {
+    let space = Space::new(test);
+    let operator = space.operator(&space.watches(&[("Web", "tenant")]), &[]);
+    (space, operator)
+}
+
+fn apply(space: &Space, objects: &[Value]) {
+    space.apply("Web", "app", &json!({"objects": objects}));
+}
+
+/// Waits until a revision is deployed.
+fn deployed(space: &Space, revision: u64) {
+    space.wait_field("web/app", "/status/release/revision", &json!(revision));
+    space.wait("web/app", "Deployed", "True");
+}
+
+/// A Deployment with one container, and more of its spec.
+fn deployment(env: &Value, more: &Value) -> Value {
+    let mut spec = json!({"selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1", "env": env}]}}});
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec})
+}
+
+/// helm#5144, bitnami/charts#7532.
+#[test]
+fn f2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
+    let (space, operator) = with_objects("shapes");
+    let probe = |handler: Value| {
+        let mut one = deployment(&json!([]), &json!({}));
+        one["metadata"]["name"] = "p".into();
+        one["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = handler;
+        one
+    };
+    let http = || probe(json!({"httpGet": {"port": 80}}));
+    apply(&space, &[deployment(&json!([]), &json!({})), http()]);
+    deployed(&space, 1);
+    let recreate = json!({"strategy": {"type": "Recreate"}});
+    let tcp = probe(json!({"httpGet": null, "tcpSocket": {"port": 80}}));
+    apply(&space, &[deployment(&json!([]), &recreate), tcp]);
+    deployed(&space, 2);
+    let strategy = space.get("deployment/d").unwrap()["spec"]["strategy"].clone();
+    assert_eq!(strategy, json!({"type": "Recreate"}));
+    let live = space.get("deployment/p").unwrap();
+    let probe = &live["spec"]["template"]["spec"]["containers"][0]["livenessProbe"];
+    assert_eq!((probe.get("httpGet"), &probe["tcpSocket"]["port"]), (None, &json!(80)));
+    // And back, where the chart says null for what it does not want.
+    let rolling = json!({"strategy": {"type": "RollingUpdate"}});
+    apply(&space, &[deployment(&json!([]), &rolling), http()]);
+    deployed(&space, 3);
+    let nothing = json!({"strategy": {"type": "Recreate", "rollingUpdate": null}});
+    apply(&space, &[deployment(&json!([]), &nothing), http()]);
+    deployed(&space, 4);
+    operator.settle();
+}
+
+/// helm#8994.
+#[test]
+fn f14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
+    let (space, operator) = with_objects("byhand");
+    apply(&space, &[deployment(&json!([{"name": "A", "value": "1"}]), &json!({}))]);
+    deployed(&space, 1);
+    space.kubectl(&["set", "env", "deployment/d", "HAND=1"]).unwrap();
+    operator.settle();
+    let from = json!({"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}});
+    let env = json!([{"name": "A", "value": "1"}, {"name": "HAND", "valueFrom": from}]);
+    apply(&space, &[deployment(&env, &json!({}))]);
+    deployed(&space, 2);
+    assert_eq!(space.get("deployment/d").unwrap()["spec"]["template"]["spec"]["containers"][0]["env"], env);
+    let said = space.wait_event("FieldRemoved");
+    assert!(
+        said.starts_with("Deployment d: spec.template.spec.containers[c].env[HAND].value does not go with"),
+        "{said}"
+    );
+    assert!(said.ends_with("it had been set by kubectl-set"), "{said}");
+}
+
+/// helm#12486, helm#7090.
+#[test]
+fn f10_an_autoscaler_begins_with_the_replicas_that_there_are() {
+    let (space, operator) = with_objects("takesover");
+    apply(&space, &[deployment(&json!([]), &json!({"replicas": 20}))]);
+    deployed(&space, 1);
+    let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "d"}, "spec":
+        {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "minReplicas": 2, "maxReplicas": 30}});
+    let uid = space.get("deployment/d").unwrap()["metadata"]["uid"].clone();
+    apply(&space, &[deployment(&json!([]), &json!({})), autoscaler]);
+    deployed(&space, 2);
+    operator.settle();
+    let live = space.get("deployment/d").unwrap();
+    assert_eq!((&live["spec"]["replicas"], &live["metadata"]["uid"]), (&json!(20), &uid));
+    space.kubectl(&["scale", "deployment/d", "--replicas=7"]).unwrap();
+    operator.settle();
+    assert_eq!(space.get("deployment/d").unwrap()["spec"]["replicas"], 7, "it is nobody's drift");
+    apply(&space, &[deployment(&json!([]), &json!({"replicas": 3}))]);
+    deployed(&space, 3);
+    assert_eq!(space.get("deployment/d").unwrap()["spec"]["replicas"], 3);
+}
+
+/// flux helm-controller#1559, alloy-operator#155.
+#[test]
+fn f4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
+    let (space, _operator) = with_objects("fixed");
+    let objects = |size: &str, data: &str| {
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}}}});
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {"replicas": 0,
+            "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, "volumeClaimTemplates": [claim], "template":
+            {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        [json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}}), set]
+    };
+    apply(&space, &objects("1Gi", "old"));
+    deployed(&space, 1);
+    apply(&space, &objects("2Gi", "new"));
+    let stalled = space.wait("web/app", "Stalled", "True");
+    assert_eq!(stalled["reason"], "ImmutableField");
+    let message = stalled["message"].as_str().unwrap();
+    assert!(message.contains("spec.volumeClaimTemplates cannot be changed once the object exists"), "{message}");
+    space.wait_event("RolledBack");
+    space.wait_field("configmap/m", "/data/a", &json!("old"));
+    space.wait_field("web/app", "/status/lastAttempted/attempts", &json!(5));
+}
+
+/// helm-drift#38, sveltos addon-controller#1136.
+#[test]
+fn f5_the_list_of_a_kind_is_applied_as_its_items() {
+    let (space, operator) = with_objects("lists");
+    let role = |name: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    let list =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleList", "items": [role("one"), role("two")]});
+    apply(&space, &[list]);
+    deployed(&space, 1);
+    for name in ["one", "two"] {
+        assert!(space.get(&format!("role/{name}")).is_ok());
+    }
+    operator.settle();
+}
+
+/// flux2#2472, kyverno#4866.
+#[test]
+fn f6_what_a_controller_fills_is_no_drift() {
+    let (space, operator) = with_objects("filled");
+    let label = format!("{}/aggregate", space.name);
+    let (sum, part) = (format!("{}-sum", space.name), format!("{}-part", space.name));
+    let rule = json!({"clusterRoleSelectors": [{"matchLabels": {label.as_str(): "true"}}]});
+    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}});
+    let (mut aggregated, mut one) = (role(&sum), role(&part));
+    aggregated["aggregationRule"] = rule;
+    aggregated["rules"] = json!([]);
+    one["metadata"]["labels"] = json!({label.as_str(): "true"});
+    one["rules"] = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    apply(&space, &[aggregated, one.clone()]);
+    deployed(&space, 1);
+    let rules = || -> Result<Value, String> {
+        let text = kubectl(&["get", "clusterrole", &sum, "-o", "json"], None)?;
+        Ok(serde_json::from_str::<Value>(&text).unwrap()["rules"].clone())
+    };
+    eventually("the rules are filled", || {
+        let found = rules()?;
+        if found == one["rules"] { Ok(()) } else { Err(found.to_string()) }
+    });
+    operator.settle();
+    assert_eq!(rules().unwrap(), one["rules"]);
+    assert!(space.condition("web/app", "Drifted").is_err(), "nobody fights about them");
+    space.kubectl(&["delete", "web/app"]).unwrap();
+}
+
+#[test]
+fn a_chart_that_drops_the_namespace_it_is_in_does_not_delete_it() {
+    let space = Space::new("ownns");
+    let watches = space.watches_with(&[("Web", "tenant")], "  takeOwnership: true\n");
+    let operator = space.operator(&watches, &[]);
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space.name, "labels": {"x": "y"}}});
+    apply(&space, &[namespace]);
+    deployed(&space, 1);
+    apply(&space, &[]);
+    deployed(&space, 2);
+    operator.settle();
+    let text = kubectl(&["get", "namespace", &space.name, "-o", "json"], None).unwrap();
+    let live: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(live["status"]["phase"], "Active");
+    space.kubectl(&["delete", "web/app"]).unwrap();
+    let text = kubectl(&["get", "namespace", &space.name, "-o", "json"], None).unwrap();
+    assert!(text.contains("\"Active\""), "{text}");
+}
