@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::chunks::Chunks;
 use super::cr::Cr;
@@ -70,6 +70,8 @@ struct Inner {
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+    /// Jobs and Pods that had come to their end when they went, by whom they belonged to, with their uids.
+    ended: HashMap<ReleaseKey, BTreeMap<ObjectId, Box<str>>>,
     synced: HashSet<WatchKey>,
     blind: HashMap<WatchKey, String>,
     gone: Gone,
@@ -194,6 +196,14 @@ impl Cache {
         }
     }
 
+    /// The status that a custom resource would have if its definition let it have one. The next change of it shows what is really there.
+    pub fn keep_status(&self, key: &ReleaseKey, uid: &str, status: &Map<String, Value>) {
+        let mut inner = self.write();
+        if let Some(cr) = inner.crs.get_mut(key).filter(|cr| &*cr.uid == uid) {
+            Arc::make_mut(cr).status = Value::Object(status.clone()).to_string().into();
+        }
+    }
+
     /// A custom resource is gone, or another operator's; in which version, when a watch said so, or else 0.
     pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>, version: u64) -> bool {
         let mut inner = self.write();
@@ -202,6 +212,7 @@ impl Cache {
             return false;
         }
         inner.named.remove(key);
+        inner.ended.remove(key);
         inner.crs.remove(key).is_some()
     }
 
@@ -433,6 +444,11 @@ impl Cache {
         (objects, watches.into_iter().filter(|watch| !inner.synced.contains(watch)).collect())
     }
 
+    /// The objects of a custom resource that had come to their end when they went, with their uids.
+    pub fn ended(&self, key: &ReleaseKey) -> BTreeMap<ObjectId, Box<str>> {
+        self.lock().ended.get(key).cloned().unwrap_or_default()
+    }
+
     /// Whether an object is known as it is in this version, or as it was later: watches repeat what our own writes were answered with.
     pub fn is_known(&self, id: &ObjectId, metadata: &ObjectMeta) -> bool {
         let version = metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
@@ -520,8 +536,12 @@ impl Cache {
             return Vec::new();
         }
         let owner = entry.owner.clone();
+        let ended = entry.live.finished.then(|| entry.live.uid.clone());
         if let Some(objects) = inner.objects.get_mut(&id.gvk) {
             objects.remove(id);
+        }
+        if let (Some(owner), Some(uid)) = (&owner, ended) {
+            inner.ended.entry(owner.clone()).or_default().insert(id.clone(), uid);
         }
         match owner {
             Some(owner) => {
@@ -643,8 +663,11 @@ impl Inner {
         let live = |id: &ObjectId| Some(&self.objects.get(&id.gvk)?.get(id)?.live);
         let is_hook = |id: &ObjectId| live(id).is_some_and(|live| live.hook.is_some());
         let is_there = |(id, reference): (&ObjectId, &Reference)| {
-            live(id).is_some_and(|live| {
-                live.uid == reference.uid && live.digest.as_ref() == Some(&reference.digest) && !live.deleting
+            live(id).map_or(reference.finished, |live| {
+                live.uid == reference.uid
+                    && (!live.finished || reference.finished)
+                    && live.digest.as_ref() == Some(&reference.digest)
+                    && !live.deleting
             })
         };
         listed.iter().all(is_there)
@@ -741,6 +764,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         marks: if controller.is_none() { marks(metadata).map(Into::into) } else { None },
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+        finished: readiness::is_finished(gvk, object),
         hook: Run::read(gvk, object).map(Box::new),
         health,
         replicas: owned::steps_replicas(metadata)

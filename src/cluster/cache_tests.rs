@@ -175,7 +175,7 @@ fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_
     let cr = json!({"metadata": {"uid": "x", "resourceVersion": "1", "generation": 1}});
     cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap(), &Allow::all()).unwrap());
     let (_, live) = cache.wrote_object(&gvk(), &object(1, "a")).unwrap();
-    let reference = Reference { uid: live.uid, digest: live.digest.unwrap() };
+    let reference = Reference { uid: live.uid, digest: live.digest.unwrap(), finished: false };
     let revision = |status: &str| {
         let inventory = Inventory([(id(), reference.clone())].into()).encode();
         let metadata = json!({"uid": "s", "resourceVersion": if status == "deployed" { "1" } else { "2" },

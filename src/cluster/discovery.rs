@@ -114,6 +114,14 @@ impl Discovery {
         found
     }
 
+    /// The versions in which a kind is served.
+    pub fn versions_of(&self, gvk: &Gvk) -> Vec<String> {
+        let same = |known: &&Gvk| known.group == gvk.group && known.kind == gvk.kind;
+        let mut versions: Vec<String> = self.read().resources.keys().filter(same).map(Gvk::api_version).collect();
+        versions.sort();
+        versions
+    }
+
     /// What charts see of the server.
     pub fn info(&self) -> Arc<ServerInfo> {
         Arc::clone(&self.read().info)

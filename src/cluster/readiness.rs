@@ -28,9 +28,24 @@ pub fn health(gvk: &Gvk, object: &Value) -> Health {
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(object),
         ("policy", "PodDisruptionBudget") => disruption_budget(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
+        ("apiregistration.k8s.io", "APIService") => api_service(object),
         // What the core kinds' conditions mean is above; a Node's `Ready` is not the release's.
         ("" | "batch" | "rbac.authorization.k8s.io" | "networking.k8s.io", _) => Health::Ready,
         _ => custom(object),
+    }
+}
+
+/// Whether an object is a Job or a Pod that has come to its end, well or not, and does nothing more.
+pub fn is_finished(gvk: &Gvk, object: &Value) -> bool {
+    let is_true = |name: &str| condition(object, name).is_some_and(|c| text(c, "status") == "True");
+    match (&*gvk.group, &*gvk.kind) {
+        ("batch", "Job") => is_true("Complete") || is_true("Failed"),
+        ("", "Pod") => {
+            let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+            let restarts = object.pointer("/spec/restartPolicy").and_then(Value::as_str).unwrap_or("Always");
+            matches!(phase, "Succeeded" | "Failed") && restarts != "Always"
+        }
+        _ => false,
     }
 }
 
@@ -294,6 +309,15 @@ fn definition(object: &Value) -> Health {
             failed(Text::reason(text(c, "reason"), text(c, "message")))
         }
         _ => progressing("it is not established"),
+    }
+}
+
+/// Its own server answers.
+fn api_service(object: &Value) -> Health {
+    match condition(object, "Available") {
+        Some(c) if text(c, "status") == "True" => Health::Ready,
+        Some(c) => progressing(Text::reason(text(c, "reason"), text(c, "message"))),
+        None => progressing("it is not known yet whether its server answers"),
     }
 }
 

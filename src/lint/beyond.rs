@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::Report;
+use super::{Report, Settings};
 use crate::members::document::{KIND, Members};
 use crate::plan::operations::document::Operations;
+use crate::plan::unknown_hooks;
 use crate::release::object::{Object, push_flat};
 use crate::render::Files;
 
 /// Says what the operator would refuse of them, in files as they are rendered.
-pub fn check(folder: &str, files: BTreeMap<String, String>, namespace: &str, report: &mut Report) {
+pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &Settings, report: &mut Report) {
     let mut all = Files::default();
     all.texts = files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt")).collect();
     // What is no YAML was told of its file.
@@ -24,6 +25,9 @@ pub fn check(folder: &str, files: BTreeMap<String, String>, namespace: &str, rep
             let _ = push_flat(object, &mut objects);
         }
     }
-    report.check(folder, Members::read(&rendered.unknown, &objects, namespace));
+    report.check(folder, Members::read(&rendered.unknown, &objects, &settings.namespace));
     report.check(folder, Operations::read(&rendered.unknown, &objects));
+    if settings.strict {
+        unknown_hooks::describe(&rendered.unknown).into_iter().for_each(|text| report.warning(folder, text));
+    }
 }

@@ -59,7 +59,7 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
         }
     }
     #[cfg(feature = "operator")]
-    super::beyond::check(FOLDER, files, &settings.namespace, report);
+    super::beyond::check(FOLDER, files, settings, report);
 }
 
 /// Go's `filepath.Ext`.

@@ -20,7 +20,7 @@ pub const API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// Its kind.
 pub const KIND: &str = "Members";
 /// Its hook name.
-const MEMBERS: &str = "members";
+pub const MEMBERS: &str = "members";
 /// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
 const OF: &str = "tillerman.dev/members";
 /// Annotation of a scale hook: the container whose exit code counts; the first one otherwise.
@@ -158,7 +158,8 @@ pub enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 8] = [
+    /// All of them.
+    pub const ALL: [Self; 8] = [
         Self::Bootstrap,
         Self::BeforeScaleUp,
         Self::AfterReady,

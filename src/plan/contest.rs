@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Value, json};
+
+use crate::kind::ignore::IGNORE_DRIFT;
 use crate::release::managers::Survivor;
 use crate::release::object::ObjectId;
 
@@ -80,6 +83,17 @@ impl Contest {
         self.0.values().filter(|f| f.pause > 0).map(|f| (f.until - now).max(1)).min()
     }
 
+    /// The rules that leave what is fought about to others, as JSON.
+    fn rules(&self) -> String {
+        let rule = |(id, fight): (&ObjectId, &Fight)| {
+            let paths: Vec<&str> =
+                fight.fields.iter().flatten().take(NAMED).filter_map(|f| f.pointer.as_deref()).collect();
+            let target = json!({"kind": &*id.gvk.kind, "name": &*id.name});
+            (fight.pause > 0 && !paths.is_empty()).then(|| json!({"target": target, "paths": paths}))
+        };
+        Value::Array(self.0.iter().filter_map(rule).take(NAMED).collect()).to_string()
+    }
+
     /// What is fought about, in a sentence; `None` when nothing is.
     pub fn describe(&self) -> Option<String> {
         let contested = |(id, fight): (&ObjectId, &Fight)| {
@@ -89,7 +103,10 @@ impl Contest {
             (fight.pause > 0).then(|| format!("{id}: {what}"))
         };
         let all: Vec<String> = self.0.iter().filter_map(contested).take(NAMED).collect();
-        (!all.is_empty()).then(|| format!("contested, and repaired more rarely: {}", all.join("; ")))
+        let text = format!("contested, and repaired more rarely: {}", all.join("; "));
+        let rules = self.rules();
+        let hint = format!(". To leave the fields to others, set the annotation {IGNORE_DRIFT}: '{rules}'");
+        (!all.is_empty()).then(|| if rules == "[]" { text } else { text + &hint })
     }
 }
 
@@ -104,7 +121,7 @@ mod tests {
     }
 
     fn field(path: &str) -> Vec<Survivor> {
-        vec![Survivor { path: path.into(), manager: "rival".into() }]
+        vec![Survivor { path: path.into(), pointer: Some(format!("/{path}")), manager: "rival".into() }]
     }
 
     /// Repairs once a second, from the third with the field that `path` says.
@@ -124,7 +141,9 @@ mod tests {
     fn the_fifth_repair_of_a_field_in_a_minute_makes_a_contest() {
         let (mut contest, began) = fought(100..105, |_| "data.a".into());
         assert_eq!(began, [104]);
-        assert_eq!(contest.describe().unwrap(), "contested, and repaired more rarely: ConfigMap a: data.a with rival");
+        let expected = "contested, and repaired more rarely: ConfigMap a: data.a with rival. To leave the fields to others, set the \
+                        annotation tillerman.dev/ignore-drift: '[{\"target\":{\"kind\":\"ConfigMap\",\"name\":\"a\"},\"paths\":[\"/data.a\"]}]'";
+        assert_eq!(contest.describe().unwrap(), expected);
         assert!(contest.paused(113).contains(&id()));
         assert!(contest.paused(114).is_empty());
         assert_eq!(contest.due(104), Some(10));

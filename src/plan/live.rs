@@ -69,6 +69,8 @@ pub struct Live {
     pub kept: bool,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// It is a Job or a Pod that has come to its end.
+    pub finished: bool,
     /// The hook that made it.
     pub hook: Option<Box<super::hooks::Run>>,
     /// How it is.
@@ -102,6 +104,7 @@ impl Live {
             marks,
             kept,
             deleting,
+            finished,
             hook,
             health,
             replicas,
@@ -117,7 +120,7 @@ impl Live {
             || *replicas != other.replicas;
         match () {
             () if content => Change::Content,
-            () if *health != other.health => Change::Health,
+            () if *health != other.health || *finished != other.finished => Change::Health,
             () => Change::None,
         }
     }
@@ -136,6 +139,7 @@ impl Live {
             marks: None,
             kept: false,
             deleting: false,
+            finished: false,
             hook: None,
             health: Health::Ready,
             replicas: None,

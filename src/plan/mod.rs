@@ -22,6 +22,7 @@ pub mod situation;
 pub mod stamp;
 pub mod status;
 pub mod tolerate;
+pub mod unknown_hooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -279,6 +280,7 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
             let steps = finalizer(facts).chain([Step::CreateCrds]).collect();
             Plan::new(Verb::CreateCrds, newest, steps)
         }
+        Situation::Finished => Plan::new(Verb::Note, newest, vec![Step::Note(newest)]),
         Situation::New => begin(facts, desired, Operation::Install),
         Situation::RollBack(to) => {
             let revision = newest + 1;
@@ -401,6 +403,7 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
 /// The first object of a revision that is not ready, and why.
 fn not_ready(facts: &Facts, head: &Revision) -> Option<Text> {
     head.inventory.iter().flat_map(|i| i.0.keys()).find_map(|id| match facts.live.get(id) {
+        None if head.inventory.as_ref().is_some_and(|i| i.0[id].finished) => None,
         None => Some(Text::own(format!("{id}: it does not exist"))),
         Some(live) if live.health.is_ready() => None,
         Some(live) => Some(Text::own(format!("{id}: ")).and(live.health.text())),

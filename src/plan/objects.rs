@@ -6,6 +6,7 @@ use super::live::Live;
 use super::situation::{Drift, Facts};
 use super::stamp::Stamped;
 use super::{Desired, Step};
+use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 
@@ -18,6 +19,7 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
             continue;
         }
         match facts.live.get(id) {
+            None if reference.finished || has_ended(facts, id, reference) => {}
             None => drift.push(Drift::Missing(id.clone())),
             // It goes; when it is gone, it is missing.
             Some(live) if live.deleting => {}
@@ -36,6 +38,29 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
         }
     }
     drift
+}
+
+/// Whether a Job or a Pod that is gone had come to its end: then it is not missed. What it is for was done, and doing it again may harm.
+fn has_ended(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
+    facts.ended.get(id) == Some(&reference.uid)
+}
+
+/// Whether a Job or a Pod of the newest revision has come to its end, and its inventory does not say so yet.
+pub fn has_finished(facts: &Facts) -> bool {
+    let inventory = facts.history.last().and_then(|r| r.inventory.as_ref());
+    inventory.is_some_and(|inventory| inventory.0.iter().any(|(id, reference)| is_news(facts, id, reference)))
+}
+
+fn is_news(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
+    let finished = |live: &Live| live.finished && live.uid == reference.uid;
+    !reference.finished && facts.live.get(id).map_or_else(|| has_ended(facts, id, reference), finished)
+}
+
+/// Enters into an inventory what has come to its end.
+pub fn note_finished(facts: &Facts, inventory: &mut Inventory) {
+    for (id, reference) in &mut inventory.0 {
+        reference.finished |= is_news(facts, id, reference);
+    }
 }
 
 /// Brings back what drifted, and only that.
@@ -77,6 +102,11 @@ pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<Step> {
     };
     let before: BTreeMap<&ObjectId, &Stamped> = previous.iter().map(|o| (&o.id, o)).collect();
     let is_as_applied = |id: &ObjectId| {
+        let ran =
+            |id| inventory.0.get(id).is_some_and(|reference| reference.finished || has_ended(facts, id, reference));
+        if !facts.live.contains_key(id) {
+            return ran(id);
+        }
         inventory.0.get(id).zip(facts.live.get(id)).is_some_and(|(reference, live)| {
             live.uid == reference.uid
                 && live.digest.as_ref() == Some(&reference.digest)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::hooks;
 use super::live::Live;
-use super::objects::drift;
+use super::objects::{drift, has_finished};
 use crate::kind::switches::{OnFailure, Switches};
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
@@ -56,6 +56,8 @@ pub struct Facts {
     pub paused: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
+    /// Jobs and Pods that had come to their end when they went, with their uids.
+    pub ended: BTreeMap<ObjectId, Box<str>>,
     /// Kinds, per namespace, of which the caches do not know all objects yet: nothing is judged missing there.
     pub unsynced: BTreeSet<(Gvk, Option<Arc<str>>)>,
 }
@@ -82,6 +84,8 @@ pub enum Situation {
     Waiting,
     /// What is deployed is what it should be.
     Settled,
+    /// What is deployed is what it should be, and a Job or a Pod of it has come to its end since that was noted.
+    Finished,
     /// Its inputs can not work, and what was deployed before is intact.
     Blocked,
     /// The custom resource says that nothing is to be done. How its objects have drifted meanwhile.
@@ -205,6 +209,7 @@ pub fn situation(facts: &Facts) -> Situation {
                 Some(refusal) => Situation::Refused(refusal.clone()),
                 None if facts.spent => Situation::Blocked,
                 None if facts.pausing => Situation::Waiting,
+                None if has_finished(facts) => Situation::Finished,
                 None => Situation::Settled,
             },
         },

@@ -217,6 +217,30 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
     status.insert("conditions".into(), Value::Array(conditions.list));
 }
 
+/// The status of a custom resource whose release is gone, while finalizers of others hold it.
+pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
+    let mut status = old.clone();
+    status.insert("observedGeneration".into(), generation.into());
+    for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan"] {
+        status.remove(gone);
+    }
+    let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now, generation };
+    let message = format!(
+        "the release is uninstalled; the custom resource stays until who set them removes the finalizers {}",
+        holders.join(", ")
+    );
+    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted"] {
+        conditions.remove(gone);
+    }
+    conditions.set("Deployed", false, "UninstallSuccessful", &message);
+    conditions.set("Ready", false, "Uninstalled", &message);
+    conditions.set("Reconciling", false, "Uninstalled", "");
+    conditions.set("Stalled", false, "Uninstalled", "");
+    status.insert("conditions".into(), Value::Array(conditions.list));
+    status
+}
+
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
 pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value> {
     let mut patch = Map::new();

@@ -28,8 +28,11 @@ fn live(name: &str) -> (ObjectId, Live) {
 }
 
 fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&[&str]>) -> Revision {
-    let reference =
-        |name: &str| Reference { uid: format!("uid-{name}").into(), digest: format!("digest-{name}").into() };
+    let reference = |name: &str| Reference {
+        uid: format!("uid-{name}").into(),
+        digest: format!("digest-{name}").into(),
+        finished: false,
+    };
     Revision {
         revision,
         status,

@@ -6,12 +6,14 @@ use serde_json::{Map, Value};
 
 use super::apply::Run;
 use super::object::Notice;
+use super::observe::Observed;
 use super::{Context, Error};
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::Crds;
 use crate::plan::crds::{Action, Definition, action, replacement, versions};
-use crate::release::object::{Gvk, ObjectId, parse_manifest};
+use crate::plan::stamp::stamp;
+use crate::release::object::{Gvk, Object, ObjectId, parse_manifest};
 use crate::render::Rendered;
 
 /// Those about which something is to be done. One whose versions are all served costs no request, unless it may be replaced.
@@ -47,6 +49,41 @@ pub(super) async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context
         }
     }
     Ok(definitions)
+}
+
+/// The definitions among the objects of a chart that others of them need, and that are not served yet: they come first.
+pub(super) async fn of_templates(
+    objects: &[Object],
+    observed: &Observed,
+    ctx: &Context,
+) -> Result<Vec<Definition>, Error> {
+    let mut definitions: Vec<Definition> = Vec::new();
+    for object in objects {
+        if ctx.discovery.resolve(&object.gvk).await?.is_some() {
+            continue;
+        }
+        let Some(definition) = objects.iter().find(|definition| defines(&definition.body, &object.gvk)) else {
+            continue;
+        };
+        let stamped = stamp(definition, false, &observed.owner);
+        super::render::place(&stamped.id, observed, ctx)?;
+        if definitions.iter().all(|known| id(&known.body) != stamped.id) {
+            let live = ctx.cluster.get(&Resource::crds(), &stamped.id).await?;
+            let action = if live.is_some() { Action::Await } else { Action::Create };
+            definitions.push(Definition { body: stamped.body, action });
+        }
+    }
+    Ok(definitions)
+}
+
+/// Whether an object defines a kind, in its version.
+fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
+    let spec = |key: &str| body.get("spec")?.get(key);
+    let is_definition = body.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition");
+    is_definition
+        && spec("group").and_then(Value::as_str) == Some(&*gvk.group)
+        && spec("names").and_then(|names| names.get("kind")).and_then(Value::as_str) == Some(&*gvk.kind)
+        && versions(body).into_iter().any(|version| *version == *gvk.version)
 }
 
 async fn live(body: &Map<String, Value>, policy: Crds, ctx: &Context) -> Result<Option<Value>, Error> {

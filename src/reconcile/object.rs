@@ -172,7 +172,7 @@ impl<'a> Objects<'a> {
                 Some(Notice { reason: "Contested", text: Text::own(text), warning: true })
             }));
         }
-        let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default() };
+        let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default(), finished: false };
         Ok(Applied { id, reference: Some(reference), changed, notices })
     }
 

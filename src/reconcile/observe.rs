@@ -151,6 +151,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         inputs: inputs.map(Into::into),
         paused: ctx.contests.with(key, |contest, now| contest.paused(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
+        ended: ctx.cache.ended(key),
         live,
         history,
     };
@@ -268,7 +269,7 @@ fn with_caches(
     }
     let deployed = facts.history.last().is_some_and(|r| r.status == Status::Deployed);
     let waits = match situation {
-        Situation::Settled | Situation::Drifted(_) => unknown.lists,
+        Situation::Settled | Situation::Finished | Situation::Drifted(_) => unknown.lists,
         Situation::Uninstall => unknown.lists || unknown.names,
         Situation::New | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
         Situation::Changed => unknown.names && !deployed,

@@ -16,6 +16,7 @@ use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
 use crate::plan::Verb;
+use crate::plan::objects::note_finished;
 use crate::plan::operations::document::Hook;
 use crate::plan::renewal;
 use crate::plan::situation::{Operation, newest_operation};
@@ -309,6 +310,7 @@ impl Run<'_> {
             let objects: BTreeSet<_> = self.prepared.desired.objects.iter().map(|object| &object.id).collect();
             inventory.0.retain(|id, _| objects.contains(id));
         }
+        note_finished(&self.observed.facts, &mut inventory);
         // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
         let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
         let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };

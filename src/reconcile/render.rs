@@ -210,6 +210,7 @@ async fn from_chart(
     let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
     let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
     let Drawn { rendered, objects, members, operations } = drawn;
+    let crds = if crds.is_empty() { crds::of_templates(&objects, observed, ctx).await? } else { crds };
     if !crds.is_empty() {
         let desired = Desired { crds, ..Desired::default() };
         return Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() });
@@ -326,7 +327,13 @@ pub(super) async fn stamp(
             None if missing == Missing::IsLeftOut => {}
             None => {
                 let what = format!("apply {} {}", object.gvk.kind, object.name);
-                return Err(ApiError::UnknownKind { what, kind: object.gvk.to_string() }.into());
+                let served = ctx.discovery.versions_of(&object.gvk).join(", ");
+                let kind = if served.is_empty() {
+                    object.gvk.to_string()
+                } else {
+                    format!("{}; it serves the kind as {served}", object.gvk)
+                };
+                return Err(ApiError::UnknownKind { what, kind }.into());
             }
         }
     }

@@ -10,7 +10,7 @@ use super::chart::Loaded;
 use super::observe::{Observed, period};
 use super::operations::Seen;
 use super::queue::with_jitter;
-use super::{Context, Error, Next, lookups, render};
+use super::{Context, Error, FINALIZER, LEGACY_FINALIZER, Next, lookups, render};
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::kind::allow;
@@ -22,6 +22,7 @@ use crate::plan::live::Health;
 use crate::plan::results;
 use crate::plan::situation::{Operation, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
+use crate::plan::unknown_hooks;
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
 use crate::release::secret::Revision;
@@ -40,6 +41,9 @@ const LASTING: u32 = 6;
 
 /// Bytes of a manifest in a status; the API server takes a custom resource of 1.5 MiB.
 const MAX_MANIFEST: usize = 512 * 1024;
+
+/// Field of a status that is kept in memory only.
+const NOT_KEPT: &str = "notKept";
 
 /// Events about single objects that one pass sends.
 const MAX_NOTICES: usize = 10;
@@ -63,6 +67,7 @@ pub async fn report(observed: &Observed, mut outcome: Outcome, ctx: &Context) ->
             event(observed, ctx, true, "HooksSkipped", note);
         }
         event(observed, ctx, false, "Uninstalled", format!("release {} is uninstalled", observed.key.name));
+        say_who_holds(observed, ctx).await?;
         return Ok(Next::Event);
     }
     let passing = outcome.error.as_ref().is_some_and(|e| is_passing(observed, e, ctx));
@@ -74,6 +79,25 @@ pub async fn report(observed: &Observed, mut outcome: Outcome, ctx: &Context) ->
     let seen = outcome.operations.take();
     let next = following(observed, outcome, ctx)?;
     Ok(seen.map_or(next, |seen| sooner(next, &seen)))
+}
+
+/// Says in the status of a custom resource whose release is gone that finalizers of others hold it.
+async fn say_who_holds(observed: &Observed, ctx: &Context) -> Result<(), Error> {
+    let others = observed.cr.finalizers.iter().map(|finalizer| &**finalizer);
+    let others: Vec<&str> = others.filter(|finalizer| ![FINALIZER, LEGACY_FINALIZER].contains(finalizer)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let (old, now) = (observed.cr.status(), format!("{:.0}", jiff::Timestamp::now()));
+    let new = status::uninstalled(&old, observed.cr.generation, &now, &others);
+    let Some(patch) = patch(&old, &new) else { return Ok(()) };
+    let (resource, id) = cr_id(observed, ctx).await?;
+    let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
+    match ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
+        // It is gone meanwhile, or another one has its name.
+        Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
+        answer => Ok(answer.map(|_| ())?),
+    }
 }
 
 /// Whether nothing is said of an error: the next pass knows better, or the API server is the trouble, and not for long yet.
@@ -227,7 +251,11 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
         Ok(answer) => {
             if let Some(cr) = Cr::read(answer, ctx.allow(&observed.key)) {
+                let kept = cr.status();
                 let newer = ctx.cache.put_cr(observed.key.clone(), cr);
+                if new.keys().any(|key| !kept.contains_key(key)) {
+                    not_kept(observed, new, "its schema leaves out fields of the status", ctx);
+                }
                 if newer {
                     // The answer shows a change that no watch event has shown yet.
                     ctx.queue.add(observed.key.clone());
@@ -235,7 +263,13 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             }
             Ok(())
         }
-        Err(e) if e.is_not_found() => Ok(()),
+        Err(e) if e.is_not_found() => {
+            // Or the custom resource is gone.
+            if matches!(ctx.cluster.get(&resource, &id).await, Ok(Some(_))) {
+                not_kept(observed, new, "it has no subresource status", ctx);
+            }
+            Ok(())
+        }
         // Also a conflict: what was to be said is not said yet. It may have been, when only the answer was lost: the next pass must
         // know, or it takes a spent attempt for one that goes on.
         Err(e) => {
@@ -249,6 +283,23 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
             }
             Err(e.into())
         }
+    }
+}
+
+/// The definition of the kind does not let a custom resource keep its status. What is said there is kept in memory, so that attempts are
+/// counted and a failure is news once; a restart begins again.
+fn not_kept(observed: &Observed, mut status: Map<String, Value>, why: &str, ctx: &Context) {
+    let is_news = !observed.cr.status().contains_key(NOT_KEPT);
+    status.insert(NOT_KEPT.into(), true.into());
+    ctx.cache.keep_status(&observed.key, &observed.cr.uid, &status);
+    if is_news && ctx.cache.cr(&observed.key).is_some() {
+        let note = format!(
+            "the status of this custom resource is lost, because of the CustomResourceDefinition of {}: {why}. Give it the subresource \
+             status, and a status with x-kubernetes-preserve-unknown-fields: true; tillerman crd writes both",
+            observed.owner.gvk.kind_group()
+        );
+        tracing::warn!(name = %observed.key.name, namespace = %observed.key.namespace, "{note}");
+        event(observed, ctx, true, "StatusNotKept", note);
     }
 }
 
@@ -299,6 +350,10 @@ async fn objects(
             }
             Some(live) => {
                 objects.insert(id.clone(), Some(live.health.clone()));
+            }
+            // It ran to its end, and is not missed.
+            None if inventory.0[id].finished => {
+                objects.insert(id.clone(), Some(Health::Ready));
             }
             None if unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())) => {}
             None => {
@@ -377,6 +432,10 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
+        let unknown = outcome.prepared.rendered.as_ref().map(|rendered| unknown_hooks::describe(&rendered.unknown));
+        for note in unknown.into_iter().flatten().take(MAX_NOTICES) {
+            event(observed, ctx, true, "UnknownHook", ctx.show(observed, &Text::foreign(note)));
+        }
         for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
             event(observed, ctx, true, "OverrideValuesInUse", note);
         }

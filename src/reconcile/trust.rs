@@ -182,9 +182,12 @@ fn in_question(observed: &Observed, ctx: &Context) -> Option<Revision> {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
         Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
         Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
-        Situation::Settled | Situation::Blocked | Situation::Paused(_) | Situation::Refused(_) | Situation::Changed => {
-            has_orders.then(|| head.clone())
-        }
+        Situation::Settled
+        | Situation::Finished
+        | Situation::Blocked
+        | Situation::Paused(_)
+        | Situation::Refused(_)
+        | Situation::Changed => has_orders.then(|| head.clone()),
         Situation::Waiting => lists_what_nobody_watches(observed, ctx).then(|| head.clone()),
         Situation::New | Situation::Leave | Situation::Abandoned => None,
     }
@@ -260,7 +263,7 @@ fn judge(
     let can_render = facts.refusal.is_none() && !facts.spent && !facts.pausing && !facts.deleting;
     let is_open = matches!(
         observed.situation,
-        Situation::Drifted(_) | Situation::Unfinished | Situation::Settled | Situation::Waiting
+        Situation::Drifted(_) | Situation::Unfinished | Situation::Settled | Situation::Finished | Situation::Waiting
     );
     let rejected = same_inputs && can_render && is_open;
     if !rejected && !same_inputs {

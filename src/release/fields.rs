@@ -136,6 +136,36 @@ impl Fields {
         paths
     }
 
+    /// The same, each with the JSON pointer to it in an object; `None` where the object does not have it.
+    pub fn paths_in(&self, object: &Value) -> Vec<(String, Option<String>)> {
+        let pointer = |leaf: &Self| leaf.pointer(object, String::new());
+        self.singles().into_iter().map(|leaf| (leaf.paths().pop().unwrap_or_default(), pointer(&leaf))).collect()
+    }
+
+    /// Each field alone, in the order of [`Fields::paths`].
+    fn singles(&self) -> Vec<Self> {
+        if self.parts.is_empty() {
+            return if self.member { vec![self.clone()] } else { Vec::new() };
+        }
+        let below = |(key, part): (&String, &Self)| {
+            let with = |leaf: Self| Self { member: false, parts: [(key.clone(), leaf)].into_iter().collect() };
+            part.singles().into_iter().map(with).collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(below).collect()
+    }
+
+    /// Where the one field of this set is.
+    fn pointer(&self, at: &Value, so_far: String) -> Option<String> {
+        let Some((key, part)) = self.parts.iter().next() else { return Some(so_far) };
+        let below = step(key, at)?;
+        let name = match (key.strip_prefix("f:"), at) {
+            (Some(name), _) => name.replace('~', "~0").replace('/', "~1"),
+            (None, Value::Array(items)) => items.iter().position(|item| std::ptr::eq(item, below))?.to_string(),
+            (None, _) => return None,
+        };
+        part.pointer(below, format!("{so_far}/{name}"))
+    }
+
     fn collect(&self, at: &mut String, paths: &mut Vec<String>) {
         if self.parts.is_empty() && self.member && !at.is_empty() {
             paths.push(at.clone());

@@ -16,18 +16,22 @@ pub struct Reference {
     pub uid: Box<str>,
     /// [`owned::digest`](super::owned::digest) of the API server's answer to our apply.
     pub digest: Box<str>,
+    /// It is a Job or a Pod that was seen to end: when it goes, it is not made again.
+    pub finished: bool,
 }
 
 /// The objects of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory(pub BTreeMap<ObjectId, Reference>);
 
+const FINISHED: &str = " finished";
+
 /// Bytes that an inventory may take: Kubernetes allows 256 KiB for all annotations of an object.
 pub const MAX_BYTES: usize = 200 * 1024;
 
 impl Inventory {
     /// One line per kind, `GROUP/VERSION/KIND`, then one per object, indented: `NAMESPACE NAME UID DIGEST`, with `-`
-    /// for no namespace. A person can read it with `kubectl describe`.
+    /// for no namespace and ` finished` at the end of what was seen to end. A person can read it with `kubectl describe`.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let mut last: Option<&Gvk> = None;
@@ -37,7 +41,8 @@ impl Inventory {
                 last = Some(&id.gvk);
             }
             let namespace = id.namespace.as_deref().unwrap_or("-");
-            let _ = writeln!(text, " {namespace} {} {} {}", id.name, reference.uid, reference.digest);
+            let finished = if reference.finished { FINISHED } else { "" };
+            let _ = writeln!(text, " {namespace} {} {} {}{finished}", id.name, reference.uid, reference.digest);
         }
         text
     }
@@ -52,7 +57,8 @@ impl Inventory {
                 let (namespace, name, uid, digest) = (words.next()?, words.next()?, words.next()?, words.next()?);
                 let namespace = (namespace != "-").then(|| namespace.into());
                 let id = ObjectId { gvk: gvk.clone()?, namespace, name: name.into() };
-                objects.insert(id, Reference { uid: uid.into(), digest: digest.into() });
+                let finished = words.next() == Some(FINISHED.trim());
+                objects.insert(id, Reference { uid: uid.into(), digest: digest.into(), finished });
             } else {
                 let mut parts = line.splitn(3, '/');
                 gvk = Some(Gvk::new(parts.next()?, parts.next()?, parts.next()?));
@@ -80,7 +86,7 @@ mod tests {
             name: name.into(),
         };
         let (role, map) = (Gvk::new("rbac.authorization.k8s.io", "v1", "ClusterRole"), Gvk::new("", "v1", "ConfigMap"));
-        let reference = |digest: &str| Reference { uid: "u-1".into(), digest: digest.into() };
+        let reference = |digest: &str| Reference { uid: "u-1".into(), digest: digest.into(), finished: digest == "3" };
         let inventory = Inventory(
             [
                 (id(&role, None, "system:a"), reference("1")),

@@ -133,6 +133,8 @@ pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
 pub struct Survivor {
     /// As people write it.
     pub path: String,
+    /// The JSON pointer to it in the object as the chart writes it; `None` where it is not there, or was not looked for.
+    pub pointer: Option<String>,
     /// Who.
     pub manager: String,
 }
@@ -143,7 +145,7 @@ pub fn survivors(managed: &[Value], before: &Value, now: &Value) -> Vec<Survivor
     for entry in managed.iter().filter(|e| !is_ours(e)) {
         let all = fields(entry);
         let left = all.within(before).without(&all.within(now));
-        let of = |path: String| Survivor { path, manager: manager(entry).to_owned() };
+        let of = |path: String| Survivor { path, pointer: None, manager: manager(entry).to_owned() };
         survivors.extend(left.paths().into_iter().map(of));
     }
     survivors
@@ -154,8 +156,8 @@ pub fn taken(managed: &[Value], wanted: &Value) -> Vec<Survivor> {
     let ours = ours(managed);
     let of = |entry: &Value| {
         let taken = fields(entry).within(wanted).without(&ours);
-        let of = |path: String| Survivor { path, manager: manager(entry).to_owned() };
-        taken.paths().into_iter().map(of).collect::<Vec<_>>()
+        let of = |(path, pointer)| Survivor { path, pointer, manager: manager(entry).to_owned() };
+        taken.paths_in(wanted).into_iter().map(of).collect::<Vec<_>>()
     };
     managed.iter().filter(|e| !is_ours(e)).flat_map(of).collect()
 }

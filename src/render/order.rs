@@ -47,7 +47,7 @@ pub const INSTALL_ORDER: [&str; 38] = [
 ];
 
 /// The hook events that Helm knows; `test-success` is an old name of `test`.
-const EVENTS: [&str; 9] = [
+pub const EVENTS: [&str; 9] = [
     "pre-install",
     "post-install",
     "pre-delete",
