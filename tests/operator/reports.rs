@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Space, eventually, kubectl};
+use crate::kubelet::Kubelet;
 
 /// An operator for the chart that renders the objects of its values.
 fn with_objects(test: &str) -> (Space, crate::harness::Operator) {
@@ -192,4 +193,162 @@ fn a_chart_that_drops_the_namespace_it_is_in_does_not_delete_it() {
     space.kubectl(&["delete", "web/app"]).unwrap();
     let text = kubectl(&["get", "namespace", &space.name, "-o", "json"], None).unwrap();
     assert!(text.contains("\"Active\""), "{text}");
+}
+
+/// airbyte#15202, rhdh-chart#418.
+#[test]
+fn f3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
+    let (space, operator) = with_objects("ttl");
+    let _kubelet = Kubelet::new(&space);
+    let job = |image: &str| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate"}, "spec": {"ttlSecondsAfterFinished": 1,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}}}})
+    };
+    let made = || {
+        let created = |entry: &&Value| {
+            entry["verb"] == "patch"
+                && entry["objectRef"]["resource"] == "jobs"
+                && entry["responseStatus"]["code"] == 201
+        };
+        space.audited().iter().filter(created).count()
+    };
+    let other = |n: u8| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"n": n.to_string()}});
+    let run = |job: &str| {
+        eventually("its pod ends", || space.end_pod_of(job, "Succeeded", |_| true));
+        space.wait_gone(&format!("job/{job}"));
+    };
+    apply(&space, &[job("i:1"), other(1)]);
+    deployed(&space, 1);
+    run("migrate");
+    operator.settle();
+    assert_eq!(made(), 1);
+    space.wait("web/app", "Ready", "True");
+    // Another revision that has it as before does not run it either, nor does an operator that starts.
+    apply(&space, &[job("i:1"), other(2)]);
+    deployed(&space, 2);
+    operator.settle();
+    assert!(operator.stop());
+    let operator = space.operator(&space.watches(&[("Web", "tenant")]), &[]);
+    space.kubectl(&["delete", "configmap/m"]).unwrap();
+    eventually("it comes back", || space.get("configmap/m"));
+    operator.settle();
+    assert_eq!(made(), 1);
+    // One that is another Job runs.
+    apply(&space, &[job("i:2"), other(2)]);
+    deployed(&space, 3);
+    eventually("it is made", || if made() == 2 { Ok(()) } else { Err(made()) });
+    run("migrate");
+    operator.settle();
+    assert_eq!(made(), 2);
+}
+
+/// A definition without the subresource `status`, and one whose status keeps nothing.
+#[test]
+fn f7_attempts_are_counted_where_the_status_is_lost() {
+    let space = Space::new("lost");
+    let subresource = "    subresources: {status: {}}\n";
+    let kept = "status: {type: object, x-kubernetes-preserve-unknown-fields: true}";
+    for (kind, remove, put, why) in [
+        ("Bare", subresource, "", "it has no subresource status"),
+        ("Empty", kept, "status: {type: object}", "its schema leaves out fields of the status"),
+    ] {
+        let group = format!("{}.{}.example.com", kind.to_lowercase(), space.name);
+        let text = crate::harness::definition(&group, kind);
+        assert!(text.contains(remove));
+        kubectl(&["apply", "-f", "-"], Some(&text.replace(remove, put))).unwrap();
+        crate::harness::established(&format!("crd/{}s.{group}", kind.to_lowercase()));
+        let chart = crate::harness::repository("tests/charts/tenant").display().to_string();
+        let watches = format!("- group: {group}\n  version: v1\n  kind: {kind}\n  chart: {chart}\n");
+        let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+        let bad =
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bad"}, "spec": {"type": "Nonsense"}});
+        let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "app", "namespace": space.name},
+            "spec": {"objects": [bad]}});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+        let said = eventually("it is said", || {
+            let events = space.list("events")?;
+            let mut said = events.iter().filter(|event| event["reason"] == "StatusNotKept");
+            let of_kind = said.find(|event| event["involvedObject"]["kind"] == kind);
+            of_kind.map(|event| event["message"].as_str().unwrap().to_owned()).ok_or("it is not")
+        });
+        assert!(said.contains(why), "{said}");
+        let attempts = || {
+            let tried = |entry: &&Value| entry["verb"] == "patch" && entry["objectRef"]["resource"] == "services";
+            space.audited().iter().filter(tried).count()
+        };
+        let before = attempts();
+        operator.settle();
+        let after = attempts();
+        operator.settle();
+        assert!((before..=before + 5).contains(&after), "{before} to {after}");
+        assert_eq!(attempts(), after, "it is tried no more");
+        kubectl(&["delete", "crd", &format!("{}s.{group}", kind.to_lowercase())], None).unwrap();
+    }
+}
+
+#[test]
+fn f9_a_custom_resource_that_others_hold_says_so() {
+    let (space, _operator) = with_objects("held");
+    apply(&space, &[deployment(&json!([]), &json!({"replicas": 0}))]);
+    deployed(&space, 1);
+    let add = r#"[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/hold"}]"#;
+    space.kubectl(&["patch", "webs.test.tillerman.dev/app", "--type=json", "-p", add]).unwrap();
+    space.delete("web/app");
+    let gone = space.wait("web/app", "Deployed", "False");
+    assert_eq!(gone["reason"], "UninstallSuccessful");
+    assert!(gone["message"].as_str().unwrap().ends_with("removes the finalizers example.com/hold"), "{gone}");
+    assert_eq!(space.condition("web/app", "Ready").unwrap()["reason"], "Uninstalled");
+    let status = space.get("web/app").unwrap()["status"].clone();
+    assert_eq!((status.get("resources"), status.get("release")), (None, None));
+    space.wait_gone("deployment/d");
+    let remove = r#"{"metadata": {"finalizers": null}}"#;
+    space.kubectl(&["patch", "webs.test.tillerman.dev/app", "--type=merge", "-p", remove]).unwrap();
+    space.wait_gone("web/app");
+}
+
+/// helm#6361, vector-operator#107.
+#[test]
+fn f12_an_api_service_is_ready_when_its_server_answers() {
+    let (space, _operator) = with_objects("apiservice");
+    let group = format!("{}.example.com", space.name);
+    let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
+        "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
+            "service": {"name": "nobody", "namespace": space.name}}});
+    apply(&space, &[service]);
+    deployed(&space, 1);
+    eventually("it says why it is not ready", || {
+        let ready = space.condition("web/app", "Ready")?;
+        let why = ready["message"].as_str().unwrap_or_default();
+        if ready["status"] == "False" && why.contains("ServiceNotFound") { Ok(()) } else { Err(ready.to_string()) }
+    });
+    space.kubectl(&["delete", "web/app"]).unwrap();
+}
+
+#[test]
+fn m1_a_definition_in_the_templates_comes_before_what_needs_it() {
+    let (space, operator) = with_objects("owncrd");
+    let group = format!("{}.example.com", space.name);
+    let definition: Value = serde_saphyr::from_str(&crate::harness::definition(&group, "Thing")).unwrap();
+    let thing =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "t"}, "spec": {"a": 1}});
+    apply(&space, &[thing, definition]);
+    deployed(&space, 1);
+    assert!(space.kubectl(&["get", &format!("things.{group}"), "t"]).is_ok());
+    operator.settle();
+    space.kubectl(&["delete", "web/app"]).unwrap();
+    eventually("it goes with the release", || match kubectl(&["get", "crd", &format!("things.{group}")], None) {
+        Err(why) if why.contains("NotFound") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+#[test]
+fn m6_a_misspelt_hook_is_said() {
+    let (space, _operator) = with_objects("misspelt");
+    let hook = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "h", "annotations": {"helm.sh/hook": "post-instal"}}});
+    apply(&space, &[hook]);
+    deployed(&space, 1);
+    let said = space.wait_event("UnknownHook");
+    assert!(said.starts_with("ConfigMap h: neither Helm nor Tillerman knows the hook \"post-instal\""), "{said}");
+    assert!(said.ends_with("\"post-install\" may be meant"), "{said}");
 }
