@@ -161,6 +161,10 @@ pub struct Latch {
     /// member of that ordinal joins, and what has another uid is fresh.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stale: BTreeMap<u32, Vec<String>>,
+    /// Uids of the claims that the members of an ordinal have or had, as long as those are there. No other claim is deleted: one that
+    /// has the name and was restored, or is somebody else's, is nobody's to delete.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub claims: BTreeMap<u32, Vec<String>>,
     /// For whom the data was replaced that this is about, by uid ([`REPLACED`]); None: it is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced: Option<String>,
@@ -190,6 +194,45 @@ impl Latch {
             return stored;
         }
         Self { replaced: replaced.map(str::to_owned), ..Self::default() }
+    }
+
+    /// The claims that members have or had, with those of these ordinals, which have a member now.
+    pub fn claims_with(&self, workload: &Workload, members: impl Iterator<Item = u32>) -> BTreeMap<u32, Vec<String>> {
+        let mut claims = self.claims.clone();
+        for ordinal in members {
+            let known = claims.entry(ordinal).or_default();
+            for claim in workload.claims.get(&ordinal).into_iter().flatten().filter(|claim| !claim.terminating) {
+                if !known.iter().any(|uid| **uid == *claim.uid) {
+                    known.push(claim.uid.to_string());
+                }
+            }
+        }
+        claims.retain(|ordinal, known| {
+            let there = workload.claims.get(ordinal).map_or(&[][..], Vec::as_slice);
+            known.retain(|uid| there.iter().any(|claim| **uid == *claim.uid));
+            !known.is_empty()
+        });
+        claims
+    }
+
+    /// Whether a claim is that of a member, or of one that left.
+    pub fn knows(&self, ordinal: u32, claim: &Claim) -> bool {
+        self.claims.get(&ordinal).is_some_and(|known| known.iter().any(|uid| **uid == *claim.uid))
+    }
+
+    /// Why a claim is in the way of a member that is to join, and stays.
+    pub fn orphan(&self, ordinal: u32, claim: &Claim) -> String {
+        let name = &claim.name;
+        if self.knows(ordinal, claim) {
+            format!(
+                "claim {name} of a member that left is kept (volumes.onRemove); delete it, and the next member begins with an empty one"
+            )
+        } else {
+            format!(
+                "claim {name} is there and no member is known to have had it: somebody made or restored it, and it is not deleted; delete \
+                 it, and the next member begins with an empty one"
+            )
+        }
     }
 }
 

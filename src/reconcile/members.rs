@@ -350,6 +350,11 @@ impl One<'_> {
                 };
                 let id = self.id(&claims, &name);
                 self.ctx.cluster.delete(&claims, &id, Some(&uid), false).await?;
+                let note = format!(
+                    "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
+                    self.set.target
+                );
+                event(self.observed, self.ctx, true, "ClaimDeleted", note);
                 did(format!("delete claim {name}"))
             }
             Step::DeletePod { ordinal, uid } => {

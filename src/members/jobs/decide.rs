@@ -76,6 +76,11 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
         // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
         return Step::Scale(last);
     }
+    // What pods of members have is theirs, and must be known as that before one leaves.
+    let claims = latch.claims_with(workload, 0..last);
+    if claims != latch.claims {
+        return Step::Latch(Latch { claims, ..(*latch).clone() });
+    }
     match &latch.moving {
         Some(moving) => match moving.kind {
             MoveKind::Join => join(view, moving),
@@ -213,12 +218,13 @@ fn clear(view: &View<'_>, k: u32) -> Option<Step<Action>> {
     if target.adopt_claims && !target.delete_claims {
         return None;
     }
-    if let Some(claim) = claims.iter().find(|c| !c.terminating) {
-        if !target.delete_claims || !latch.bootstrapped {
-            let why = format!(
-                "claim {} is there and has no member; delete it, or let spec.volumes.onOrphan be Adopt",
-                claim.name
-            );
+    // Those that nobody knows first: the others are not deleted for a member that cannot join.
+    let first = |known: bool| claims.iter().find(|claim| !claim.terminating && latch.knows(k, claim) == known);
+    if let Some(claim) = first(false).or_else(|| first(true)) {
+        if !target.delete_claims || !latch.bootstrapped || !latch.knows(k, claim) {
+            let adopt =
+                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it begins with this one" };
+            let why = format!("{}{adopt}", latch.orphan(k, claim));
             return Some(Step::Stop { reason: "OrphanedVolumes", why });
         }
         return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
@@ -246,10 +252,11 @@ fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
         return step;
     }
     let claims = workload.claims.get(&k).filter(|_| target.delete_claims);
-    if let Some(claim) = claims.into_iter().flatten().find(|c| !c.terminating) {
+    let claims = claims.into_iter().flatten().filter(|claim| latch.knows(k, claim)).collect::<Vec<_>>();
+    if let Some(claim) = claims.iter().find(|c| !c.terminating) {
         return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
     }
-    if let Some(claim) = claims.into_iter().flatten().next() {
+    if let Some(claim) = claims.first() {
         return Step::Wait { why: format!("claim {} to go", claim.name), after: LOOK };
     }
     settled(latch)
