@@ -4,7 +4,7 @@ use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::Step;
-use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase};
+use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase, Workload};
 
 pub(super) fn call(step: Step<Action>) -> Call {
     match step {
@@ -134,6 +134,15 @@ fn row_2_claims_that_are_going_are_waited_for() {
         .claims
         .insert(0, Claim { name: "data-e-0".into(), uid: "1".into(), created: 0, terminating: true, lost: false });
     assert!(waits(&world.decide()));
+}
+
+#[test]
+fn row_2_pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
+    let world = World::new(1);
+    let workload = Workload { earlier: vec!["e-0".into()], ..world.workload() };
+    let step =
+        super::decide::decide(&world.settings, &workload, &world.observed(), &world.target, &world.latch, world.now);
+    assert!(matches!(&step, Step::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"), "{step:?}");
 }
 
 #[test]

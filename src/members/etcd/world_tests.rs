@@ -188,6 +188,7 @@ impl World {
             start: self.start,
             update_revision: if self.unseen { "".into() } else { self.template.into() },
             pods: self.pods.clone(),
+            earlier: Vec::new(),
             claims: self.claims.iter().map(|(k, claim)| (*k, vec![claim.clone()])).collect(),
         }
     }

@@ -115,6 +115,11 @@ pub fn farewell(view: &View<'_>, since: i64, must: bool) -> Step<Action> {
 /// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.
 fn first_look(view: &View<'_>) -> Step<Action> {
     let View { workload, target, latch, .. } = view;
+    if workload.replicas == 0
+        && let Some(why) = workload.predecessor()
+    {
+        return Step::Wait { why, after: LOOK };
+    }
     let kept = workload.claims.iter().filter(|(_, claims)| !claims.is_empty()).map(|(k, _)| k + 1).max();
     match (workload.replicas, kept) {
         (0, None) => Step::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),

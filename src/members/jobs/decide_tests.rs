@@ -170,6 +170,9 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
     assert!(matches!(first(0, 2, false).decide(), Step::Stop { reason: "OrphanedVolumes", .. }));
     let latch = first(0, 2, true).latches(None);
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(2), true));
+    let earlier = |w: &mut World| w.workload.earlier = vec!["db-1".into()];
+    first(0, 0, false).with(earlier).waits("pod db-1 of an earlier StatefulSet to go");
+    first(0, 2, true).with(|w| w.workload.claims = [(0, vec![claim(0, true)])].into()).waits("claim data-db-0 to go");
 }
 
 #[test]
