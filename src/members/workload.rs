@@ -148,6 +148,8 @@ pub enum Mode {
 /// The annotation with the uids of those for which the data of a cluster was replaced, the last first. Whoever writes it has taken away
 /// all there was before.
 pub const REPLACED: &str = "tillerman.dev/replaced-for";
+/// A claim that is at most so many seconds older than its pod was made for it, by the StatefulSet's controller.
+const MADE: i64 = 60;
 /// How many of them are remembered.
 const REMEMBERED: usize = 10;
 
@@ -225,17 +227,21 @@ impl Latch {
         Self { replaced: Some(newest.clone()), replaced_before: past, ..Self::default() }
     }
 
-    /// The claims that members have or had, with those of these ordinals, which have a member now.
+    /// The claims that members have or had, with those of these ordinals, which have a member now, and those that were made for pods of
+    /// the StatefulSet, which somebody may have scaled up.
     pub fn claims_with(&self, workload: &Workload, members: impl Iterator<Item = u32>) -> BTreeMap<u32, Vec<String>> {
         let mut claims = self.claims.clone();
-        for ordinal in members {
+        let mut note = |ordinal: u32, since: i64| {
             let known = claims.entry(ordinal).or_default();
-            for claim in workload.claims.get(&ordinal).into_iter().flatten().filter(|claim| !claim.terminating) {
+            let there = workload.claims.get(&ordinal).into_iter().flatten();
+            for claim in there.filter(|claim| !claim.terminating && claim.created >= since) {
                 if !known.iter().any(|uid| **uid == *claim.uid) {
                     known.push(claim.uid.to_string());
                 }
             }
-        }
+        };
+        members.for_each(|ordinal| note(ordinal, i64::MIN));
+        workload.pods.iter().for_each(|(ordinal, pod)| note(*ordinal, pod.created.saturating_sub(MADE)));
         claims.retain(|ordinal, known| {
             let there = workload.claims.get(ordinal).map_or(&[][..], Vec::as_slice);
             known.retain(|uid| there.iter().any(|claim| **uid == *claim.uid));

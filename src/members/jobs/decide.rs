@@ -72,14 +72,14 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
         return Step::Wait { why: why.clone(), after: LOOK };
     }
     let Some(last) = latch.replicas else { return first_look(view) };
+    // What pods of members have is theirs, and must be known as that before one leaves.
+    let claims = latch.claims_with(workload, 0..last.min(workload.replicas));
+    if claims != latch.claims {
+        return Step::Latch(Latch { claims, ..(*latch).clone() });
+    }
     if workload.replicas != last {
         // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
         return Step::Scale(last);
-    }
-    // What pods of members have is theirs, and must be known as that before one leaves.
-    let claims = latch.claims_with(workload, 0..last);
-    if claims != latch.claims {
-        return Step::Latch(Latch { claims, ..(*latch).clone() });
     }
     match &latch.moving {
         Some(moving) => match moving.kind {

@@ -279,6 +279,15 @@ fn a_claim_that_no_member_had_is_never_deleted() {
         .done(Event::BeforeScaleDown)
         .done(Event::AfterGone)
         .latches(None);
+    // One that was made for a pod, when somebody scaled by hand, is of the StatefulSet; one that the pod found there is not.
+    for (created, known) in [(990, true), (100, false)] {
+        let by_hand = World::of(1, 1).with(|w| {
+            w.workload.replicas = 2;
+            w.workload.pods.insert(1, Pod { created: 1_000, ..pod(1) });
+            w.workload.claims.insert(1, vec![Claim { created, ..claim(1, false) }]);
+        });
+        assert_eq!(matches!(by_hand.decide(), Step::Latch(latch) if latch.claims.contains_key(&1)), known);
+    }
     // Once a pod of a member has it, it is that member's.
     let noted = World::of(2, 2).with(|w| drop(w.latch.claims.remove(&1))).latches(None);
     assert_eq!(noted.claims[&1], ["u-data-db-1"]);
