@@ -229,7 +229,7 @@ impl World {
     pub fn noted(&self, observed: &Observed) -> Latch {
         let Latch { claims, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
-            Step::Latch(new) if (Latch { claims, position, ..new.clone() }) == self.latch => {
+            Step::Latch(new) if (Latch { position, claims, ..new.clone() }) == self.latch => {
                 Latch { claims: new.claims, ..self.latch.clone() }
             }
             _ => self.latch.clone(),
