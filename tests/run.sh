@@ -104,6 +104,7 @@ for part in "$@"; do
 	lint)
 		one "lint code" $cargo clippy --all-targets --features cluster-tests -- -D warnings
 		RUSTDOCFLAGS="-D warnings" one "lint documentation" $cargo doc --no-deps --quiet
+		one "lint crates" $cargo test --quiet --features cluster-tests --test crates
 		;;
 	library)
 		one library $cargo clippy --no-default-features --lib --examples -- -D warnings

@@ -34,7 +34,7 @@ for crd in etcdclusters etcdbackups etcdrestores; do
 	until_ok 30 kubectl wait --for=condition=Established "crd/$crd.etcd.database.coreos.com" --timeout=1s
 done
 echo '$ kubectl apply -f examples/etcd/operator.yaml'
-sed 's|image: etcd-operator:latest|image: localhost/etcd-operator:test|' "$here/operator.yaml" | kubectl apply -f -
+sed 's|image: etcd-operator:latest|image: localhost/etcd-operator:test|; s|tillerman:0.1.0|localhost/tillerman:test|' "$here/operator.yaml" | kubectl apply -f -
 show kubectl -n etcd-operator rollout status deployment/etcd-operator --timeout=120s
 
 # spec PATCH: changes the cluster, and waits until it is as it should be
@@ -127,7 +127,6 @@ spec:
   etcdEndpoints: [http://example-client:2379]
   storageType: Volume
   volume: {path: example/demo, claimName: backups}
-  image: localhost/tillerman:test
   securityContext: {runAsUser: 0, runAsNonRoot: false} # volumes of this node are root's
 EOF
 show kubectl wait etcdbackup/demo --for=condition=Ready --timeout=120s

@@ -118,6 +118,7 @@ impl ServerArgs {
     /// Whom to trust.
     pub fn tls(&self) -> Tls {
         Tls {
+            stay_secure: false,
             cert_file: PathBuf::from(&self.cert_file),
             key_file: PathBuf::from(&self.key_file),
             ca_file: PathBuf::from(&self.ca_file),

@@ -256,7 +256,10 @@ impl Converter<'_> {
         copy(source, to, &["minProperties", "maxProperties"]);
         let closed = source.get("additionalProperties") == Some(&Value::Bool(false));
         if let Some(Value::Object(properties)) = source.get("properties") {
-            let converted = properties.iter().map(|(name, schema)| (name.clone(), self.convert(schema, depth + 1)));
+            // What is only read in a custom resource is no field of it: the API server drops it, and `overrideValues` may set it.
+            let is_open = |(_, schema): &(&String, &Value)| schema.get("readOnly") != Some(&Value::Bool(true));
+            let open = properties.iter().filter(is_open);
+            let converted = open.map(|(name, schema)| (name.clone(), self.convert(schema, depth + 1)));
             to.insert("properties".into(), Value::Object(converted.collect()));
             if let Some(required @ Value::Array(_)) = source.get("required") {
                 to.insert("required".into(), required.clone());
@@ -389,6 +392,14 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn what_is_only_read_is_no_field_of_the_custom_resource() {
+        let schema = json!({"type": "object", "additionalProperties": false,
+            "properties": {"size": {"type": "integer"}, "image": {"type": "string", "readOnly": true}}});
+        let expected = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+        assert_eq!(convert(&schema), expected);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Kind {
     pub gvk: Gvk,
     /// The chart.
     pub chart: ChartRef,
+    /// What the chart must be, when it is fetched.
+    pub proof: Proof,
     /// Only custom resources that this label selector matches.
     pub selector: Option<String>,
     /// How often the operator compares its caches.
@@ -62,6 +64,15 @@ pub fn go_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// What says that a chart which was fetched is the one that is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// SHA-256 of the archive, in hexadecimal digits.
+    pub digest: Option<String>,
+    /// The keys of which one must have signed it.
+    pub keyring: Option<PathBuf>,
 }
 
 /// Where the chart of a kind is.

@@ -11,7 +11,7 @@ use super::allow::Allow;
 use super::overrides::{self, Overrides};
 use super::placement::{ClusterScoped, Namespaces, Placement};
 use super::switches::Switches;
-use super::{ChartRef, Kind, duration, ignore, selector, values_from};
+use super::{ChartRef, Kind, Proof, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
 
@@ -91,6 +91,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut allow = Allow::default();
     let mut placement = Placement::default();
     let mut suffix = "";
+    let mut proof = Proof::default();
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
@@ -103,6 +104,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "reconcilePeriod"
             | "dryRunOption"
             | "ignoreDrift" => {}
+            "digest" | "keyring" => proof = read_proof(text("digest")?, text("keyring")?, chart_base).map_err(wrong)?,
             "releaseSuffix" => {
                 suffix = text("releaseSuffix")?.unwrap_or_default();
                 check_suffix(suffix).map_err(wrong)?;
@@ -123,9 +125,14 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let ignored = entry.get("ignoreDrift").filter(|v| !v.is_null()).map(ignore::read).transpose();
     let ignored = ignored.map_err(|e| wrong(format!("ignoreDrift: {e}")))?;
     let selector = entry.get("selector").map(selector::text).transpose().map_err(wrong)?.flatten();
+    let chart = ChartRef::parse(required("chart")?, chart_base);
+    if proof != Proof::default() && matches!(chart, ChartRef::Path(_)) {
+        return Err(wrong("digest and keyring are for a chart that is fetched (oci://, https://, http://)".to_owned()));
+    }
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
-        chart: ChartRef::parse(required("chart")?, chart_base),
+        chart,
+        proof,
         selector,
         reconcile_period,
         switches,
@@ -138,6 +145,20 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         watch_dependents: bool("watchDependentResources", true)?,
         release_suffix: suffix.into(),
     })
+}
+
+/// What a chart that is fetched must be.
+fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, String> {
+    let hexadecimal = |digest: &str| {
+        let digits = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
+        let fits = digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        fits.then_some(digits).ok_or_else(|| {
+            format!(
+                "digest: {digest:?} is not sha256: and 64 hexadecimal digits, which `sha256sum` prints of the archive"
+            )
+        })
+    };
+    Ok(Proof { digest: digest.map(hexadecimal).transpose()?, keyring: keyring.map(|path| base.join(path)) })
 }
 
 /// What may stand behind the name of a custom resource in that of its release.
@@ -276,6 +297,20 @@ mod tests {
             fails(&format!("{entry}  onFailure: cry\n")),
             "line 5: onFailure: \"cry\" is none of rollback, keep and uninstall"
         );
+    }
+
+    #[test]
+    fn what_proves_a_chart_is_read() {
+        let read = |chart: &str, more: &str| {
+            let text = format!("- group: a\n  version: v1\n  kind: B\n  chart: {chart}\n{more}");
+            super::parse(&text, std::path::Path::new("/base")).map(|watches| watches.kinds[0].proof.clone())
+        };
+        let digest = "0A".repeat(32);
+        let proof = read("oci://a/b:1", &format!("  digest: sha256:{digest}\n  keyring: keys.gpg\n")).unwrap();
+        assert_eq!(proof.digest, Some(digest.to_lowercase()));
+        assert_eq!(proof.keyring.as_deref(), Some(std::path::Path::new("/base/keys.gpg")));
+        assert!(read("https://a/b.tgz", "  digest: sha256:12\n").unwrap_err().to_string().contains("64 hexadecimal"));
+        assert!(read("charts/b", &format!("  digest: {digest}\n")).unwrap_err().to_string().contains("is fetched"));
     }
 
     #[test]

@@ -24,11 +24,22 @@ pub struct Workload {
     pub update_revision: Box<str>,
     /// Its pods by ordinal.
     pub pods: BTreeMap<u32, Pod>,
+    /// Pods of its names that it does not own: those of an earlier StatefulSet of this name that is still going.
+    pub earlier: Vec<Arc<str>>,
     /// The claims of its claim templates by ordinal, also of ordinals that have no pod.
     pub claims: BTreeMap<u32, Vec<Claim>>,
 }
 
 impl Workload {
+    /// What is still there of an earlier StatefulSet of this name, and is waited for before the first member comes: its members would
+    /// answer under the names of the new ones.
+    pub fn predecessor(&self) -> Option<String> {
+        let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
+        let going = |claim: &&Claim| claim.terminating;
+        let claim = self.claims.values().flatten().find(going).map(|claim| format!("claim {} to go", claim.name));
+        pod.or(claim)
+    }
+
     /// Whether a pod has another template than the present one; false while nobody can tell.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
         !self.update_revision.is_empty() && pod.revision != self.update_revision
@@ -137,6 +148,10 @@ pub enum Mode {
 /// The annotation with the uids of those for which the data of a cluster was replaced, the last first. Whoever writes it has taken away
 /// all there was before.
 pub const REPLACED: &str = "tillerman.dev/replaced-for";
+/// A claim that is at most so many seconds older than its pod was made for it, by the StatefulSet's controller.
+const MADE: i64 = 60;
+/// How many of them are remembered.
+const REMEMBERED: usize = 10;
 
 /// What nobody but the status of the custom resource remembers. Every driver finds here what it wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -161,9 +176,16 @@ pub struct Latch {
     /// member of that ordinal joins, and what has another uid is fresh.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stale: BTreeMap<u32, Vec<String>>,
+    /// Uids of the claims that the members of an ordinal have or had, as long as those are there. No other claim is deleted: one that
+    /// has the name and was restored, or is somebody else's, is nobody's to delete.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub claims: BTreeMap<u32, Vec<String>>,
     /// For whom the data was replaced that this is about, by uid ([`REPLACED`]); None: it is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced: Option<String>,
+    /// For whom it was replaced before, the last first: an annotation that names one of these as the last is an old one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced_before: Vec<String>,
     /// A quorum is lost for good, and one member goes on alone: the user said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
@@ -182,14 +204,70 @@ impl Latch {
     /// What a status says that is about the present data. `replaced` is the value of [`REPLACED`].
     ///
     /// A pass that began before the data was replaced may write down afterwards what it knew; of that nothing counts. It would be a
-    /// cluster that is there, and no member could begin the new one.
+    /// cluster that is there, and no member could begin the new one. But an annotation that is gone, or an old one, was dropped or put
+    /// back by whoever wrote the custom resource (`kubectl replace`, a restore of it): then all that is remembered counts.
     pub fn of(stored: Option<&serde_json::Value>, replaced: Option<&str>) -> Self {
-        let stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();
-        let replaced = replaced.and_then(|uids| uids.split_whitespace().next());
-        if stored.replaced.as_deref() == replaced {
+        let mut stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();
+        let said: Vec<String> = replaced.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let Some((newest, before)) = said.split_first() else { return stored };
+        let known = stored.replaced.iter().chain(&stored.replaced_before);
+        let is_known = known.clone().any(|uid| uid == newest);
+        let mut past: Vec<String> = Vec::new();
+        for uid in before.iter().chain(known) {
+            let is_present = if is_known { stored.replaced.as_ref() == Some(uid) } else { uid == newest };
+            if !is_present && !past.contains(uid) {
+                past.push(uid.clone());
+            }
+        }
+        past.truncate(REMEMBERED);
+        if is_known {
+            stored.replaced_before = past;
             return stored;
         }
-        Self { replaced: replaced.map(str::to_owned), ..Self::default() }
+        Self { replaced: Some(newest.clone()), replaced_before: past, ..Self::default() }
+    }
+
+    /// The claims that members have or had, with those of these ordinals, which have a member now, and those that were made for pods of
+    /// the StatefulSet, which somebody may have scaled up.
+    pub fn claims_with(&self, workload: &Workload, members: impl Iterator<Item = u32>) -> BTreeMap<u32, Vec<String>> {
+        let mut claims = self.claims.clone();
+        let mut note = |ordinal: u32, since: i64| {
+            let known = claims.entry(ordinal).or_default();
+            let there = workload.claims.get(&ordinal).into_iter().flatten();
+            for claim in there.filter(|claim| !claim.terminating && claim.created >= since) {
+                if !known.iter().any(|uid| **uid == *claim.uid) {
+                    known.push(claim.uid.to_string());
+                }
+            }
+        };
+        members.for_each(|ordinal| note(ordinal, i64::MIN));
+        workload.pods.iter().for_each(|(ordinal, pod)| note(*ordinal, pod.created.saturating_sub(MADE)));
+        claims.retain(|ordinal, known| {
+            let there = workload.claims.get(ordinal).map_or(&[][..], Vec::as_slice);
+            known.retain(|uid| there.iter().any(|claim| **uid == *claim.uid));
+            !known.is_empty()
+        });
+        claims
+    }
+
+    /// Whether a claim is that of a member, or of one that left.
+    pub fn knows(&self, ordinal: u32, claim: &Claim) -> bool {
+        self.claims.get(&ordinal).is_some_and(|known| known.iter().any(|uid| **uid == *claim.uid))
+    }
+
+    /// Why a claim is in the way of a member that is to join, and stays.
+    pub fn orphan(&self, ordinal: u32, claim: &Claim) -> String {
+        let name = &claim.name;
+        if self.knows(ordinal, claim) {
+            format!(
+                "claim {name} of a member that left is kept (volumes.onRemove); delete it, and the next member begins with an empty one"
+            )
+        } else {
+            format!(
+                "claim {name} is there and no member is known to have had it: somebody made or restored it, and it is not deleted; delete \
+                 it, and the next member begins with an empty one"
+            )
+        }
     }
 }
 
@@ -254,6 +332,7 @@ impl Workload {
             start: 0,
             update_revision: "r1".into(),
             pods: BTreeMap::new(),
+            earlier: Vec::new(),
             claims: BTreeMap::new(),
         }
     }
@@ -289,11 +368,25 @@ mod tests {
         assert_eq!(Latch::of(Some(&old), None).replicas, Some(3));
         // Written by a pass that began before.
         let begun = Latch::of(Some(&old), Some("u2 u1"));
-        assert_eq!(begun, Latch { replaced: Some("u2".into()), ..Latch::default() });
+        let before = vec!["u1".into()];
+        assert_eq!(begun, Latch { replaced: Some("u2".into()), replaced_before: before, ..Latch::default() });
         assert_eq!(Latch::of(None, Some("u2 u1")), begun);
         let grown = Latch { bootstrapped: true, replicas: Some(1), ..begun };
         let stored = serde_json::to_value(&grown).unwrap();
         assert_eq!(Latch::of(Some(&stored), Some("u2 u1")), grown);
-        assert!(!Latch::of(Some(&stored), Some("u3 u2 u1")).bootstrapped, "and again");
+        let again = Latch::of(Some(&stored), Some("u3 u2 u1"));
+        assert!(!again.bootstrapped, "and again");
+        assert_eq!(again.replaced_before, ["u2", "u1"]);
+        assert!(!Latch::of(Some(&stored), Some("u3")).bootstrapped, "also when the annotation was dropped before");
+    }
+
+    #[test]
+    fn an_annotation_that_was_dropped_or_put_back_resets_nothing() {
+        let stored = json!({"bootstrapped": true, "replicas": 3, "replaced": "u2", "replacedBefore": ["u1"]});
+        for annotation in [None, Some(""), Some("u2 u1"), Some("u2"), Some("u1")] {
+            let latch = Latch::of(Some(&stored), annotation);
+            assert_eq!((latch.bootstrapped, latch.replicas, latch.replaced.as_deref()), (true, Some(3), Some("u2")));
+            assert_eq!(latch.replaced_before, ["u1"], "{annotation:?}");
+        }
     }
 }

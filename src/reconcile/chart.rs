@@ -5,15 +5,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::value::RawValue;
 
 use crate::chart::{self, Chart, Limits, LoadError};
-use crate::kind::{ChartRef, Kind};
+use crate::kind::{ChartRef, Kind, Proof};
 use crate::release::digest::{self, Hasher};
 use crate::release::object::Gvk;
 use crate::release::record::chart_json;
 use crate::render::Capabilities;
 use crate::source::download::{Access, Downloader, Verify, Wanted};
+use crate::source::http::Tls;
 use crate::source::link::shown;
 use crate::source::registry::{Options, Registry};
-use crate::source::{Messages, Settings, SourceError};
+use crate::source::{Messages, Settings, SourceError, sha256};
 
 /// A chart that can be rendered.
 pub struct Loaded {
@@ -139,7 +140,8 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     let chart = || match &kind.chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            fetch(link).map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
+            let data = fetch(link, &kind.proof).and_then(|data| proven(data, &kind.proof));
+            data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
         }
     };
     match std::panic::catch_unwind(chart) {
@@ -150,19 +152,38 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     }
 }
 
-/// The archive behind a link, with the credentials that Helm would use.
-fn fetch(link: &str) -> Result<Vec<u8>, SourceError> {
+/// The archive, if it has the digest that it must have.
+fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
+    let digest = sha256(&data);
+    match &proof.digest {
+        Some(wanted) if *wanted != digest => {
+            Err(SourceError(format!("its digest is sha256:{digest}, and watches.yaml says sha256:{wanted}")))
+        }
+        _ => Ok(data),
+    }
+}
+
+/// The archive behind a link, with the credentials that Helm would use. What runs with the operator's rights must come from where it
+/// says: by https, unless the archive itself can be told from another one.
+fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
+    if link.starts_with("http://") && *proof == Proof::default() {
+        return Err(SourceError(
+            "anybody on the way can change what comes by http://: use https://, or give its digest or keyring in watches.yaml"
+                .to_owned(),
+        ));
+    }
+    let tls = Tls { stay_secure: true, ..Tls::default() };
     let settings = Settings::from_env();
     let told = |text: &str| tracing::info!(chart = %shown(link), "{}", text.trim());
     let warned = |text: &str| tracing::warn!(chart = %shown(link), "{}", text.trim());
     let messages = Messages { out: &told, registry: &told, warn: &warned };
-    let options = Options { config: settings.registry_config.clone(), ..Options::default() };
+    let options = Options { config: settings.registry_config.clone(), tls: tls.clone(), ..Options::default() };
     let downloader = Downloader {
         settings: &settings,
         registry: &Registry::new(options, messages)?,
-        access: Access::default(),
-        verify: Verify::Never,
-        keyring: std::path::PathBuf::new(),
+        access: Access { tls, ..Access::default() },
+        verify: if proof.keyring.is_some() { Verify::Always } else { Verify::Never },
+        keyring: proof.keyring.clone().unwrap_or_default(),
         messages,
     };
     downloader.fetch(&Wanted { chart: link.to_owned(), ..Wanted::default() })

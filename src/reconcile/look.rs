@@ -70,6 +70,7 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
         start: number("/spec/ordinals/start").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         update_revision: if is_seen { text(&object, "/status/updateRevision").into() } else { "".into() },
         pods: BTreeMap::new(),
+        earlier: Vec::new(),
         claims: BTreeMap::new(),
         name: Arc::clone(&id.name),
         namespace,
@@ -79,8 +80,12 @@ pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Optio
     }
     for object in &pods {
         let ours = text(object, "/metadata/ownerReferences/0/uid") == uid;
-        if let Some(ordinal) = ordinal(text(object, "/metadata/name"), "", &set.target).filter(|_| ours) {
-            workload.pods.insert(ordinal, pod(object, |text| ctx.show(observed, text)));
+        match ordinal(text(object, "/metadata/name"), "", &set.target) {
+            Some(ordinal) if ours => {
+                workload.pods.insert(ordinal, pod(object, |text| ctx.show(observed, text)));
+            }
+            Some(_) => workload.earlier.push(text(object, "/metadata/name").into()),
+            None => {}
         }
     }
     for object in &claims {

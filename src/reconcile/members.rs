@@ -182,6 +182,14 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<S
         let latch = latch(&observed.cr, &set.name);
         let one = One { observed, members, set, workload: &workload, latch: &latch, ctx };
         let (doing, after, latch) = one.pass().await?;
+        // A status that was lost, or a StatefulSet that was taken over.
+        if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
+            let note = format!(
+                "StatefulSet {}: the status of the custom resource remembers nothing of its members; they are taken as they are",
+                set.target
+            );
+            event(observed, ctx, true, "MembersForgotten", note);
+        }
         let now = observed.facts.now;
         let target = one.target();
         let left = progress::enter(&mut told, set, &workload, &latch, target.mode, &doing, now);
@@ -350,6 +358,11 @@ impl One<'_> {
                 };
                 let id = self.id(&claims, &name);
                 self.ctx.cluster.delete(&claims, &id, Some(&uid), false).await?;
+                let note = format!(
+                    "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
+                    self.set.target
+                );
+                event(self.observed, self.ctx, true, "ClaimDeleted", note);
                 did(format!("delete claim {name}"))
             }
             Step::DeletePod { ordinal, uid } => {

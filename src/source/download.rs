@@ -104,9 +104,16 @@ impl Downloader<'_> {
         Ok(cached)
     }
 
-    /// The archive of a chart that is elsewhere. Nothing is written, not even into the cache.
+    /// The archive of a chart that is elsewhere, verified if [`Verify::Always`] says so. Nothing is written, not even into the cache.
     pub fn fetch(&self, wanted: &Wanted) -> Result<Vec<u8>, SourceError> {
-        self.archive(&self.target(&wanted.chart, &wanted.version, &wanted.repo)?)
+        let target = self.target(&wanted.chart, &wanted.version, &wanted.repo)?;
+        let archive = self.archive(&target)?;
+        if self.verify == Verify::Always
+            && let Some(provenance) = self.provenance(&target, &wanted.chart, &sha256(&archive))?
+        {
+            provenance::verify(&archive, &provenance, &file_name(&target.url)?, &self.keyring)?;
+        }
+        Ok(archive)
     }
 
     /// Downloads a chart into a folder. Returns the archive's path and, if it was verified, who signed it.
@@ -232,7 +239,8 @@ impl Downloader<'_> {
         let mut access = Access { home: repository.url.clone(), ..self.access.clone() };
         let files = |tls: &Tls| [tls.cert_file.clone(), tls.key_file.clone(), tls.ca_file.clone()];
         if files(&repository.tls).iter().any(|f| !f.as_os_str().is_empty()) {
-            access.tls = Tls { insecure: access.tls.insecure, ..repository.tls.clone() };
+            let Tls { insecure, stay_secure, .. } = access.tls;
+            access.tls = Tls { insecure, stay_secure, ..repository.tls.clone() };
         }
         if repository.login.basic().is_some() {
             access.login = repository.login.clone();

@@ -35,6 +35,8 @@ pub struct Tls {
     pub ca_file: PathBuf,
     /// Trust anybody.
     pub insecure: bool,
+    /// Refuse a redirect from https to http, which Helm follows.
+    pub stay_secure: bool,
 }
 
 /// A user's name and password.
@@ -87,11 +89,13 @@ impl Response {
 #[derive(Clone, Debug)]
 pub struct Client {
     agent: Agent,
+    stay_secure: bool,
 }
 
 impl Client {
     /// A client; fails when a file cannot be read or holds no certificate.
     pub fn new(tls: &Tls) -> Result<Self, SourceError> {
+        let stay_secure = tls.stay_secure;
         let tls =
             TlsConnector::new(tls).map_err(|e| SourceError(format!("can't create TLS config for client: {}", e.0)))?;
         let config = Agent::config_builder()
@@ -103,7 +107,7 @@ impl Client {
             .proxy(Proxy::try_from_env())
             .build();
         let connector = ().chain(ConnectProxyConnector::default()).chain(TcpConnector::default()).chain(tls);
-        Ok(Self { agent: Agent::with_parts(config, connector, DefaultResolver::default()) })
+        Ok(Self { agent: Agent::with_parts(config, connector, DefaultResolver::default()), stay_secure })
     }
 
     /// Sends a request without a body. Redirects are followed; the `Authorization` header stays behind when one leads to
@@ -136,6 +140,13 @@ impl Client {
             let location = answer.headers().get("location").and_then(|v| v.to_str().ok());
             if let (301 | 302 | 303 | 307 | 308, Some(location)) = (status, location) {
                 let next = redirect(&link, location)?;
+                if self.stay_secure && link::scheme(&link) == "https" && link::scheme(&next) != "https" {
+                    return fail(format!(
+                        "{} redirects to {}: a redirect from https to http is refused",
+                        shown(&link),
+                        shown(&next)
+                    ));
+                }
                 authorized &= same_origin(&link, &next);
                 link = next;
                 continue;

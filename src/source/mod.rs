@@ -117,7 +117,7 @@ fn write_atomically(path: &Path, data: &[u8]) -> Result<(), SourceError> {
 }
 
 /// The SHA-256 sum of some bytes, in hexadecimal digits.
-fn sha256(data: &[u8]) -> String {
+pub(crate) fn sha256(data: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(data))
 }
 

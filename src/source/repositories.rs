@@ -48,6 +48,7 @@ fn entry(fields: &serde_json::Map<String, Value>) -> Repository {
         login: Login { username: text("username"), password: text("password") },
         pass_credentials: switch("pass_credentials_all"),
         tls: Tls {
+            stay_secure: false,
             cert_file: path("certFile"),
             key_file: path("keyFile"),
             ca_file: path("caFile"),

@@ -100,15 +100,25 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
     assert_eq!(cluster.refused, []);
 }
 
-/// F6: a claim that was kept has the ID of the member that left; it is wiped, and never started from.
+/// F6: a claim that was kept has the ID of the member that left; it is never started from, and only the user deletes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_a_kept_claim_is_wiped_before_its_ordinal_joins_again() {
+async fn f6_a_kept_claim_stays_and_its_ordinal_joins_when_the_user_has_deleted_it() {
     let mut cluster = Cluster::grown(3).await;
     cluster.target.delete_claims = false;
     let writer = cluster.writer();
     let kept = cluster.pods.claims[&2].uid.clone();
     cluster.resize(2).await;
     assert_eq!(cluster.pods.claims[&2].uid, kept);
+    cluster.target.size = 3;
+    let mut step = cluster.pass().await;
+    while !matches!(step, Step::Stop { .. }) {
+        assert!(matches!(step, Step::Latch(_) | Step::Quiet | Step::Wait { .. }), "{step:?}");
+        step = cluster.pass().await;
+    }
+    assert!(matches!(&step, Step::Stop { reason: "OrphanedVolumes", why } if why.contains("is kept")), "{step:?}");
+    assert_eq!(cluster.pods.claims[&2].uid, kept);
+    // What the message says.
+    cluster.pods.claims.get_mut(&2).expect("it is there").terminating = true;
     let done = cluster.resize(3).await;
     assert_ne!(cluster.pods.claims[&2].uid, kept, "{done:#?}");
     assert_eq!(cluster.pods.pods[&2].pod.restarts, 0, "it never failed to start");

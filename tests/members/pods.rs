@@ -148,6 +148,7 @@ impl StatefulSet {
             start: self.start,
             update_revision: self.template.into(),
             pods: self.pods.iter().map(|(ordinal, running)| (*ordinal, running.pod.clone())).collect(),
+            earlier: Vec::new(),
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, vec![claim.clone()])).collect(),
         }
     }

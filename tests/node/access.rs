@@ -198,7 +198,7 @@ async fn a_cluster_with_certificates_and_passwords_lives_is_backed_up_and_restor
     // A backup, with the Secret that the operator itself has.
     let s3 = json!({"path": "backups/my.backup", "awsSecret": "aws"});
     let backup = json!({"etcdEndpoints": ["https://my-client:2379"], "storageType": "S3", "s3": s3,
-        "clientTLSSecret": "operator", "basicAuthSecret": "root", "image": "localhost/tillerman:test"});
+        "clientTLSSecret": "operator", "basicAuthSecret": "root"});
     create(etcd, "EtcdBackup", "once", &backup);
     let status = told(etcd, "etcdbackup/once", true);
     assert_eq!(status["etcdVersion"], "3.6.16", "{status}");
@@ -207,7 +207,7 @@ async fn a_cluster_with_certificates_and_passwords_lives_is_backed_up_and_restor
     let claims = uids(etcd, "pvc");
 
     // Without a certificate, and without a password, it would destroy a cluster that it cannot look at afterwards.
-    let mut restore = json!({"etcdCluster": {"name": "my"}, "backupStorageType": "S3", "s3": s3, "image": "localhost/tillerman:test"});
+    let mut restore = json!({"etcdCluster": {"name": "my"}, "backupStorageType": "S3", "s3": s3});
     for (missing, given) in
         [("clientTLSSecret", json!({})), ("basicAuthSecret", json!({"clientTLSSecret": "operator"}))]
     {

@@ -34,6 +34,7 @@ fn deploy() {
         let text = std::fs::read_to_string(repository("examples/etcd/operator.yaml")).unwrap();
         assert!(text.contains("image: etcd-operator:latest"));
         let text = text.replace("image: etcd-operator:latest", "image: localhost/etcd-operator:test");
+        let text = text.replace("tillerman:0.1.0", "localhost/tillerman:test");
         kubectl(&["apply", "-f", "-"], Some(&text)).unwrap();
         let rollout = ["-n", "etcd-operator", "rollout", "status", "deployment/etcd-operator", "--timeout=240s"];
         kubectl(&rollout, None).unwrap();
@@ -300,7 +301,7 @@ async fn a_destroyed_cluster_begins_again_with_its_backup() {
     let backup = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdBackup",
         "metadata": {"name": "once", "namespace": etcd.namespace},
         "spec": {"etcdEndpoints": ["http://my-client:2379"], "storageType": "Volume",
-            "volume": {"path": "my/first", "claimName": "backups"}, "image": "localhost/tillerman:test",
+            "volume": {"path": "my/first", "claimName": "backups"},
             "securityContext": {"runAsUser": 0, "runAsNonRoot": false}}});
     kubectl(&["create", "-f", "-"], Some(&backup.to_string())).unwrap();
     etcd.kubectl(&["wait", "etcdbackup/once", "--for=condition=Ready", "--timeout=120s"]).unwrap();

@@ -108,7 +108,7 @@ async fn an_etcd_restore_puts_a_backup_in_the_place_of_a_running_cluster_and_doe
         "EtcdBackup",
         "once",
         &json!({
-        "etcdEndpoints": ["http://my-client:2379"], "storageType": "S3", "s3": s3("my.backup"), "image": "localhost/tillerman:test"}),
+        "etcdEndpoints": ["http://my-client:2379"], "storageType": "S3", "s3": s3("my.backup")}),
     );
     let status = told(&etcd, "etcdbackup/once", true);
     assert_eq!(status["etcdVersion"], "3.6.16", "{status}");
@@ -120,7 +120,7 @@ async fn an_etcd_restore_puts_a_backup_in_the_place_of_a_running_cluster_and_doe
         "EtcdBackup",
         "twice",
         &json!({
-        "etcdEndpoints": ["http://my-client:2379"], "storageType": "S3", "s3": s3("my.backup"), "image": "localhost/tillerman:test"}),
+        "etcdEndpoints": ["http://my-client:2379"], "storageType": "S3", "s3": s3("my.backup")}),
     );
     let status = told(&etcd, "etcdbackup/twice", false);
     assert!(status["reason"].as_str().unwrap_or_default().contains("AlreadyExists"), "{status}");
@@ -131,7 +131,7 @@ async fn an_etcd_restore_puts_a_backup_in_the_place_of_a_running_cluster_and_doe
     // A backup that is not there costs the cluster nothing.
     let restore = |name: &str| {
         json!({
-        "etcdCluster": {"name": "my"}, "backupStorageType": "S3", "s3": s3(name), "image": "localhost/tillerman:test"})
+        "etcdCluster": {"name": "my"}, "backupStorageType": "S3", "s3": s3(name)})
     };
     create(&etcd, "EtcdRestore", "wrong", &restore("nothing"));
     let status = told(&etcd, "etcdrestore/wrong", false);

@@ -112,3 +112,55 @@ fn every_field_of_an_etcd_restore_is_taken_and_what_is_rendered_too() {
     space.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-f", &path]).unwrap();
     assert!(dry(&json!({"backupStorageType": "S3"})).unwrap_err().contains("etcdCluster"));
 }
+
+/// A restore has rights over what bears the name of its cluster, so that must be a cluster of etcd; and what runs with them is not for
+/// the custom resource to say.
+#[test]
+fn a_restore_gets_no_rights_over_what_is_no_etcd_cluster_and_runs_no_image_of_a_user() {
+    let (space, _) = space("restore-rights");
+    let entry = |kind: &str, chart: &str, more: &str| {
+        let chart = repository(chart).display().to_string();
+        format!("- group: etcd.database.coreos.com\n  version: v1beta2\n  kind: {kind}\n  chart: {chart}\n{more}")
+    };
+    let more = "  releaseSuffix: -restore\n  overrideValues: {image: registry.example.com/tools:1}\n";
+    let watches = entry("EtcdCluster", "charts/etcd", "") + &entry("EtcdRestore", "charts/etcd-restore", more);
+    let _operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    let restore = |cluster: &str, path: &str, more: &Value| {
+        let mut spec = json!({"etcdCluster": {"name": cluster}, "backupStorageType": "S3", "s3": {"path": path}});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let body = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore",
+            "metadata": {"name": "shop", "namespace": space.name}, "spec": spec});
+        kubectl(&["apply", "--validate=strict", "-f", "-"], Some(&body.to_string()))
+    };
+    let refused = restore("shop", "b/c", &json!({"image": "evil"})).unwrap_err();
+    assert!(refused.contains("unknown field \"spec.image\""), "{refused}");
+    // A StatefulSet of somebody else.
+    restore("shop", "b/c", &json!({})).unwrap();
+    eventually("it is refused", || {
+        let stalled = space.condition("etcdrestore/shop", "Stalled")?;
+        let message = stalled["message"].as_str().unwrap_or_default();
+        if message.contains("there is no EtcdCluster of that name") { Ok(()) } else { Err(stalled.to_string()) }
+    });
+    assert!(
+        space
+            .kubectl(&["get", "roles,serviceaccounts,jobs", "-o", "name"])
+            .unwrap()
+            .lines()
+            .all(|name| name.ends_with("/default"))
+    );
+    cluster(&space, "shop", &json!({}));
+    restore("shop", "b/--endpoint=evil", &json!({})).unwrap();
+    eventually("its Job is there", || {
+        let jobs = space.list("jobs")?;
+        let container = jobs.first().ok_or("there is none")?["spec"]["template"]["spec"]["containers"][0].clone();
+        let args = container["args"].as_array().ok_or("it has no arguments")?.clone();
+        assert_eq!(args[args.len() - 2..], [json!("--"), json!("--endpoint=evil")], "{args:?}");
+        assert_eq!(container["image"], "registry.example.com/tools:1");
+        Ok::<_, String>(())
+    });
+    // Only what bears the names.
+    let role = space.get("role/shop-restore").unwrap();
+    for rule in role["rules"].as_array().unwrap() {
+        assert!(rule["verbs"] == json!(["list"]) || rule["resourceNames"].is_array(), "{rule}");
+    }
+}

@@ -329,6 +329,38 @@ fn orphaned_volumes_are_refused_or_adopted() {
     assert!(!after.iter().any(|w| w.starts_with("create") || w.starts_with("delete")), "{after:?}");
 }
 
+/// A claim that was restored under the name of a member to come is not the operator's to delete.
+#[test]
+fn a_restored_claim_is_never_deleted_for_a_member_that_joins() {
+    let space = Space::new("memrestored");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    // As a backup tool does, with the labels that it had.
+    let labels = space.get("pvc/data-a-db-0").unwrap()["metadata"]["labels"].clone();
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-a-db-1", "namespace": space.name, "labels": labels},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
+    kubectl(&["create", "-f", "-"], Some(&claim.to_string())).unwrap();
+    let uid = space.get("pvc/data-a-db-1").unwrap()["metadata"]["uid"].clone();
+    space.apply("Web", "a", &json!({"size": 3}));
+    eventually("it is refused", || {
+        let ready = space.condition("web/a", "Ready")?;
+        let named = ready["message"].as_str().is_some_and(|message| message.contains("claim data-a-db-1 is there"));
+        if ready["reason"] == "OrphanedVolumes" && named { Ok(()) } else { Err(ready.to_string()) }
+    });
+    let claim = space.get("pvc/data-a-db-1").unwrap();
+    assert_eq!((&claim["metadata"]["uid"], claim["metadata"].get("deletionTimestamp")), (&uid, None));
+    space.delete("pvc/data-a-db-1");
+    wait_size(&space, "a", 3);
+    // Those of members go as ever, and it is told.
+    space.apply("Web", "a", &json!({"size": 1}));
+    wait_size(&space, "a", 1);
+    space.wait_gone("pvc/data-a-db-1");
+    assert!(space.wait_event("ClaimDeleted").contains("claim data-a-db-"));
+}
+
 /// A minijinja chart says the same in the same words.
 #[test]
 fn a_minijinja_chart_has_members_too() {

@@ -42,6 +42,7 @@ impl Traces {
             value.or_else(|| env(&format!("OTEL_EXPORTER_OTLP_{name}"))).unwrap_or_default().into()
         };
         let tls = Tls {
+            stay_secure: false,
             cert_file: file("CLIENT_CERTIFICATE"),
             key_file: file("CLIENT_KEY"),
             ca_file: file("CERTIFICATE"),

@@ -4,7 +4,7 @@ use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits
 use super::state::{Action, Call, Version};
 use super::world_tests::{Fate, World, pod};
 use crate::members::driver::Step;
-use crate::members::workload::PodPhase;
+use crate::members::workload::{Claim, PodPhase};
 
 #[test]
 fn row_14_what_a_member_left_goes_before_another_joins() {
@@ -115,13 +115,30 @@ fn row_17_the_lowest_free_ordinal_joins_as_a_learner() {
 }
 
 #[test]
-fn row_17_kept_claims_are_wiped_before() {
+fn row_17_kept_and_restored_claims_stay_and_nobody_joins_with_them() {
     let mut world = World::grown(3);
     (world.target.size, world.target.delete_claims) = (2, false);
     world.settle();
     assert!(world.claims.contains_key(&2), "it is kept");
     world.target.size = 3;
-    assert!(matches!(world.decide(), Step::DeleteClaim { .. }));
+    let Step::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else { panic!("it is kept") };
+    assert!(why.contains("claim data-e-2 of a member that left is kept"), "{why}");
+    // One that was restored under the name of a member to come, and is not that of one that left.
+    let mut world = World::grown(1);
+    let restored =
+        Claim { name: "data-e-1".into(), uid: "restored".into(), created: 1, terminating: false, lost: false };
+    world.claims.insert(1, restored);
+    for delete in [true, false] {
+        (world.target.size, world.target.delete_claims) = (3, delete);
+        let Step::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else {
+            panic!("{:?}", world.decide())
+        };
+        assert!(why.contains("claim data-e-1 is there and no member is known"), "{why}");
+        world.target.size = 1;
+        assert_eq!(remembered(&mut world), Step::Quiet);
+    }
+    world.target.size = 3;
+    // The user deletes it.
     world.settle();
 }
 
@@ -267,7 +284,7 @@ fn row_19_a_version_is_neither_skipped_nor_taken_back() {
             &world.workload(),
             &observed,
             &world.target,
-            &world.latch,
+            &world.noted(&world.observed()),
             world.now,
         ) {
             Step::Stop { reason, .. } => reason,

@@ -110,8 +110,8 @@ impl Scene<'_> {
             return Some(Step::Quiet);
         }
         let claims = || self.workload.claims.iter().filter(|(_, claims)| !claims.is_empty());
-        if claims().flat_map(|(_, claims)| claims).any(|claim| claim.terminating) {
-            return Some(Step::Wait { why: "claims of an earlier release to go".into(), after: SOON });
+        if let Some(why) = self.workload.predecessor() {
+            return Some(Step::Wait { why, after: SOON });
         }
         let Some(highest) = claims().map(|(ordinal, _)| *ordinal).max() else {
             return Some(self.written(ClusterState::New, self.listed(0..1)).unwrap_or(Step::Scale(1)));

@@ -4,7 +4,7 @@ use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::Step;
-use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase};
+use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase, Workload};
 
 pub(super) fn call(step: Step<Action>) -> Call {
     match step {
@@ -137,6 +137,15 @@ fn row_2_claims_that_are_going_are_waited_for() {
 }
 
 #[test]
+fn row_2_pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
+    let world = World::new(1);
+    let workload = Workload { earlier: vec!["e-0".into()], ..world.workload() };
+    let step =
+        super::decide::decide(&world.settings, &workload, &world.observed(), &world.target, &world.latch, world.now);
+    assert!(matches!(&step, Step::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"), "{step:?}");
+}
+
+#[test]
 fn row_2a_a_cluster_that_is_known_is_never_started_again() {
     let mut world = World::grown(3);
     world.initial =
@@ -177,8 +186,14 @@ fn row_4_two_clusters_stop_everything() {
     world.target.size = 5;
     let mut observed = world.observed();
     observed.answers.get_mut(&1).expect("it answers").cluster = 7;
-    let step =
-        super::decide::decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now);
+    let step = super::decide::decide(
+        &world.settings,
+        &world.workload(),
+        &observed,
+        &world.target,
+        &world.noted(&observed),
+        world.now,
+    );
     assert_eq!(stopped(&step), "SplitBrain");
     world.latch.cluster = Some("c2".into());
     assert_eq!(stopped(&world.decide()), "SplitBrain", "another than the one that is known");
@@ -266,7 +281,14 @@ fn row_8_a_learner_that_caught_up_is_promoted() {
         observed.answers.values_mut().for_each(|answer| answer.index = 1000);
         let answer = observed.answers.get_mut(&3).expect("it answers");
         (answer.index, answer.learner) = (index, learner);
-        super::decide::decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now)
+        super::decide::decide(
+            &world.settings,
+            &world.workload(),
+            &observed,
+            &world.target,
+            &world.noted(&observed),
+            world.now,
+        )
     };
     assert!(waits(&step(899, true)), "it is not near enough");
     assert!(matches!(call(step(900, true)), Call::Promote { ordinal: 3, .. }));
@@ -285,7 +307,7 @@ fn row_8_one_that_catches_up_slowly_is_not_taken_out() {
         &world.workload(),
         &observed,
         &world.target,
-        &world.latch,
+        &world.noted(&observed),
         world.now
     )));
 }
@@ -355,8 +377,9 @@ fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
     // At 4 MiB a second.
     observed.answers.get_mut(&0).unwrap().size = 8 << 30;
     let began = world.latch.since[&3];
-    let decided =
-        |world: &World| decide(&world.settings, &world.workload(), &observed, &world.target, &world.latch, world.now);
+    let decided = |world: &World| {
+        decide(&world.settings, &world.workload(), &observed, &world.target, &world.noted(&observed), world.now)
+    };
     world.now = began + world.settings.join_deadline + 2048;
     assert!(waits(&decided(&world)));
     world.now += 1;

@@ -21,7 +21,7 @@ fn with_files(used: u64) -> (World, Observed) {
 }
 
 fn decided(world: &World, observed: &Observed) -> Step<Action> {
-    decide(&world.settings, &world.workload(), observed, &world.target, &world.latch, world.now)
+    decide(&world.settings, &world.workload(), observed, &world.target, &world.noted(observed), world.now)
 }
 
 fn with_alarm(world: &World, observed: &mut Observed, ordinal: u32, kind: AlarmKind) -> Alarm {

@@ -188,6 +188,7 @@ impl World {
             start: self.start,
             update_revision: if self.unseen { "".into() } else { self.template.into() },
             pods: self.pods.clone(),
+            earlier: Vec::new(),
             claims: self.claims.iter().map(|(k, claim)| (*k, vec![claim.clone()])).collect(),
         }
     }
@@ -220,11 +221,24 @@ impl World {
     }
 
     pub fn decide(&self) -> Step<Action> {
-        decide(&self.settings, &self.workload(), &self.observed(), &self.target, &self.latch, self.now)
+        let latch = self.noted(&self.observed());
+        decide(&self.settings, &self.workload(), &self.observed(), &self.target, &latch, self.now)
+    }
+
+    /// What is remembered, with the claims of members as a pass of its own notes them.
+    pub fn noted(&self, observed: &Observed) -> Latch {
+        let Latch { claims, position, .. } = self.latch.clone();
+        match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
+            Step::Latch(new) if (Latch { position, claims, ..new.clone() }) == self.latch => {
+                Latch { claims: new.claims, ..self.latch.clone() }
+            }
+            _ => self.latch.clone(),
+        }
     }
 
     /// One pass. Returns whether it changed something.
     pub fn pass(&mut self, fate: Fate) -> bool {
+        self.latch = self.noted(&self.observed());
         let (step, then) = match self.decide() {
             Step::ActThen { action, latch } => (Step::Act(action), Some(latch)),
             step => (step, None),
@@ -235,6 +249,12 @@ impl World {
         }
         match step {
             Step::ActThen { .. } => unreachable!("it was taken apart"),
+            // The user does what the message says.
+            Step::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {
+                let members: BTreeSet<_> = self.members.iter().filter_map(|member| self.ordinal(member)).collect();
+                let orphans = self.claims.iter_mut().filter(|(k, _)| !members.contains(k));
+                orphans.for_each(|(_, claim)| claim.terminating = true);
+            }
             Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => return false,
             Step::Latch(latch) => self.latch = latch,
             Step::Scale(replicas) => {
@@ -249,6 +269,8 @@ impl World {
                 self.unseen = true;
             }
             Step::DeleteClaim { uid, .. } => {
+                let known = self.latch.claims.values().flatten().any(|known| **known == *uid);
+                assert!(known || self.latch.recovery.is_some(), "no member is known to have had claim {uid}");
                 self.claims.values_mut().filter(|claim| claim.uid == uid).for_each(|claim| claim.terminating = true);
             }
             Step::DeletePod { ordinal, uid } | Step::EvictPod { ordinal, uid } => {

@@ -72,6 +72,11 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
         return Step::Wait { why: why.clone(), after: LOOK };
     }
     let Some(last) = latch.replicas else { return first_look(view) };
+    // What pods of members have is theirs, and must be known as that before one leaves.
+    let claims = latch.claims_with(workload, 0..last.min(workload.replicas));
+    if claims != latch.claims {
+        return Step::Latch(Latch { claims, ..(*latch).clone() });
+    }
     if workload.replicas != last {
         // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
         return Step::Scale(last);
@@ -110,6 +115,11 @@ pub fn farewell(view: &View<'_>, since: i64, must: bool) -> Step<Action> {
 /// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.
 fn first_look(view: &View<'_>) -> Step<Action> {
     let View { workload, target, latch, .. } = view;
+    if workload.replicas == 0
+        && let Some(why) = workload.predecessor()
+    {
+        return Step::Wait { why, after: LOOK };
+    }
     let kept = workload.claims.iter().filter(|(_, claims)| !claims.is_empty()).map(|(k, _)| k + 1).max();
     match (workload.replicas, kept) {
         (0, None) => Step::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),
@@ -213,12 +223,13 @@ fn clear(view: &View<'_>, k: u32) -> Option<Step<Action>> {
     if target.adopt_claims && !target.delete_claims {
         return None;
     }
-    if let Some(claim) = claims.iter().find(|c| !c.terminating) {
-        if !target.delete_claims || !latch.bootstrapped {
-            let why = format!(
-                "claim {} is there and has no member; delete it, or let spec.volumes.onOrphan be Adopt",
-                claim.name
-            );
+    // Those that nobody knows first: the others are not deleted for a member that cannot join.
+    let first = |known: bool| claims.iter().find(|claim| !claim.terminating && latch.knows(k, claim) == known);
+    if let Some(claim) = first(false).or_else(|| first(true)) {
+        if !target.delete_claims || !latch.bootstrapped || !latch.knows(k, claim) {
+            let adopt =
+                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it begins with this one" };
+            let why = format!("{}{adopt}", latch.orphan(k, claim));
             return Some(Step::Stop { reason: "OrphanedVolumes", why });
         }
         return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
@@ -246,10 +257,11 @@ fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
         return step;
     }
     let claims = workload.claims.get(&k).filter(|_| target.delete_claims);
-    if let Some(claim) = claims.into_iter().flatten().find(|c| !c.terminating) {
+    let claims = claims.into_iter().flatten().filter(|claim| latch.knows(k, claim)).collect::<Vec<_>>();
+    if let Some(claim) = claims.iter().find(|c| !c.terminating) {
         return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
     }
-    if let Some(claim) = claims.into_iter().flatten().next() {
+    if let Some(claim) = claims.first() {
         return Step::Wait { why: format!("claim {} to go", claim.name), after: LOOK };
     }
     settled(latch)

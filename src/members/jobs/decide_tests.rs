@@ -60,7 +60,12 @@ impl World {
             .map(hook)
             .to_vec(),
             target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
-            latch: Latch { bootstrapped: members > 0, replicas: Some(members), ..Latch::default() },
+            latch: Latch {
+                bootstrapped: members > 0,
+                replicas: Some(members),
+                claims: (0..members).map(|k| (k, vec![claim(k, false).uid.to_string()])).collect(),
+                ..Latch::default()
+            },
             now: NOW,
         }
     }
@@ -165,6 +170,9 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
     assert!(matches!(first(0, 2, false).decide(), Step::Stop { reason: "OrphanedVolumes", .. }));
     let latch = first(0, 2, true).latches(None);
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(2), true));
+    let earlier = |w: &mut World| w.workload.earlier = vec!["db-1".into()];
+    first(0, 0, false).with(earlier).waits("pod db-1 of an earlier StatefulSet to go");
+    first(0, 2, true).with(|w| w.workload.claims = [(0, vec![claim(0, true)])].into()).waits("claim data-db-0 to go");
 }
 
 #[test]
@@ -209,6 +217,7 @@ fn a_member_leaves_in_order_and_its_claim_last() {
     let lowered = || {
         World::of(2, 1).moving(MoveKind::Leave, 2).done(Event::BeforeScaleDown).with(|w| {
             w.workload.claims.insert(2, vec![claim(2, false)]);
+            w.latch.claims.insert(2, vec!["u-data-db-2".into()]);
         })
     };
     lowered().with(|w| drop(w.workload.pods.insert(2, pod(2)))).waits("pod db-2 to go");
@@ -217,7 +226,9 @@ fn a_member_leaves_in_order_and_its_claim_last() {
     let deletion = Step::DeleteClaim { name: "data-db-2".into(), uid: "u-data-db-2".into() };
     assert_eq!(gone().decide(), deletion);
     gone().with(|w| drop(w.workload.claims.insert(2, vec![claim(2, true)]))).waits("claim data-db-2 to go");
-    gone().with(|w| drop(w.workload.claims.remove(&2))).latches(None);
+    let forgotten = gone().with(|w| drop(w.workload.claims.remove(&2))).latches(Some((MoveKind::Leave, 2)));
+    assert!(!forgotten.claims.contains_key(&2), "its claim is gone");
+    gone().with(|w| drop((w.workload.claims.remove(&2), w.latch.claims.remove(&2)))).latches(None);
     gone().with(|w| w.target.delete_claims = false).latches(None);
 }
 
@@ -239,6 +250,7 @@ fn volumes_of_an_earlier_member_are_deleted_adopted_or_refused() {
     let joining = |delete: bool, adopt: bool, terminating: bool| {
         World::of(1, 2).moving(MoveKind::Join, 1).with(|w| {
             w.workload.claims.insert(1, vec![claim(1, terminating)]);
+            w.latch.claims.insert(1, vec!["u-data-db-1".into()]);
             (w.target.delete_claims, w.target.adopt_claims) = (delete, adopt);
         })
     };
@@ -246,6 +258,39 @@ fn volumes_of_an_earlier_member_are_deleted_adopted_or_refused() {
     joining(true, false, true).waits("claim data-db-1 to go");
     assert!(matches!(joining(false, false, false).decide(), Step::Stop { reason: "OrphanedVolumes", .. }));
     joining(false, true, false).starts(Event::BeforeScaleUp, 0, 1, 2);
+}
+
+#[test]
+fn a_claim_that_no_member_had_is_never_deleted() {
+    let restored = |kind, replicas: u32| {
+        World::of(replicas, 2).moving(kind, 1).with(|w| {
+            w.workload.claims.insert(1, vec![claim(1, false)]);
+            w.latch.claims.remove(&1);
+        })
+    };
+    let step = restored(MoveKind::Join, 1).decide();
+    assert!(
+        matches!(&step, Step::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 is there")),
+        "{step:?}"
+    );
+    // Also when another member leaves, or the claim came when its own had gone.
+    restored(MoveKind::Leave, 1)
+        .with(|w| w.target.size = 1)
+        .done(Event::BeforeScaleDown)
+        .done(Event::AfterGone)
+        .latches(None);
+    // One that was made for a pod, when somebody scaled by hand, is of the StatefulSet; one that the pod found there is not.
+    for (created, known) in [(990, true), (100, false)] {
+        let by_hand = World::of(1, 1).with(|w| {
+            w.workload.replicas = 2;
+            w.workload.pods.insert(1, Pod { created: 1_000, ..pod(1) });
+            w.workload.claims.insert(1, vec![Claim { created, ..claim(1, false) }]);
+        });
+        assert_eq!(matches!(by_hand.decide(), Step::Latch(latch) if latch.claims.contains_key(&1)), known);
+    }
+    // Once a pod of a member has it, it is that member's.
+    let noted = World::of(2, 2).with(|w| drop(w.latch.claims.remove(&1))).latches(None);
+    assert_eq!(noted.claims[&1], ["u-data-db-1"]);
 }
 
 #[test]

@@ -72,11 +72,23 @@ impl Seen {
         let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let says = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
         let members = cluster["status"]["members"].as_object();
+        // What the annotation said, also when somebody dropped it: nothing is replaced twice for one custom resource.
+        let uids = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let mut replaced = uids(annotation(REPLACED).unwrap_or_default());
+        for latch in members.into_iter().flat_map(|members| members.values()).map(|member| &member["latch"]) {
+            let before = latch["replacedBefore"].as_array().into_iter().flatten();
+            let known = [&latch["replaced"]].into_iter().chain(before).filter_map(Value::as_str);
+            for uid in known {
+                if !replaced.iter().any(|known| known == uid) {
+                    replaced.push(uid.to_owned());
+                }
+            }
+        }
         let latched = |member: &Value| member["latch"].as_object().is_some_and(|latch| !latch.is_empty());
         Self {
             deleting: cluster["metadata"]["deletionTimestamp"].is_string(),
             replacing: annotation(REPLACING).map(str::to_owned),
-            replaced: annotation(REPLACED).unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            replaced,
             paused: annotation(PAUSED).and_then(crate::kind::go_bool) == Some(true),
             rests: says("Paused"),
             ready: says("Ready"),
@@ -244,6 +256,9 @@ mod tests {
             ..Seen::default()
         };
         assert_eq!(read, expected);
+        // What the operator remembers counts where the annotation was dropped.
+        let dropped = json!({"status": {"members": {"etcd": {"latch": {"replaced": "b", "replacedBefore": ["a"]}}}}});
+        assert_eq!(Seen::read(&dropped).replaced, ["b", "a"]);
         assert!(!Seen::read(&json!({"status": {"members": {"ready": [], "etcd": {"latch": {}}}}})).remembers);
     }
 }

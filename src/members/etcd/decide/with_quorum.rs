@@ -4,7 +4,7 @@ use super::health::Cluster;
 use super::{LATER, SOON, Scene, upkeep};
 use crate::members::driver::Step;
 use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
-use crate::members::workload::{Latch, Pod};
+use crate::members::workload::{Claim, Latch, Pod};
 
 /// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
@@ -69,7 +69,10 @@ fn memory(c: &Cluster) -> Option<Step<Action>> {
         Some(last) if last < needed && needed <= c.replicas() => latch.replicas = Some(needed),
         Some(_) => {}
     }
-    let changed = |latch: &Latch| latch.since != c.scene.latch.since || latch.stale != c.scene.latch.stale;
+    latch.claims = latch.claims_with(c.scene.workload, c.members.iter().filter_map(|member| c.ordinal(member)));
+    let before = &c.scene.latch;
+    let changed =
+        |latch: &Latch| latch.since != before.since || latch.stale != before.stale || latch.claims != before.claims;
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(Step::Latch(latch))
 }
 
@@ -185,7 +188,11 @@ fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
         let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
         let is_stale = |uid: &str| stale.iter().any(|stale| stale == uid);
         if let Some(claim) = c.claims(k).iter().find(|claim| is_stale(&claim.uid) && !claim.terminating) {
-            return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+            return Some(if c.scene.latch.knows(k, claim) {
+                Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() }
+            } else {
+                orphaned(c, k, claim)
+            });
         }
         // A newer pod also goes while it uses a claim that is going: else the two would wait for each other.
         let claims_left = c.claims(k).iter().any(|claim| is_stale(&claim.uid));
@@ -200,13 +207,19 @@ fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
     None
 }
 
+/// A claim that is in the way and stays.
+fn orphaned(c: &Cluster, k: u32, claim: &Claim) -> Step<Action> {
+    Step::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
+}
+
 /// Row 15: claims of members that left, after their pods are gone.
 fn row_15_claims_left_over(c: &Cluster) -> Option<Step<Action>> {
     if !c.scene.target.delete_claims {
         return None;
     }
     let left = |k: u32| k >= c.replicas() && c.pod(k).is_none() && c.member(k).is_none();
-    let claims = c.scene.workload.claims.iter().filter(|(k, _)| left(**k)).flat_map(|(_, claims)| claims);
+    let claims = c.scene.workload.claims.iter().filter(|(k, _)| left(**k));
+    let claims = claims.flat_map(|(k, claims)| claims.iter().filter(|claim| c.scene.latch.knows(*k, claim)));
     let claim = claims.into_iter().find(|claim| !claim.terminating)?;
     Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
 }
@@ -225,12 +238,12 @@ fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
         return None;
     }
     if k >= c.replicas() {
-        // What is there is of a member that left: no pod needs it, and nothing makes it anew.
+        // Nobody can join with what is there. Row 15 deletes what members left, where it may.
         let claims = || c.claims(k).iter();
         if c.pod(k).is_none()
             && let Some(claim) = claims().find(|claim| !claim.terminating)
         {
-            return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+            return Some(orphaned(c, k, claim));
         }
         if c.pod(k).is_some() || claims().next().is_some() {
             return Some(Step::Wait { why: format!("what the last {} left to go", c.scene.pod_name(k)), after: SOON });
