@@ -14,15 +14,25 @@ use serde_json::{Map, Value};
 pub enum Fault {
     /// A field that the kind does not have was left out.
     Unknown(String),
-    /// Of several items with one key only the last is left.
-    Duplicate(String),
+    /// Of several items with one key only the last is left: where, and the names of those that went.
+    Duplicate(String, Vec<String>),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
-            Self::Duplicate(path) => write!(f, "{path} is there more than once; the last one counts"),
+            Self::Duplicate(path, lost) => {
+                write!(
+                    f,
+                    "{path} is there more than once, which server-side apply does not take; only the last one is left"
+                )?;
+                if lost.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ", and what refers to {} finds nothing", lost.join(", "))
+                }
+            }
         }
     }
 }
@@ -54,13 +64,46 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
     let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
     let last = items.iter().rposition(counts)?;
     let before = items.len();
+    let lost = lost(items, last, counts);
+    if path.ends_with(".env") {
+        expand(items, last, counts);
+    }
     let mut index = 0;
     items.retain(|item| {
         let keep = index == last || !counts(item);
         index += 1;
         keep
     });
-    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path))))
+    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path)), lost))
+}
+
+/// The names of the items that go and that others may refer to, such as those of ports.
+fn lost(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -> Vec<String> {
+    let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
+    let kept = name(&items[last]);
+    let others = items.iter().enumerate().filter(|(at, item)| *at != last && counts(item));
+    others.filter_map(|(_, item)| name(item)).filter(|name| Some(name) != kept.as_ref()).collect()
+}
+
+/// A variable that is there several times may refer to the one before it, as in `$(PATH):/more`: the kubelet goes through them in their
+/// order. The last one gets the value that it would have.
+fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
+    let mut value: Option<String> = None;
+    for item in items[..=last].iter_mut().filter(|item| counts(item)) {
+        let (Some(name), Some(text)) =
+            (item.get("name").and_then(Value::as_str), item.get("value").and_then(Value::as_str))
+        else {
+            // What it is taken from is known in the pod only.
+            value = None;
+            continue;
+        };
+        let text = match &value {
+            Some(before) => text.replace(&format!("$({name})"), before),
+            None => text.to_owned(),
+        };
+        item["value"] = text.as_str().into();
+        value = Some(text);
+    }
 }
 
 /// How an item fits to a key.
@@ -178,7 +221,10 @@ mod tests {
         assert_eq!(after["spec"]["containers"][1]["env"], json!([{"name": "B"}, {"name": "A", "value": "2"}]));
         assert_eq!(
             said,
-            ["spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] is there more than once; the last one counts"]
+            [
+                "spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] is there more than once, which server-side apply does not take; only the \
+              last one is left"
+            ]
         );
     }
 
@@ -188,9 +234,37 @@ mod tests {
             containers(&json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"},
             {"containerPort": 1, "name": "b"}]}));
         let faults = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=1,protocol=\"TCP\"]";
-        let (after, _) = mended(&object, faults).unwrap();
+        let (after, said) = mended(&object, faults).unwrap();
+        assert!(said[0].ends_with("only the last one is left"), "{said:?}");
         let left = json!([{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "name": "b"}]);
         assert_eq!(after["spec"]["containers"][1]["ports"], left);
+    }
+
+    /// helm#12643, helm#12771.
+    #[test]
+    fn f1_the_last_of_several_variables_has_the_value_that_it_would_have() {
+        let fault = ".spec.containers[name=\"a\"].env: duplicate entries for key [name=\"A\"]";
+        let from = json!({"name": "A", "valueFrom": {"x": 1}});
+        let of = |value: &str| json!({"name": "A", "value": value});
+        for (env, expected) in [
+            (json!([of("1"), {"name": "B", "value": "x"}, of("$(A) 2")]), "1 2"),
+            (json!([of("1"), of("$(A) 2"), of("$(A) $(A)")]), "1 2 1 2"),
+            (json!([of("1"), from, of("$(A) 2")]), "$(A) 2"),
+            (json!([of("1"), of("2")]), "2"),
+        ] {
+            let (after, _) = mended(&containers(&json!({"name": "a", "env": env})), fault).unwrap();
+            let left = after["spec"]["containers"][1]["env"].as_array().unwrap();
+            assert_eq!(left.last().unwrap()["value"], expected, "{env}");
+        }
+    }
+
+    #[test]
+    fn f1_the_names_that_go_are_said() {
+        let ports = json!([{"containerPort": 3001, "name": "http"}, {"containerPort": 3001, "name": "health"}]);
+        let fault =
+            ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
+        let (_, said) = mended(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
+        assert!(said[0].ends_with("only the last one is left, and what refers to http finds nothing"), "{said:?}");
     }
 
     #[test]
