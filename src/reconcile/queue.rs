@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::kind::duration::MAX;
 use crate::plan::attempts;
 use crate::server::metrics::{Metrics, QueueAge};
 
@@ -162,7 +163,7 @@ impl Queue {
         let mut state = self.lock();
         state.failures.remove(key);
         state.resting.remove(key);
-        let sooner = after.is_some_and(|after| state.set_due(key, Instant::now() + after));
+        let sooner = after.is_some_and(|after| state.set_due(key, later(after)));
         self.finish(state, key, sooner);
     }
 
@@ -179,12 +180,13 @@ impl Queue {
 
     /// When a release that comes to rest now is looked at: the same for all that do so within a twelfth of the period.
     fn until(&self, period: Duration, due: Option<i64>) -> Instant {
+        let period = period.min(MAX);
         let over = self.started.elapsed() + period;
         let step = (period / 12).max(SECOND).as_nanos();
         let late = if period < SECOND { 0 } else { over.as_nanos().next_multiple_of(step) - over.as_nanos() };
         let until = self.started + over + Duration::from_nanos(u64::try_from(late).unwrap_or_default());
-        let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
-        left.map_or(until, |left| until.min(Instant::now() + Duration::from_secs(left)))
+        let left = due.and_then(|due| u64::try_from(due.saturating_sub(jiff::Timestamp::now().as_second())).ok());
+        left.map_or(until, |left| until.min(later(Duration::from_secs(left))))
     }
 
     /// Whether more passes wait than can be made.
@@ -200,7 +202,7 @@ impl Queue {
         *failures = failures.saturating_add(1);
         let pause = with_jitter(attempts::pause(u64::from(*failures)));
         self.metrics.queue(state.ready.len(), false, true);
-        let sooner = state.set_due(key, Instant::now() + pause);
+        let sooner = state.set_due(key, later(pause));
         self.finish(state, key, sooner);
     }
 
@@ -324,9 +326,14 @@ impl State {
     }
 }
 
+/// So long from now. Times come from users and records, and one that is too far away for an [`Instant`] would be a panic.
+fn later(after: Duration) -> Instant {
+    Instant::now() + after.min(MAX)
+}
+
 /// A pause and up to half as much again, so that what failed together does not come back together.
 pub fn with_jitter(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
+    pause.min(MAX).mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
 }
 
 #[cfg(test)]
@@ -541,6 +548,22 @@ mod tests {
         tokio::task::yield_now().await;
         queue.close();
         assert_eq!(waiting.await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn no_time_is_too_far_away() {
+        let queue = queue();
+        for (period, due) in
+            [(Duration::MAX, None), (Duration::MAX, Some(i64::MAX)), (Duration::from_secs(60), Some(i64::MIN))]
+        {
+            queue.add(key("a"));
+            queue.next().await;
+            queue.rest(&key("a"), period, due);
+            queue.add(key("a"));
+            queue.next().await;
+            queue.done(&key("a"), Some(period));
+            assert!(with_jitter(period) >= period.min(MAX));
+        }
     }
 
     #[test]
