@@ -4,6 +4,7 @@
 //! deadline starts the next one.
 
 mod apply;
+mod begun;
 pub mod chart;
 mod contests;
 pub mod controller;
@@ -17,6 +18,7 @@ mod members;
 mod object;
 mod observe;
 mod operations;
+pub mod panics;
 mod patches;
 mod pods;
 pub mod queue;
@@ -26,6 +28,7 @@ mod report;
 mod results;
 mod sinks;
 mod sources;
+pub mod tasks;
 mod values;
 mod watches;
 
@@ -46,6 +49,7 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
+use begun::Begun;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
@@ -84,6 +88,8 @@ pub struct Context {
     pub drivers: Drivers,
     /// What pods with results said.
     pub results: Results,
+    /// What first installations that were cut off have left.
+    pub begun: Begun,
     /// The records that were seen last.
     pub kept: Kept,
     /// What is known of the objects that releases are made from.
@@ -122,6 +128,7 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.looked_up.forget(key);
         self.masks.forget(key);
+        self.begun.forget(key);
         self.kept.forget(&(Arc::clone(&key.namespace), self.cache.release_name(key)));
     }
 }
@@ -178,6 +185,11 @@ pub enum Error {
     /// A request failed.
     #[error("{0}")]
     Api(#[from] ApiError),
+    /// The pass panicked, and where.
+    #[error(
+        "the operator has a fault: the pass panicked at {0}; it is repeated after a pause. Please report this place"
+    )]
+    Panic(String),
 }
 
 impl Error {
@@ -192,6 +204,7 @@ impl Error {
             Self::NotReady(_) => "NotReady",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
+            Self::Panic(_) => "Panic",
         }
     }
 
@@ -215,7 +228,7 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
-            Self::Api(_) => Retry::Always,
+            Self::Panic(_) | Self::Api(_) => Retry::Always,
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::cluster::progress::Progress;
 use crate::kind::duration::MAX;
 use crate::plan::attempts;
 use crate::server::metrics::{Metrics, QueueAge};
@@ -37,7 +38,9 @@ struct State {
     /// Since when each key of `ready` waits.
     waiting: HashMap<ReleaseKey, Instant>,
     /// Since when each pass runs.
-    running: HashMap<ReleaseKey, Instant>,
+    running: HashMap<ReleaseKey, Progress>,
+    /// When a pass last began or ended.
+    moved: Option<Instant>,
     /// Keys that something happened to while their pass ran.
     again: HashSet<ReleaseKey>,
     /// When a key is due; an entry of the heap that says otherwise is outdated.
@@ -49,6 +52,17 @@ struct State {
     /// When they are looked at; one that rests until another time, or no more, is outdated.
     looks: BTreeMap<Instant, Vec<ReleaseKey>>,
     closed: bool,
+}
+
+/// What has not got on for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// The pass over a custom resource.
+    Pass(ReleaseKey, Duration),
+    /// So many custom resources wait, and no pass begins or ends.
+    Workers(usize, Duration),
+    /// What is due by the clock is not put into the queue.
+    Clock(Duration),
 }
 
 /// How long a release at rest is let alone.
@@ -219,12 +233,37 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Where the pass over a key notes that it gets on.
+    pub fn progress(&self, key: &ReleaseKey) -> Progress {
+        self.lock().running.get(key).cloned().unwrap_or_default()
+    }
+
+    /// What has not got on for this long.
+    pub fn stuck(&self, limit: Duration) -> Option<Stuck> {
+        let state = self.lock();
+        let now = Instant::now();
+        let age = |since: Instant| now.saturating_duration_since(since);
+        let slowest = state.running.iter().min_by_key(|(_, progress)| progress.last());
+        if let Some((key, progress)) = slowest.filter(|(_, progress)| age(progress.last()) >= limit) {
+            return Some(Stuck::Pass(key.clone(), age(progress.last())));
+        }
+        // A worker that runs gets on, so somebody has.
+        let oldest = state.ready.front().and_then(|key| state.waiting.get(key)).copied();
+        if let Some(oldest) = oldest.filter(|_| state.running.is_empty()) {
+            let since = oldest.max(state.moved.unwrap_or(oldest));
+            if age(since) >= limit {
+                return Some(Stuck::Workers(state.ready.len(), age(since)));
+            }
+        }
+        state.first().map(age).filter(|late| *late >= limit).map(Stuck::Clock)
+    }
+
     /// How old what waits and runs is.
     pub fn age(&self) -> QueueAge {
         let state = self.lock();
         let now = Instant::now();
         let age = |since: &Instant| now.duration_since(*since);
-        let running = || state.running.values().map(age);
+        let running = || state.running.values().map(|progress| age(&progress.began()));
         let first = state.ready.front().and_then(|key| state.waiting.get(key));
         QueueAge {
             oldest: first.map(age).unwrap_or_default(),
@@ -235,6 +274,7 @@ impl Queue {
 
     fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, sooner: bool) {
         state.running.remove(key);
+        state.moved = Some(Instant::now());
         let again = state.again.remove(key) && state.add(key.clone());
         drop(state);
         if sooner {
@@ -272,7 +312,8 @@ impl State {
         let key = self.ready.pop_front()?;
         let since = self.waiting.remove(&key).unwrap_or_else(Instant::now);
         self.due.remove(&key);
-        self.running.insert(key.clone(), Instant::now());
+        self.running.insert(key.clone(), Progress::default());
+        self.moved = Some(Instant::now());
         Some((key, since))
     }
 
@@ -338,7 +379,7 @@ pub fn with_jitter(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, with_jitter};
+    use super::{MAX, Queue, Stuck, with_jitter};
     use crate::cluster::cache::ReleaseKey;
     use crate::server::metrics::{Metrics, QueueAge};
     use std::collections::BTreeSet;
@@ -548,6 +589,27 @@ mod tests {
         tokio::task::yield_now().await;
         queue.close();
         assert_eq!(waiting.await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_get_on_is_named() {
+        let (queue, long) = (queue(), Duration::from_secs(300));
+        assert_eq!(queue.stuck(Duration::ZERO), None);
+        queue.add(key("a"));
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Workers(1, _))));
+        assert_eq!(queue.stuck(long), None);
+        queue.next().await;
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Pass(name, _)) if name == key("a")));
+        assert_eq!(queue.stuck(long), None);
+        // While one pass gets on, others may wait.
+        queue.add(key("b"));
+        assert_eq!(queue.stuck(long), None);
+        queue.done(&key("a"), Some(Duration::ZERO));
+        queue.next().await;
+        queue.done(&key("b"), None);
+        // Nobody follows the clock of this one.
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Clock(_))));
+        assert_eq!(queue.stuck(long), None);
     }
 
     #[tokio::test]

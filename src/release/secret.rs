@@ -48,8 +48,8 @@ pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
 
 /// The highest number of a revision that is read: whoever may edit Secrets may write any, and there is one more after each.
 const MAX_REVISION: u64 = i32::MAX as u64;
-/// The last second that a time of a record may be, the end of the year 9999: there is one after it.
-const LAST_SECOND: i64 = 253_402_300_799;
+/// The last second that a time of a record may be, the begin of the year 9999: there are some after it.
+const LAST_SECOND: i64 = 253_370_764_800;
 
 /// A time of a record, in seconds since 1970.
 fn seconds(text: &str) -> Option<i64> {
