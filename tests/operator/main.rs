@@ -13,6 +13,7 @@ mod etcd;
 mod etcd_chart;
 mod farewell;
 mod flags;
+mod harm;
 mod harness;
 mod health;
 mod history;
@@ -26,6 +27,7 @@ mod lifecycle;
 mod lookup;
 mod members;
 mod metrics;
+mod needed;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../faults/node.rs"]
 mod node;
@@ -33,6 +35,7 @@ mod operations;
 mod outage;
 mod own_driver;
 mod policy;
+mod ports;
 mod prune;
 mod renewal;
 mod rest;
