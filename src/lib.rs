@@ -53,6 +53,8 @@ pub mod chart;
 pub mod cli;
 #[cfg(feature = "operator")]
 pub mod cluster;
+#[cfg(feature = "operator")]
+mod harm;
 #[cfg(feature = "cli")]
 pub mod host;
 #[cfg(feature = "cli")]

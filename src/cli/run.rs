@@ -2,12 +2,16 @@
 //! Deployment made for it starts with only its image changed. Traces have no flags but OpenTelemetry's environment variables.
 
 mod log;
+mod thread;
 mod trace;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::CliError;
@@ -15,6 +19,8 @@ use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::members::own::Drivers;
 use crate::reconcile::controller::{Controller, Scope, Settings};
+use crate::reconcile::panics;
+use crate::reconcile::tasks::Tasks;
 use crate::server::guard::Guard;
 use crate::server::metrics::Metrics;
 use crate::server::tls::Certificate;
@@ -22,6 +28,9 @@ use crate::server::{Security, parse_address, serve_metrics, serve_probes};
 
 /// Passes that run at once by default. They wait for the API server and not for a core, so it is more than there are cores.
 const WORKERS: usize = 16;
+
+/// How long it may take to give the lease up: two requests.
+const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// Arguments of `tillerman run`.
 #[derive(Debug, clap::Args)]
@@ -104,6 +113,7 @@ struct Checked {
 pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     let traces = trace::Traces::from_env(&args.operator_name);
     log::start(&args.log, traces.as_ref().ok().and_then(Option::as_ref));
+    panics::install();
     if let Err(why) = &traces {
         tracing::warn!(%why, "there are no traces");
     }
@@ -174,18 +184,19 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
 }
 
 async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
-    let stop = CancellationToken::new();
+    let tasks = Tasks::new(CancellationToken::new());
+    let (stop, done) = (tasks.stop().clone(), CancellationToken::new());
+    let _end = done.clone().drop_guard();
     let metrics = Arc::new(Metrics::new());
-    let listen = async |address: std::net::SocketAddr| {
-        tokio::net::TcpListener::bind(address)
-            .await
-            .map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
-    };
+    let own_thread =
+        |name| thread::start(name, &done).map_err(|e| CliError::new(format!("cannot start a thread: {e}")));
+    let server = own_thread("server")?;
     if let Some(address) = checked.probes {
-        tokio::spawn(serve_probes(listen(address).await?, Arc::clone(&metrics), stop.clone()));
+        let serving = serve_probes(listen(&server, address).await?, Arc::clone(&metrics), stop.clone());
+        server.spawn(tasks.guarded("server of probes".into(), false, serving));
     }
     let metrics_listener = match checked.metrics {
-        Some(address) => Some(listen(address).await?),
+        Some(address) => Some(listen(&server, address).await?),
         None => None,
     };
     let (told, end) = (super::told_to_end().map_err(CliError::new)?, stop.clone());
@@ -195,60 +206,94 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     });
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
-    let controller = Controller::new(checked.settings, config, &metrics, &stop)
-        .map_err(|e| CliError::new(format!("the cluster's configuration cannot be used: {e}")))?;
+    let unusable = |e: kube::Error| CliError::new(format!("the cluster's configuration cannot be used: {e}"));
+    let controller = Controller::new(checked.settings, config.clone(), &metrics, &tasks).map_err(unusable)?;
     if let Some(listener) = metrics_listener {
-        let certificate = if args.metrics_secure { Some(certificate(&stop)?) } else { None };
-        let guard = args.metrics_require_rbac.then(|| Guard::new(controller.cluster().unfenced()));
+        let certificate = if args.metrics_secure { Some(certificate(&server, &tasks)?) } else { None };
+        let guard = if args.metrics_require_rbac {
+            let (cluster, config, metrics) = (controller.cluster(), config.clone(), Arc::clone(&metrics));
+            let apart = on(&server, async move { cluster.apart(config, &metrics) }).await?.map_err(unusable)?;
+            Some(Guard::new(apart.unfenced()))
+        } else {
+            None
+        };
         let security = Security { certificate, guard, http2: args.enable_http2 };
-        tokio::spawn(serve_metrics(listener, Arc::clone(&metrics), security, stop.clone()));
+        let serving = serve_metrics(listener, Arc::clone(&metrics), security, stop.clone());
+        server.spawn(tasks.guarded("server of metrics".into(), false, serving));
     }
     if !args.leader_elect {
         controller.run().await;
-        return Ok(());
+        return ended(&tasks);
     }
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
     let name = or(&args.leader_election_id, &args.operator_name);
-    let mut lease = Lease::new(&controller.cluster(), &namespace, &name, identity());
     metrics.set_standby(true);
     metrics.set_leader(&name, false);
-    if !lease.acquire(&stop).await {
-        return Ok(());
-    }
-    metrics.set_standby(false);
-    metrics.set_leader(&name, true);
-    let running = tokio::spawn(controller.run());
-    // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
-    let held = CancellationToken::new();
-    let finished = {
-        let held = held.clone();
-        async move {
-            let _ = running.await;
-            held.cancel();
+    let fence = controller.cluster().fence();
+    metrics.health.register(move |limit| {
+        let late = fence.closed_for().filter(|late| *late >= limit)?;
+        Some(format!("the lease has not been renewed for {} seconds, and this instance goes on", late.as_secs()))
+    });
+    let (cluster, of_lease) = (controller.cluster(), Arc::clone(&metrics));
+    let (leads, chosen) = tokio::sync::oneshot::channel();
+    let (passes_end, lease_name) = (CancellationToken::new(), name.clone());
+    let (last_pass, told) = (passes_end.clone(), tasks.clone());
+    let leasing = async move {
+        let apart = match cluster.apart(config, &of_lease) {
+            Ok(apart) => apart,
+            Err(error) => return told.fail(format!("the lease cannot be taken: {error}")),
+        };
+        let mut lease = Lease::new(&apart, &namespace, &lease_name, identity());
+        if !lease.acquire(told.stop()).await || leads.send(()).is_err() {
+            return;
+        }
+        // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
+        if let Err(why) = lease.hold(&last_pass).await {
+            tracing::error!(%why, "this instance no longer leads");
+            std::process::exit(1);
         }
     };
-    let (lost, ()) = tokio::join!(
-        async {
-            let lost = lease.hold(&held).await;
-            if let Err(why) = &lost {
-                tracing::error!(%why, "this instance no longer leads");
-                std::process::exit(1);
-            }
-            lost
-        },
-        finished
-    );
-    lost.map_err(CliError::new)
+    let leasing = own_thread("lease")?.spawn(tasks.guarded("lease".into(), false, leasing));
+    if chosen.await.is_ok() {
+        metrics.set_standby(false);
+        metrics.set_leader(&name, true);
+        controller.run().await;
+    }
+    passes_end.cancel();
+    if tokio::time::timeout(GIVE_UP, leasing).await.is_err() {
+        tracing::warn!("the lease could not be given up in time");
+    }
+    ended(&tasks)
+}
+
+/// Listens on the thread that will serve.
+async fn listen(server: &Handle, address: SocketAddr) -> Result<TcpListener, CliError> {
+    let listening = on(server, TcpListener::bind(address)).await?;
+    listening.map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
+}
+
+/// What a future answers on another thread.
+async fn on<T: Send + 'static>(
+    thread: &Handle,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Result<T, CliError> {
+    thread.spawn(future).await.map_err(|e| CliError::new(format!("cannot start: {e}")))
+}
+
+/// Whether the operator was told to end, or had to.
+fn ended(tasks: &Tasks) -> Result<(), CliError> {
+    tasks.fault().map_or(Ok(()), |why| Err(CliError::new(why)))
 }
 
 /// The certificate of the metrics, where controller-runtime looks for it; else one that signs itself, as there.
-fn certificate(stop: &CancellationToken) -> Result<Arc<Certificate>, CliError> {
+fn certificate(server: &Handle, tasks: &Tasks) -> Result<Arc<Certificate>, CliError> {
     let folder = std::env::temp_dir().join("k8s-metrics-server").join("serving-certs");
     if let Some(read) = Certificate::read(&folder) {
         let certificate = read.map_err(CliError::new)?;
-        let (following, stop) = (Arc::clone(&certificate), stop.clone());
-        tokio::spawn(async move { following.follow(&folder, stop).await });
+        let (following, stop) = (Arc::clone(&certificate), tasks.stop().clone());
+        let following = async move { following.follow(&folder, stop).await };
+        server.spawn(tasks.guarded("certificate of the metrics".into(), false, following));
         return Ok(certificate);
     }
     let template = "{{ $key := genPrivateKey \"ecdsa\" }}{{ $cert := genSelfSignedCertWithKey \"localhost\" (list \"127.0.0.1\") \

@@ -776,6 +776,8 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
     Some((id, live))
 }
 
+mod needs;
+
 #[cfg(test)]
 #[path = "cache_tests.rs"]
 mod tests;

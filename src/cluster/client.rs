@@ -23,6 +23,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder};
 use super::discovery::Resource;
 use super::error::{ApiError, Sent};
 use super::lease::Fence;
+use super::progress;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::server::metrics::Metrics;
@@ -43,6 +44,9 @@ const LOG_LINES: usize = 10;
 const LOG_BYTES: usize = 1500;
 /// What is read of it, in bytes.
 const LOG_READ: usize = 64 << 10;
+
+/// Objects per page of a list that is read once.
+const PAGE: u32 = 500;
 
 /// How an applied object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,12 @@ impl Cluster {
     #[must_use]
     pub fn unfenced(&self) -> Self {
         Self { fence: Arc::default(), ..self.clone() }
+    }
+
+    /// The same cluster over connections of its own, for another runtime: what works on this one cannot keep them waiting. The fence
+    /// is the same.
+    pub fn apart(&self, config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
+        Ok(Self { fence: Arc::clone(&self.fence), ..Self::new(config, metrics)? })
     }
 
     /// Changes whenever the API server answers again after it was away.
@@ -255,6 +265,33 @@ impl Cluster {
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
+    /// Whether an object of a namespace that a label selector names has an owner with this uid. Only metadata is read.
+    pub async fn has_owned(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        selector: &str,
+        owner: &str,
+    ) -> Result<bool, ApiError> {
+        let what = format!("list {} in namespace {namespace}", resource.plural);
+        let mut next = None;
+        loop {
+            let params =
+                kube::core::params::ListParams { limit: Some(PAGE), continue_token: next, ..Default::default() };
+            let request = Request::new(resource.path(Some(namespace)));
+            let request = request.list_metadata(&params.labels(selector)).map_err(|e| unsent(&what, &e))?;
+            let list: Value = self.send(request.map(Body::from), &what, false).await?;
+            let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+            let owners = |item| Value::pointer(item, "/metadata/ownerReferences").and_then(Value::as_array);
+            if items.filter_map(owners).flatten().any(|of| of.get("uid").and_then(Value::as_str) == Some(owner)) {
+                return Ok(true);
+            }
+            let token = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty());
+            let Some(token) = token else { return Ok(false) };
+            next = Some(token.to_owned());
+        }
+    }
+
     /// Evicts a pod, only the one with this uid. `false` when a budget does not allow it now.
     pub async fn evict(&self, pods: &Resource, id: &ObjectId, uid: &str) -> Result<bool, ApiError> {
         let what = describe("evict", id);
@@ -333,6 +370,7 @@ impl Cluster {
             Ok((code, response.into_body().collect_bytes().await?))
         };
         let answer = tokio::time::timeout(DEADLINE, sending).await;
+        progress::note();
         let (code, bytes) = match answer {
             Err(_) => return Err(late(what)),
             Ok(Err(error)) => return Err(ApiError::from_kube(what, &error, sent)),

@@ -12,6 +12,9 @@ use crate::kind::allow::{Allow, Reach};
 use crate::release::object::Gvk;
 use crate::release::secret;
 
+/// Bytes of the annotation [`secret::KINDS`]: thirty kinds with the longest names are shorter. Who writes more has not got it from us.
+const MAX_KINDS_TEXT: usize = 16 << 10;
+
 /// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
 /// it fail, and with it the list of all others.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
@@ -84,7 +87,7 @@ impl Cr {
         let metadata = object.metadata;
         let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
         let mut annotations = metadata.annotations.unwrap_or_default();
-        let kinds = annotations.remove(secret::KINDS).map(Into::into);
+        let kinds = annotations.remove(secret::KINDS).filter(|text| text.len() <= MAX_KINDS_TEXT).map(Into::into);
         let refused = allow.take_refused(&mut annotations);
         Some(Self {
             uid: metadata.uid?.into(),

@@ -10,10 +10,14 @@ use kube::discovery::Discovery as Discovered;
 
 use super::client::Cluster;
 use super::error::{ApiError, Sent};
+use super::progress;
 use crate::release::object::Gvk;
 
 /// A kind is looked for again at most this often.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long it may take to ask for all kinds.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How to address a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +166,15 @@ impl Discovery {
 
     /// Asks the API server for all kinds (two requests) and its version (one).
     pub async fn refresh(&self) -> Result<(), ApiError> {
+        let asked = tokio::time::timeout(DEADLINE, self.ask()).await;
+        progress::note();
+        asked.unwrap_or_else(|_| {
+            let message = format!("no answer within {} seconds", DEADLINE.as_secs());
+            Err(ApiError::Unreachable { what: "discover kinds".to_owned(), message })
+        })
+    }
+
+    async fn ask(&self) -> Result<(), ApiError> {
         let discovery = Discovered::new(self.cluster.client());
         let discovered = match discovery.run_aggregated().await {
             // Before Kubernetes 1.26 there is no aggregated discovery.

@@ -48,6 +48,12 @@ impl Fence {
         millis(Instant::now()) < self.0.load(Ordering::Acquire)
     }
 
+    /// Since when writes have been forbidden, when a lease was held and was not renewed.
+    pub fn closed_for(&self) -> Option<Duration> {
+        let closed = millis(Instant::now()).checked_sub(self.0.load(Ordering::Acquire))?;
+        Some(Duration::from_millis(closed))
+    }
+
     /// Writes are allowed until then.
     fn open_until(&self, until: Instant) {
         self.0.store(millis(until), Ordering::Release);

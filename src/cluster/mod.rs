@@ -13,6 +13,7 @@ pub mod error;
 pub mod events;
 mod gone;
 pub mod lease;
+pub mod progress;
 pub mod readiness;
 pub mod sources;
 pub mod watch;

@@ -100,6 +100,19 @@ impl Sources {
         inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 
+    /// Whether a release uses a source that a watch sees.
+    pub fn is_used(&self, watch: &WatchKey) -> bool {
+        self.lock().users.keys().any(|id| is_in(watch, id))
+    }
+
+    /// A watch has ended since nobody uses what it sees: nothing is known of that any more.
+    pub fn unwatch(&self, watch: &WatchKey) {
+        let mut inner = self.lock();
+        inner.synced.remove(watch);
+        inner.blind.remove(watch);
+        inner.versions.retain(|id, _| !is_in(watch, id));
+    }
+
     /// A watch cannot see: why.
     pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();

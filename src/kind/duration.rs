@@ -2,9 +2,20 @@
 
 use std::time::Duration;
 
-/// Parses a duration as Go's `time.ParseDuration` does, except that a negative one is refused.
+/// The longest duration. Users write durations, and they are added to points in time: a sum with this one fits wherever time is kept.
+/// A century is as good as never.
+pub const MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// Characters of a text that an error repeats.
+const SHOWN: usize = 64;
+
+/// Parses a duration as Go's `time.ParseDuration` does, except that a negative one is refused, and that one which is longer than
+/// [`MAX`] becomes [`MAX`].
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let error = || format!("invalid duration {text:?}: expected something like 90s or 1h30m");
+    let error = || {
+        let shown: String = text.chars().take(SHOWN).collect();
+        let more = if shown.len() < text.len() { "…" } else { "" };
+        format!("invalid duration {shown:?}{more}: expected something like 90s or 1h30m")
+    };
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -30,13 +41,26 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         total += number * seconds;
         rest = &rest[unit..];
     }
-    Duration::try_from_secs_f64(total).map_err(|_| error())
+    // A sum of so many digits that it is infinite, too.
+    Ok(Duration::try_from_secs_f64(total).map_or(MAX, |duration| duration.min(MAX)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
-    use std::time::Duration;
+    use super::{MAX, parse};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_duration_that_is_too_long_is_capped_so_that_it_can_be_added_to_any_point_in_time() {
+        let endless = format!("{}h", "9".repeat(400));
+        for text in ["5000000000000000h", "876001h", "1h5000000000000000h", &endless] {
+            assert_eq!(parse(text), Ok(MAX), "{text}");
+            assert!(Instant::now().checked_add(MAX).is_some());
+            assert!(jiff::Timestamp::now().checked_add(MAX).is_ok());
+        }
+        let error = parse(&"x".repeat(100_000)).unwrap_err();
+        assert!(error.len() < 200, "{error}");
+    }
 
     #[test]
     fn durations_are_read_as_go_reads_them() {

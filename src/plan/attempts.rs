@@ -65,7 +65,7 @@ pub fn reason(status: &Map<String, Value>) -> Option<&str> {
 
 /// `status.lastAttempted` after one more failure.
 pub fn failed(status: &Map<String, Value>, digest: &str, reason: &str, retry: Retry, now: &str) -> Value {
-    let attempts = read(status, digest).failed + 1;
+    let attempts = read(status, digest).failed.saturating_add(1);
     json!({"digest": digest, "attempts": attempts, "reason": reason, "at": now,
         "terminal": is_last(retry, attempts), "version": VERSION})
 }

@@ -241,6 +241,15 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     status
 }
 
+/// Says in a status that a pass panicked; the next pass that ends says how it is.
+pub fn panicked(status: &mut Map<String, Value>, generation: i64, now: &str, reason: &str, message: &str) {
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now, generation };
+    conditions.set("Irreconcilable", true, "ReconcileError", message);
+    conditions.set("Ready", false, reason, message);
+    status.insert("conditions".into(), Value::Array(conditions.list));
+}
+
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
 pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value> {
     let mut patch = Map::new();

@@ -15,20 +15,23 @@ use tracing::Instrument as _;
 use super::chart::Served;
 use super::look::Looks;
 use super::lookups::LookedUp;
+use super::panics::{self, caught};
 use super::pods::Pods;
-use super::queue::Queue;
+use super::queue::{Queue, Stuck};
 use super::render::Renderer;
 use super::results::Results;
 use super::sinks::{CrSink, HistorySink};
 use super::sources::SourceWatches;
-use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches};
-use super::{Context, Next, reconcile};
+use super::tasks::Tasks;
+use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches, end_unneeded};
+use super::{Context, Error, Next, reconcile};
 use crate::cluster::cache::{Cache, ReleaseKey};
 use crate::cluster::client::Cluster;
 use crate::cluster::cr::CrObject;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
+use crate::harm;
 use crate::kind::Kind;
 use crate::members::own::Drivers;
 use crate::release::object::Gvk;
@@ -93,28 +96,23 @@ impl Scope {
 pub struct Controller {
     ctx: Arc<Context>,
     workers: usize,
-    tracker: TaskTracker,
+    tasks: Tasks,
     stop: CancellationToken,
     history_synced: Arc<Notify>,
 }
 
 impl Controller {
     /// Loads the charts; asks the cluster nothing yet.
-    pub fn new(
-        settings: Settings,
-        config: Config,
-        metrics: &Arc<Metrics>,
-        stop: &CancellationToken,
-    ) -> Result<Self, kube::Error> {
+    pub fn new(settings: Settings, config: Config, metrics: &Arc<Metrics>, tasks: &Tasks) -> Result<Self, kube::Error> {
         let cluster = Cluster::new(config, metrics)?;
-        let tracker = TaskTracker::new();
+        let (tasks, stop) = (tasks.clone(), tasks.stop().clone());
         let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
         let queue = Arc::new(Queue::new(Arc::clone(metrics)));
         let work = Arc::clone(&queue);
         let (events, sending) =
             Events::new(cluster.clone(), settings.reporter, Arc::clone(metrics), move || work.is_busy());
-        tracker.spawn(sending);
+        tasks.base("sender of events", sending);
         let suffixes: Vec<Box<str>> = settings.kinds.iter().map(|k| k.release_suffix.clone()).collect();
         let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
         for served in &kinds {
@@ -128,18 +126,19 @@ impl Controller {
         }
         let ctx = Arc::new_cyclic(|context| Context {
             discovery: Arc::new(Discovery::new(cluster.clone())),
-            watches: Watches::new(std::sync::Weak::clone(context), cluster.back(), tracker.clone(), stop.clone()),
+            watches: Watches::new(std::sync::Weak::clone(context), cluster.back(), tasks.clone(), stop.clone()),
             cluster,
             cache: Arc::new(Cache::new(&gvks, namespaces).with_suffixes(suffixes.into_iter())),
             kinds,
-            pods: Pods::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
-            looks: Looks::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            pods: Pods::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
+            looks: Looks::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
             drivers: settings.drivers,
-            results: Results::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            results: Results::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
+            begun: super::begun::Begun::default(),
             kept: super::kept::Kept::default(),
             trusted: super::trust::Trusted::default(),
             sources: Arc::default(),
-            source_watches: SourceWatches::new(std::sync::Weak::clone(context), tracker.clone(), stop.clone()),
+            source_watches: SourceWatches::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
             looked_up: LookedUp::default(),
             masks: Arc::default(),
             renderer: Renderer::default(),
@@ -159,7 +158,12 @@ impl Controller {
         metrics.register_states(move || states(&cache, &names));
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());
-        Ok(Self { ctx, workers: settings.workers.max(1), tracker, stop: stop.clone(), history_synced: Arc::default() })
+        register_health(&ctx, &tasks);
+        let watches = Arc::downgrade(&ctx);
+        metrics.register_watches(move || {
+            watches.upgrade().map_or(0, |ctx| ctx.watches.count() + ctx.source_watches.count())
+        });
+        Ok(Self { ctx, workers: settings.workers.max(1), tasks, stop, history_synced: Arc::default() })
     }
 
     /// The cluster, for a lease.
@@ -173,19 +177,19 @@ impl Controller {
             return;
         }
         self.watch_history();
-        for kind in 0..self.ctx.kinds.len() {
-            self.tracker.spawn(serve_kind(Arc::clone(&self.ctx), kind, self.stop.clone()));
+        let Self { tasks, stop, .. } = &self;
+        for (kind, served) in self.ctx.kinds.iter().enumerate() {
+            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone());
+            tasks.base(format!("custom resources of {}", served.gvk()), task);
         }
-        self.tracker.spawn(watch_kinds_in_use(
-            Arc::clone(&self.ctx),
-            Arc::clone(&self.history_synced),
-            self.stop.clone(),
-        ));
-        self.tracker.spawn(retry_charts(Arc::clone(&self.ctx), self.stop.clone()));
-        self.tracker.spawn(follow(Arc::clone(&self.ctx), self.stop.clone()));
+        let synced = Arc::clone(&self.history_synced);
+        tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
+        tasks.spawn("charts", retry_charts(Arc::clone(&self.ctx), stop.clone()));
+        tasks.base("end of watches", end_unneeded(Arc::downgrade(&self.ctx), stop.clone()));
+        tasks.base("clock", follow(Arc::clone(&self.ctx), stop.clone()));
         let workers = TaskTracker::new();
         for _ in 0..self.workers {
-            workers.spawn(work(Arc::clone(&self.ctx)));
+            workers.spawn(tasks.guarded("worker".into(), false, work(Arc::clone(&self.ctx))));
         }
         workers.close();
         self.stop.cancelled().await;
@@ -194,11 +198,10 @@ impl Controller {
         if tokio::time::timeout(GRACE, workers.wait()).await.is_err() {
             tracing::warn!("passes were still running after {} seconds", GRACE.as_secs());
         }
-        let Self { ctx, tracker, .. } = self;
+        let Self { ctx, tasks, .. } = self;
         // The last events are sent when the last sender is gone.
         drop(ctx);
-        tracker.close();
-        let _ = tokio::time::timeout(Duration::from_secs(2), tracker.wait()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), tasks.ended()).await;
     }
 
     /// Asks for kinds and version until the API server answers. `false` when told to stop before.
@@ -231,7 +234,7 @@ impl Controller {
             let (cache, queue) = (Arc::clone(&self.ctx.cache), Arc::clone(&self.ctx.queue));
             let mut sink = HistorySink::new(scope, cache, queue, Arc::clone(&self.history_synced));
             let (stop, manner) = (self.stop.clone(), self.ctx.watches.manner());
-            self.tracker.spawn(async move {
+            self.tasks.base("watch of release records", async move {
                 // Secrets are always served; a 404 can only be a proxy's.
                 while watch(api.clone(), Some(SELECTOR), manner.clone(), &mut sink, &stop).await == End::Gone {
                     tokio::time::sleep(LAST_SEARCH).await;
@@ -266,7 +269,8 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
 }
 
 /// Watches the custom resources of a kind while the API server serves it, and waits for it while not.
-async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
+async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
+    let stop = tasks.stop().clone();
     let gvk = ctx.kinds[kind].gvk().clone();
     let mut pause = FIRST_SEARCH;
     let mut said = false;
@@ -289,7 +293,7 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, stop: CancellationToken) {
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());
                     let (gone, stop, selector) = (gone.clone(), stop.clone(), ctx.kinds[kind].kind.selector.clone());
                     let manner = ctx.watches.manner();
-                    watching.spawn(async move {
+                    tasks.spawn_in(&watching, format!("watch of {gvk}"), async move {
                         let stopping = CancellationToken::new();
                         let watching = watch(api, selector.as_deref(), manner, &mut sink, &stopping);
                         tokio::select! {
@@ -367,7 +371,13 @@ async fn work(ctx: Arc<Context>) {
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
         let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
-        let result = match reconcile(&key, &ctx).instrument(span).await {
+        // What a pass needs is much, and most workers have none.
+        let pass = Box::pin(async {
+            harm::at("pass", &key.name).await;
+            reconcile(&key, &ctx).await
+        });
+        let pass = ctx.queue.progress(&key).of(caught(pass).instrument(span));
+        let result = match pass.await.unwrap_or_else(|place| Err(Error::Panic(place))) {
             Ok(Next::Event) => {
                 ctx.queue.done(&key, None);
                 PassResult::Success
@@ -382,12 +392,35 @@ async fn work(ctx: Arc<Context>) {
             }
             Err(error) => {
                 ctx.metrics.failed(controller, error.reason());
+                if matches!(error, Error::Panic(_)) {
+                    panics::report(&key, &error, &ctx).await;
+                }
                 ctx.queue.failed(&key);
                 PassResult::Error
             }
         };
         ctx.metrics.pass_ended(controller, result, started.elapsed());
     }
+}
+
+/// What `/healthz` looks at.
+fn register_health(ctx: &Context, tasks: &Tasks) {
+    let health = &ctx.metrics.health;
+    let (tasks, queue) = (tasks.clone(), Arc::clone(&ctx.queue));
+    health.register(move |limit| tasks.stuck(limit));
+    let kinds: Vec<Arc<str>> = ctx.kinds.iter().map(|served| Arc::clone(&served.gvk().kind)).collect();
+    health.register(move |limit| {
+        Some(match queue.stuck(limit)? {
+            Stuck::Pass(ReleaseKey { kind, namespace, name }, age) => {
+                format!("the pass over {} {namespace}/{name} has not got on for {} seconds", kinds[kind], age.as_secs())
+            }
+            Stuck::Workers(waiting, age) => format!(
+                "{waiting} custom resources wait for a pass, and none has begun or ended for {} seconds",
+                age.as_secs()
+            ),
+            Stuck::Clock(age) => format!("passes have been due for {} seconds, and are not made", age.as_secs()),
+        })
+    });
 }
 
 /// How many custom resources are in each state, by their own conditions.

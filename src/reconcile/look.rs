@@ -4,15 +4,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::etcd;
 use super::observe::Observed;
+use super::panics::caught;
+use super::tasks::Tasks;
 use super::{Context, Error, render};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::discovery::Resource;
@@ -27,6 +29,9 @@ use crate::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
+
+/// How long until members at rest are looked at by a pass, when what looks at them has panicked.
+const AFTER_PANIC: Duration = Duration::from_secs(60);
 
 fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
@@ -202,14 +207,14 @@ pub async fn jobs(
 pub struct Looks {
     watched: Mutex<HashMap<ReleaseKey, BTreeMap<Box<str>, CancellationToken>>>,
     context: Weak<Context>,
-    tracker: TaskTracker,
+    tasks: Tasks,
     stop: CancellationToken,
 }
 
 impl Looks {
     /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { watched: Mutex::default(), context, tracker, stop }
+    pub fn new(context: Weak<Context>, tasks: Tasks, stop: CancellationToken) -> Self {
+        Self { watched: Mutex::default(), context, tasks, stop }
     }
 
     /// Makes sure that the pods and claims of a release are watched, and what its driver makes.
@@ -239,7 +244,7 @@ impl Looks {
                 seen: HashMap::new(),
             };
             let (namespace, selector) = (Arc::clone(namespace), selector.to_owned());
-            self.tracker.spawn(async move {
+            self.tasks.spawn("watch of members", async move {
                 let Some(ctx) = sink.context.upgrade() else { return };
                 let api: Api<DynamicObject> = Api::namespaced_with(ctx.cluster.client(), &namespace, &kind);
                 let manner = ctx.watches.manner();
@@ -256,7 +261,13 @@ impl Looks {
         let old = self.lock().entry(key.clone()).or_default().insert(attended(set), stop.clone());
         old.inspect(CancellationToken::cancel);
         let (key, context) = (key.clone(), Weak::clone(&self.context));
-        self.tracker.spawn(async move {
+        self.tasks.spawn("look at members", async move {
+            // What members answer makes no end of the operator.
+            let trouble = async {
+                if caught(trouble).await.is_err() {
+                    tokio::time::sleep(AFTER_PANIC).await;
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = trouble => if let Some(ctx) = context.upgrade() {

@@ -4,6 +4,7 @@
 //! deadline starts the next one.
 
 mod apply;
+mod begun;
 pub mod chart;
 mod contests;
 pub mod controller;
@@ -17,6 +18,7 @@ mod members;
 mod object;
 mod observe;
 mod operations;
+pub mod panics;
 mod patches;
 mod pods;
 pub mod queue;
@@ -26,6 +28,7 @@ mod report;
 mod results;
 mod sinks;
 mod sources;
+pub mod tasks;
 mod trust;
 mod values;
 mod watches;
@@ -49,6 +52,7 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
 use apply::Outcome;
+use begun::Begun;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
@@ -88,6 +92,8 @@ pub struct Context {
     pub drivers: Drivers,
     /// What pods with results said.
     pub results: Results,
+    /// What first installations that were cut off have left.
+    pub begun: Begun,
     /// The records that were seen last.
     pub kept: Kept,
     /// The records that count as they are.
@@ -133,6 +139,7 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.looked_up.forget(key);
         self.masks.forget(key);
+        self.begun.forget(key);
         let release = (Arc::clone(&key.namespace), self.cache.release_name(key));
         self.kept.forget(&release);
         self.trusted.forget(&release);
@@ -198,6 +205,8 @@ pub enum Error {
     Values(String),
     /// A request failed.
     Api(ApiError),
+    /// The pass panicked, and where.
+    Panic(String),
 }
 
 impl Error {
@@ -226,6 +235,9 @@ impl Error {
             .and(why.clone()),
             Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) => Text::own(text.as_str()),
             Self::Api(error) => error.text(),
+            Self::Panic(place) => Text::own(format!(
+                "the operator has a fault: the pass panicked at {place}; it is repeated after a pause. Please report this place"
+            )),
         }
     }
 
@@ -242,6 +254,7 @@ impl Error {
             Self::NotAllowed(_) => "NamespaceNotAllowed",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
+            Self::Panic(_) => "Panic",
         }
     }
 
@@ -266,7 +279,7 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
-            Self::Unverified { .. } | Self::Api(_) => Retry::Always,
+            Self::Unverified { .. } | Self::Panic(_) | Self::Api(_) => Retry::Always,
         }
     }
 

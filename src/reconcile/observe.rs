@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
+use super::begun::Left;
 use super::chart::{Loaded, Served};
 use super::trust::LeftOut;
 use super::values::{self, Extras};
@@ -127,8 +128,9 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let (history, complete) = ctx.cache.release(key);
     let members = members(&history, &mut switches);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
-    let Seen { live, unsynced, blind, hidden } =
-        objects(key, &history, Some(&*cr).filter(|_| complete && history.is_empty()), ctx);
+    // A first installation that was cut off has no record yet.
+    let left = if complete && history.is_empty() { ctx.begun.watches(key, &cr, ctx).await } else { Left::default() };
+    let Seen { live, unsynced, blind, hidden } = objects(key, &history, left, ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -212,20 +214,18 @@ struct Seen {
     hidden: bool,
 }
 
-fn objects(key: &ReleaseKey, history: &[Revision], begun: Option<&Cr>, ctx: &Context) -> Seen {
+fn objects(key: &ReleaseKey, history: &[Revision], left: Left, ctx: &Context) -> Seen {
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     let of_list: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
     let mut named: BTreeSet<_> =
         history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)).collect();
-    if let Some(cr) = begun {
-        // A first installation that was cut off has no record yet; no pass before may have asked for these watches.
-        named = cr.first_kinds().map(|gvk| ctx.cache.watch_key(&gvk, Some(&key.namespace))).collect();
-        named.iter().cloned().for_each(|watch| ctx.watches.ensure_key(watch));
-    }
+    named.extend(left.watches);
     let (live, unsynced) = ctx.cache.objects_of(key, listed(), of_list.union(&named).cloned());
+    // Of a release whose record was there before its custom resource, too.
+    unsynced.iter().cloned().for_each(|watch| ctx.watches.ensure_key(watch));
     let (named, unsynced) = (&unsynced & &named, &unsynced & &of_list);
     let blind = ctx.cache.blind(&unsynced);
-    let hidden = named.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none());
+    let hidden = left.unknown || named.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none());
     Seen { live, unsynced, blind, hidden }
 }
 

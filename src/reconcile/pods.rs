@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::Context;
+use super::tasks::Tasks;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::readiness::pod_reason;
 use crate::cluster::watch::{Sink, watch};
@@ -24,7 +24,7 @@ const MAX: usize = 64;
 pub struct Pods {
     watched: Mutex<HashMap<ReleaseKey, Watched>>,
     context: Weak<Context>,
-    tracker: TaskTracker,
+    tasks: Tasks,
     stop: CancellationToken,
 }
 
@@ -39,8 +39,8 @@ struct Watched {
 
 impl Pods {
     /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { watched: Mutex::default(), context, tracker, stop }
+    pub fn new(context: Weak<Context>, tasks: Tasks, stop: CancellationToken) -> Self {
+        Self { watched: Mutex::default(), context, tasks, stop }
     }
 
     /// Puts the pods' reason in place of the workload's own words, and makes sure that the pods of the first unhealthy
@@ -90,7 +90,7 @@ impl Pods {
         let context = Weak::clone(&self.context);
         let mut sink =
             PodSink { key: key.clone(), context, stop: stop.clone(), reasons: BTreeMap::new(), complete: false };
-        self.tracker.spawn(async move {
+        self.tasks.spawn("watch of pods", async move {
             let Some(ctx) = sink.context.upgrade() else { return };
             let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
             let api: Api<DynamicObject> = Api::namespaced_with(ctx.cluster.client(), &namespace, &pods);

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::cluster::progress::Progress;
+use crate::kind::duration::MAX;
 use crate::plan::attempts;
 use crate::server::metrics::{Metrics, QueueAge};
 
@@ -36,7 +38,9 @@ struct State {
     /// Since when each key of `ready` waits.
     waiting: HashMap<ReleaseKey, Instant>,
     /// Since when each pass runs.
-    running: HashMap<ReleaseKey, Instant>,
+    running: HashMap<ReleaseKey, Progress>,
+    /// When a pass last began or ended.
+    moved: Option<Instant>,
     /// Keys that something happened to while their pass ran.
     again: HashSet<ReleaseKey>,
     /// When a key is due; an entry of the heap that says otherwise is outdated.
@@ -48,6 +52,17 @@ struct State {
     /// When they are looked at; one that rests until another time, or no more, is outdated.
     looks: BTreeMap<Instant, Vec<ReleaseKey>>,
     closed: bool,
+}
+
+/// What has not got on for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// The pass over a custom resource.
+    Pass(ReleaseKey, Duration),
+    /// So many custom resources wait, and no pass begins or ends.
+    Workers(usize, Duration),
+    /// What is due by the clock is not put into the queue.
+    Clock(Duration),
 }
 
 /// How long a release at rest is let alone.
@@ -162,7 +177,7 @@ impl Queue {
         let mut state = self.lock();
         state.failures.remove(key);
         state.resting.remove(key);
-        let sooner = after.is_some_and(|after| state.set_due(key, Instant::now() + after));
+        let sooner = after.is_some_and(|after| state.set_due(key, later(after)));
         self.finish(state, key, sooner);
     }
 
@@ -179,12 +194,13 @@ impl Queue {
 
     /// When a release that comes to rest now is looked at: the same for all that do so within a twelfth of the period.
     fn until(&self, period: Duration, due: Option<i64>) -> Instant {
+        let period = period.min(MAX);
         let over = self.started.elapsed() + period;
         let step = (period / 12).max(SECOND).as_nanos();
         let late = if period < SECOND { 0 } else { over.as_nanos().next_multiple_of(step) - over.as_nanos() };
         let until = self.started + over + Duration::from_nanos(u64::try_from(late).unwrap_or_default());
-        let left = due.and_then(|due| u64::try_from(due - jiff::Timestamp::now().as_second()).ok());
-        left.map_or(until, |left| until.min(Instant::now() + Duration::from_secs(left)))
+        let left = due.and_then(|due| u64::try_from(due.saturating_sub(jiff::Timestamp::now().as_second())).ok());
+        left.map_or(until, |left| until.min(later(Duration::from_secs(left))))
     }
 
     /// Whether more passes wait than can be made.
@@ -200,7 +216,7 @@ impl Queue {
         *failures = failures.saturating_add(1);
         let pause = with_jitter(attempts::pause(u64::from(*failures)));
         self.metrics.queue(state.ready.len(), false, true);
-        let sooner = state.set_due(key, Instant::now() + pause);
+        let sooner = state.set_due(key, later(pause));
         self.finish(state, key, sooner);
     }
 
@@ -217,12 +233,37 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Where the pass over a key notes that it gets on.
+    pub fn progress(&self, key: &ReleaseKey) -> Progress {
+        self.lock().running.get(key).cloned().unwrap_or_default()
+    }
+
+    /// What has not got on for this long.
+    pub fn stuck(&self, limit: Duration) -> Option<Stuck> {
+        let state = self.lock();
+        let now = Instant::now();
+        let age = |since: Instant| now.saturating_duration_since(since);
+        let slowest = state.running.iter().min_by_key(|(_, progress)| progress.last());
+        if let Some((key, progress)) = slowest.filter(|(_, progress)| age(progress.last()) >= limit) {
+            return Some(Stuck::Pass(key.clone(), age(progress.last())));
+        }
+        // A worker that runs gets on, so somebody has.
+        let oldest = state.ready.front().and_then(|key| state.waiting.get(key)).copied();
+        if let Some(oldest) = oldest.filter(|_| state.running.is_empty()) {
+            let since = oldest.max(state.moved.unwrap_or(oldest));
+            if age(since) >= limit {
+                return Some(Stuck::Workers(state.ready.len(), age(since)));
+            }
+        }
+        state.first().map(age).filter(|late| *late >= limit).map(Stuck::Clock)
+    }
+
     /// How old what waits and runs is.
     pub fn age(&self) -> QueueAge {
         let state = self.lock();
         let now = Instant::now();
         let age = |since: &Instant| now.duration_since(*since);
-        let running = || state.running.values().map(age);
+        let running = || state.running.values().map(|progress| age(&progress.began()));
         let first = state.ready.front().and_then(|key| state.waiting.get(key));
         QueueAge {
             oldest: first.map(age).unwrap_or_default(),
@@ -233,6 +274,7 @@ impl Queue {
 
     fn finish(&self, mut state: MutexGuard<'_, State>, key: &ReleaseKey, sooner: bool) {
         state.running.remove(key);
+        state.moved = Some(Instant::now());
         let again = state.again.remove(key) && state.add(key.clone());
         drop(state);
         if sooner {
@@ -270,7 +312,8 @@ impl State {
         let key = self.ready.pop_front()?;
         let since = self.waiting.remove(&key).unwrap_or_else(Instant::now);
         self.due.remove(&key);
-        self.running.insert(key.clone(), Instant::now());
+        self.running.insert(key.clone(), Progress::default());
+        self.moved = Some(Instant::now());
         Some((key, since))
     }
 
@@ -324,14 +367,19 @@ impl State {
     }
 }
 
+/// So long from now. Times come from users and records, and one that is too far away for an [`Instant`] would be a panic.
+fn later(after: Duration) -> Instant {
+    Instant::now() + after.min(MAX)
+}
+
 /// A pause and up to half as much again, so that what failed together does not come back together.
 pub fn with_jitter(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
+    pause.min(MAX).mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, with_jitter};
+    use super::{MAX, Queue, Stuck, with_jitter};
     use crate::cluster::cache::ReleaseKey;
     use crate::server::metrics::{Metrics, QueueAge};
     use std::collections::BTreeSet;
@@ -541,6 +589,43 @@ mod tests {
         tokio::task::yield_now().await;
         queue.close();
         assert_eq!(waiting.await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_get_on_is_named() {
+        let (queue, long) = (queue(), Duration::from_secs(300));
+        assert_eq!(queue.stuck(Duration::ZERO), None);
+        queue.add(key("a"));
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Workers(1, _))));
+        assert_eq!(queue.stuck(long), None);
+        queue.next().await;
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Pass(name, _)) if name == key("a")));
+        assert_eq!(queue.stuck(long), None);
+        // While one pass gets on, others may wait.
+        queue.add(key("b"));
+        assert_eq!(queue.stuck(long), None);
+        queue.done(&key("a"), Some(Duration::ZERO));
+        queue.next().await;
+        queue.done(&key("b"), None);
+        // Nobody follows the clock of this one.
+        assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Clock(_))));
+        assert_eq!(queue.stuck(long), None);
+    }
+
+    #[tokio::test]
+    async fn no_time_is_too_far_away() {
+        let queue = queue();
+        for (period, due) in
+            [(Duration::MAX, None), (Duration::MAX, Some(i64::MAX)), (Duration::from_secs(60), Some(i64::MIN))]
+        {
+            queue.add(key("a"));
+            queue.next().await;
+            queue.rest(&key("a"), period, due);
+            queue.add(key("a"));
+            queue.next().await;
+            queue.done(&key("a"), Some(period));
+            assert!(with_jitter(period) >= period.min(MAX));
+        }
     }
 
     #[test]

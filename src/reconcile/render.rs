@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::observe::{Observed, read_record};
 use super::{Context, Error, crds, lookups, patches, values};
 use crate::cluster::error::ApiError;
+use crate::cluster::progress;
 use crate::host::{ClusterHost, System};
 use crate::kind::placement::Place;
 use crate::mask::Secrets;
@@ -90,7 +91,8 @@ impl Renderer {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|e| Error::Renderer(e.to_string()))?;
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let permit = progress::in_line(permit).await.map_err(|e| Error::Renderer(e.to_string()))?;
         let capabilities = observed.capabilities.clone();
         let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
         let learn = move |object: &Map<String, Value>| {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::Context;
+use super::tasks::Tasks;
 use crate::cluster::cache::{Cache, ReleaseKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::watch::{Sink, watch};
@@ -18,7 +18,7 @@ use crate::plan::results::{Ended, LABEL};
 pub struct Results {
     inner: Mutex<Inner>,
     context: Weak<Context>,
-    tracker: TaskTracker,
+    tasks: Tasks,
     stop: CancellationToken,
 }
 
@@ -33,8 +33,8 @@ struct Inner {
 
 impl Results {
     /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { inner: Mutex::default(), context, tracker, stop }
+    pub fn new(context: Weak<Context>, tasks: Tasks, stop: CancellationToken) -> Self {
+        Self { inner: Mutex::default(), context, tasks, stop }
     }
 
     /// How the last pod of a custom resource ended. From the first question on pods are watched; an answer that comes later brings a
@@ -58,7 +58,7 @@ impl Results {
         let context = Weak::clone(&self.context);
         let mut sink = ResultSink { context };
         let stop = self.stop.child_token();
-        self.tracker.spawn(async move {
+        self.tasks.spawn("watch of pods with results", async move {
             let Some(ctx) = sink.context.upgrade() else { return };
             let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
             let api: Api<DynamicObject> = match &scope {

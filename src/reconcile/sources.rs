@@ -1,53 +1,93 @@
 //! Watches of the objects that releases are made from: those that values come from, and those that templates look up.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use kube::Api;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::Context;
+use super::tasks::Tasks;
 use crate::cluster::cache::WatchKey;
-use crate::cluster::sources::SourceSink;
+use crate::cluster::sources::{SourceSink, Sources};
 use crate::cluster::watch::{End, watch};
 use crate::release::object::Gvk;
 
-/// The watches: metadata only, one per kind and namespace (or all), started when the first release needs it.
+/// The watches: metadata only, one per kind and namespace (or all), started when the first release needs it, and ended when none does any
+/// more.
 pub struct SourceWatches {
-    started: Arc<Mutex<HashSet<WatchKey>>>,
+    started: Arc<Mutex<HashMap<WatchKey, Started>>>,
     context: Weak<Context>,
-    tracker: TaskTracker,
+    tasks: Tasks,
     stop: CancellationToken,
 }
 
 impl SourceWatches {
     /// None yet. The context is the one that will hold this.
-    pub fn new(context: Weak<Context>, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self { started: Arc::default(), context, tracker, stop }
+    pub fn new(context: Weak<Context>, tasks: Tasks, stop: CancellationToken) -> Self {
+        Self { started: Arc::default(), context, tasks, stop }
     }
 
     /// Makes sure that a watch runs, if the API server serves the kind. One that is not served is blind, and is looked for again when this
     /// is called again.
     pub fn ensure(&self, watch: &WatchKey) {
-        if !lock(&self.started).insert(watch.clone()) {
-            return;
+        let end = self.stop.child_token();
+        {
+            let mut started = lock(&self.started);
+            if let Some(running) = started.get_mut(watch) {
+                running.wanted = Instant::now();
+                return;
+            }
+            started.insert(watch.clone(), Started { wanted: Instant::now(), end: end.clone() });
         }
-        let (Some(ctx), stop) = (self.context.upgrade(), self.stop.clone()) else { return };
+        let Some(ctx) = self.context.upgrade() else { return };
         let (watch, started) = (watch.clone(), Arc::clone(&self.started));
-        self.tracker.spawn(async move {
-            follow(&watch, ctx, stop).await;
-            lock(&started).remove(&watch);
+        self.tasks.spawn(format!("watch of sources {}", watch.0), async move {
+            let sources = Arc::clone(&ctx.sources);
+            follow(&watch, ctx, &end).await;
+            let mut started = lock(&started);
+            started.remove(&watch);
+            // Who asks for it from now on starts another; who has just asked looks again.
+            if end.is_cancelled() {
+                sources.unwatch(&watch);
+            }
         });
+    }
+
+    /// Ends the watches of what no release uses; whether some only wait for their time.
+    pub fn end_unneeded(&self, sources: &Sources, grace: Duration) -> bool {
+        let mut wait = false;
+        for (_, running) in lock(&self.started).iter().filter(|(watch, _)| !sources.is_used(watch)) {
+            if running.wanted.elapsed() < grace {
+                wait = true;
+            } else {
+                running.end.cancel();
+            }
+        }
+        wait
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.started).len()
     }
 }
 
-fn lock(started: &Mutex<HashSet<WatchKey>>) -> MutexGuard<'_, HashSet<WatchKey>> {
+/// A watch that runs.
+struct Started {
+    /// When a pass last asked for it.
+    wanted: Instant,
+    /// Ends it.
+    end: CancellationToken,
+}
+
+fn lock(started: &Mutex<HashMap<WatchKey, Started>>) -> MutexGuard<'_, HashMap<WatchKey, Started>> {
     started.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn follow(source: &WatchKey, ctx: Arc<Context>, stop: CancellationToken) {
+async fn follow(source: &WatchKey, ctx: Arc<Context>, stop: &CancellationToken) {
     let blind = |ctx: &Context, why: &str| ctx.queue.add_all(ctx.sources.set_blind(source, why));
     let resource = match ctx.discovery.resolve(&source.0).await {
         Ok(Some(resource)) => resource,
@@ -65,7 +105,7 @@ async fn follow(source: &WatchKey, ctx: Arc<Context>, stop: CancellationToken) {
     let mut sink = SourceSink::new(source.clone(), Arc::clone(&ctx.sources), move |keys| queue.add_all(keys));
     let (manner, context) = (ctx.watches.manner(), Arc::downgrade(&ctx));
     drop(ctx);
-    if watch(api, selector, manner, &mut sink, &stop).await == End::Gone
+    if watch(api, selector, manner, &mut sink, stop).await == End::Gone
         && let Some(ctx) = context.upgrade()
     {
         ctx.discovery.forget(&source.0);

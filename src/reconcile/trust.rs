@@ -19,7 +19,7 @@ use super::{Context, Error, values};
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::plan::stamp::Owner;
 use crate::release::compare::is_rendering;
-use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::object::{Object, ObjectId};
 use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
 use crate::release::secret::Revision;
 use crate::render::Release;
@@ -130,7 +130,7 @@ fn key(owner: &Owner) -> Key {
 
 /// Compares the record that the pass would act on, where that is needed, and takes from what was observed what does not count.
 pub async fn verify(observed: &mut Observed, ctx: &Context) -> Result<(), Error> {
-    let Some(revision) = in_question(observed, ctx) else { return Ok(()) };
+    let Some(revision) = in_question(observed) else { return Ok(()) };
     let left_out = match ctx.trusted.get(&observed.owner, &revision) {
         Some(left_out) => left_out,
         None => match compare(observed, &revision, ctx).await {
@@ -163,15 +163,12 @@ pub async fn verify(observed: &mut Observed, ctx: &Context) -> Result<(), Error>
     {
         known.operations = None;
     }
-    for (gvk, namespace) in observed.facts.unsynced.iter().filter(|_| observed.complete) {
-        ctx.watches.ensure(ctx, gvk, namespace.as_ref());
-    }
     observed.left_out = left_out;
     Ok(())
 }
 
 /// The revision whose record the pass would act on.
-fn in_question(observed: &Observed, ctx: &Context) -> Option<Revision> {
+fn in_question(observed: &Observed) -> Option<Revision> {
     if observed.facts.foreign.is_some() || observed.record.is_err() {
         return None;
     }
@@ -188,17 +185,8 @@ fn in_question(observed: &Observed, ctx: &Context) -> Option<Revision> {
         | Situation::Paused(_)
         | Situation::Refused(_)
         | Situation::Changed => has_orders.then(|| head.clone()),
-        Situation::Waiting => lists_what_nobody_watches(observed, ctx).then(|| head.clone()),
-        Situation::New | Situation::Leave | Situation::Abandoned => None,
+        Situation::New | Situation::Waiting | Situation::Leave | Situation::Abandoned => None,
     }
-}
-
-/// Whether the newest revision lists objects that no watch was started for: with each record that this process wrote one was, and with all
-/// that there were when it began. Nothing would ever be known of them.
-fn lists_what_nobody_watches(observed: &Observed, ctx: &Context) -> bool {
-    let is_unknown =
-        |(gvk, namespace): &(Gvk, Option<Arc<str>>)| !ctx.watches.has(&ctx.cache.watch_key(gvk, namespace.as_ref()));
-    observed.complete && observed.facts.unsynced.iter().any(is_unknown)
 }
 
 /// The API server is away, or the pass came too late: the next one compares.
@@ -263,7 +251,7 @@ fn judge(
     let can_render = facts.refusal.is_none() && !facts.spent && !facts.pausing && !facts.deleting;
     let is_open = matches!(
         observed.situation,
-        Situation::Drifted(_) | Situation::Unfinished | Situation::Settled | Situation::Finished | Situation::Waiting
+        Situation::Drifted(_) | Situation::Unfinished | Situation::Settled | Situation::Finished
     );
     let rejected = same_inputs && can_render && is_open;
     if !rejected && !same_inputs {

@@ -46,6 +46,16 @@ pub const OPERATIONS: &str = "tillerman.dev/operations";
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
 
+/// The highest number of a revision that is read: whoever may edit Secrets may write any, and there is one more after each.
+const MAX_REVISION: u64 = i32::MAX as u64;
+/// The last second that a time of a record may be, the begin of the year 9999: there are some after it.
+const LAST_SECOND: i64 = 253_370_764_800;
+
+/// A time of a record, in seconds since 1970.
+fn seconds(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().map(|at| at.clamp(0, LAST_SECOND))
+}
+
 /// Name of the Secret of a revision.
 pub fn name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
@@ -115,19 +125,19 @@ impl Revision {
         let reference = || metadata.get("ownerReferences")?.get(0)?.get("uid")?.as_str();
         let release = label("name")?.to_owned();
         let revision = Self {
-            revision: label("version")?.parse().ok()?,
+            revision: label("version")?.parse().ok().filter(|revision| *revision <= MAX_REVISION)?,
             status: Status::parse(label("status")?),
             uid: text("uid").into(),
             resource_version: text("resourceVersion").into(),
             created: text("creationTimestamp").into(),
-            at: label("modifiedAt").or_else(|| label("createdAt")).and_then(|t| t.parse().ok()).unwrap_or(0),
+            at: label("modifiedAt").or_else(|| label("createdAt")).and_then(seconds).unwrap_or(0),
             owner_uid: label(OWNER_UID).or_else(reference).map(Into::into),
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             chunks: annotation(CHUNKS).map(Into::into),
-            render_after: annotation(RENDER_AFTER).and_then(|at| at.parse().ok()),
+            render_after: annotation(RENDER_AFTER).and_then(seconds),
             lookups: annotation(LOOKUPS).map(Into::into),
             members: annotation(MEMBERS).map(Into::into),
             operations: annotation(OPERATIONS).map(Into::into),
@@ -192,6 +202,21 @@ mod tests {
         assert_eq!((revision.inputs.as_deref(), revision.owner_uid.as_deref()), (Some("abc"), Some("uid-1")));
         assert_eq!(revision.kinds, kinds);
         assert_eq!(name("web", 2), "sh.helm.release.v1.web.v2");
+    }
+
+    #[test]
+    fn numbers_and_times_of_a_record_are_such_that_they_can_be_added_to() {
+        let read = |version: &str, at: &str| {
+            let labels = json!({"name": "web", "status": "deployed", "version": version, "createdAt": at});
+            Revision::read(&json!({"labels": labels, "annotations": {super::RENDER_AFTER: at}})).map(|(_, read)| read)
+        };
+        assert!(read(&u64::MAX.to_string(), "0").is_none());
+        for at in [i64::MAX, i64::MIN] {
+            let read = read("1", &at.to_string()).unwrap();
+            for at in [read.at, read.render_after.unwrap()] {
+                assert!(jiff::Timestamp::from_second(at).is_ok(), "{at}");
+            }
+        }
     }
 
     #[test]

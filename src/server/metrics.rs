@@ -13,6 +13,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::collect::{CreatedAt, Process, Read, State};
+use super::health::Health;
 
 /// The API server may be away for so long before the operator says that it is not ready.
 const OUTAGE: Duration = Duration::from_secs(20);
@@ -96,6 +97,8 @@ pub enum PassResult {
 
 /// All metrics, and with them what they tell about the API server.
 pub struct Metrics {
+    /// Whether the operator gets on.
+    pub health: Health,
     registry: RwLock<Registry>,
     requests: Family<RequestLabels, Counter>,
     passes: Family<ResultLabels, Counter>,
@@ -141,6 +144,7 @@ impl Metrics {
         // controller-runtime's buckets, thinned.
         let buckets = || Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
         let metrics = Self {
+            health: Health::default(),
             registry: RwLock::default(),
             requests: Family::default(),
             passes: Family::default(),
@@ -225,6 +229,14 @@ impl Metrics {
         F: Fn() -> Vec<(State, i64)> + Send + Sync + 'static,
     {
         let collector = Read::new("tillerman_releases", "Releases by state", source);
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Adds `tillerman_watches`, read when it is asked for.
+    pub fn register_watches(&self, source: impl Fn() -> usize + Send + Sync + 'static) {
+        let count = move || vec![(QUEUE, i64::try_from(source()).unwrap_or(i64::MAX))];
+        let collector =
+            Read::new("tillerman_watches", "Watches of objects of releases, and of what releases are made from", count);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 

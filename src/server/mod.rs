@@ -1,8 +1,11 @@
 //! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
 
 pub mod collect;
+pub mod connections;
 pub mod guard;
+pub mod health;
 pub mod metrics;
+mod page;
 pub mod spans;
 pub mod tls;
 
@@ -15,43 +18,18 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::serve::Listener;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use guard::Guard;
 use metrics::Metrics;
-use tls::{Certificate, TlsListener};
+use page::Page;
+use tls::Certificate;
 
-/// Serves the probes until cancelled. Alive means that the process answers; ready means that the API server was reached lately.
+/// Serves the probes until cancelled. Alive means that nothing stands still; ready means that the API server was reached lately.
 pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) {
-    let app = Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readyz)).with_state(metrics);
-    serve(listener, app, false, stop).await;
-}
-
-/// Serves HTTP/1.1, and HTTP/2 too if it is wanted, until cancelled; what is being answered then is answered.
-async fn serve<L: Listener>(mut listener: L, app: Router, http2: bool, stop: CancellationToken) {
-    let builder = Builder::new(TokioExecutor::new());
-    let builder = if http2 { builder } else { builder.http1_only() };
-    let graceful = GracefulShutdown::new();
-    loop {
-        let (io, _) = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let connection = builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(app.clone()));
-        let connection = graceful.watch(connection.into_owned());
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
-            }
-        });
-    }
-    graceful.shutdown().await;
+    let app = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(metrics);
+    connections::serve(listener, None, app, false, stop).await;
 }
 
 /// How the metrics are served.
@@ -66,24 +44,13 @@ pub struct Security {
 }
 
 /// Serves the metrics until cancelled.
-pub async fn serve_metrics(
-    listener: TcpListener,
-    metrics: Arc<Metrics>,
-    security: Security,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let mut app = Router::new().route("/metrics", get(metrics_text)).with_state(metrics);
+pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, security: Security, stop: CancellationToken) {
+    let mut app = Router::new().route("/metrics", get(metrics_text)).with_state(Page::new(metrics));
     if let Some(guard) = security.guard {
         app = app.layer(axum::middleware::from_fn_with_state(guard, guard::guard));
     }
-    match security.certificate {
-        None => serve(listener, app, security.http2, stop).await,
-        Some(certificate) => {
-            let listener = TlsListener::new(listener, certificate, security.http2, stop.clone())?;
-            serve(listener, app, security.http2, stop).await;
-        }
-    }
-    Ok(())
+    let tls = security.certificate.map(|certificate| certificate.acceptor(security.http2));
+    connections::serve(listener, tls, app, security.http2, stop).await;
 }
 
 /// An address as controller-runtime takes it: `:8080`, `127.0.0.1:8080`; `0` means not to serve at all.
@@ -103,8 +70,15 @@ async fn readyz(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     }
 }
 
-async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.encode())
+async fn healthz(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    match metrics.health.trouble() {
+        None => (StatusCode::OK, "ok".to_owned()),
+        Some(what) => (StatusCode::INTERNAL_SERVER_ERROR, what),
+    }
+}
+
+async fn metrics_text(State(page): State<Arc<Page>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], page.text().await)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod etcd;
 mod etcd_chart;
 mod farewell;
 mod flags;
+mod harm;
 mod harness;
 mod health;
 mod history;
@@ -27,6 +28,7 @@ mod lookup;
 mod masks;
 mod members;
 mod metrics;
+mod needed;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../faults/node.rs"]
 mod node;
@@ -34,6 +36,7 @@ mod operations;
 mod outage;
 mod own_driver;
 mod policy;
+mod ports;
 mod prune;
 mod renewal;
 mod reports;
