@@ -124,7 +124,9 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
                 }
                 _ => None,
             });
-            unknown.chain(missing).collect()
+            let unusable =
+                watches.kinds.iter().filter_map(|kind| Some(message(Severity::Error, kind.unusable.clone()?)));
+            unknown.chain(missing).chain(unusable).collect()
         }
     };
     Ok(lint::Report { messages })

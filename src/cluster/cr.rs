@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use crate::release::object::Gvk;
 use crate::release::secret;
 
+/// Bytes of the annotation [`secret::KINDS`]: so many as [`secret::MAX_KINDS`] lines with the longest names can have.
+const MAX_KINDS_TEXT: usize = 32 << 10;
+
 /// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
 /// it fail, and with it the list of all others.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
@@ -81,7 +84,8 @@ impl Cr {
         let metadata = object.metadata;
         let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
         let mut annotations = metadata.annotations.unwrap_or_default();
-        let kinds = annotations.remove(secret::KINDS).map(Into::into);
+        // What is longer is not ours.
+        let kinds = annotations.remove(secret::KINDS).filter(|text| text.len() <= MAX_KINDS_TEXT).map(Into::into);
         Some(Self {
             uid: metadata.uid?.into(),
             resource_version: metadata.resource_version?.parse().unwrap_or(0),

@@ -3,6 +3,7 @@
 //! A pass never waits: it does what can be done now, says in the status what it waits for, and ends. A watch event or a
 //! deadline starts the next one.
 
+mod annotations;
 mod apply;
 pub mod chart;
 mod contests;
@@ -46,6 +47,7 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
+use annotations::Annotations;
 use chart::Served;
 use kept::Kept;
 use look::Looks;
@@ -84,6 +86,8 @@ pub struct Context {
     pub drivers: Drivers,
     /// What pods with results said.
     pub results: Results,
+    /// The annotations of custom resources that hold lists, read.
+    pub annotations: Annotations,
     /// The records that were seen last.
     pub kept: Kept,
     /// What is known of the objects that releases are made from.
@@ -122,6 +126,8 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.looked_up.forget(key);
         self.masks.forget(key);
+        self.annotations.forget(key);
+        self.renderer.forget(key);
         self.kept.forget(&(Arc::clone(&key.namespace), self.cache.release_name(key)));
     }
 }
@@ -172,6 +178,9 @@ pub enum Error {
     /// The objects did not get ready in time.
     #[error("not ready in time: {0}")]
     NotReady(String),
+    /// Renderings that take long have used up their share.
+    #[error("{0}")]
+    Busy(String),
     /// A source of values does not hold what it should.
     #[error("{0}")]
     Values(String),
@@ -190,6 +199,7 @@ impl Error {
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
             Self::NotReady(_) => "NotReady",
+            Self::Busy(_) => "RenderingWaits",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
         }
@@ -215,13 +225,13 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if error.reason() == "Invalid" => Retry::Bounded,
-            Self::Api(_) => Retry::Always,
+            Self::Api(_) | Self::Busy(_) => Retry::Always,
         }
     }
 
-    /// Whether the API server is the trouble and not the release: then nothing is written about it unless it lasts.
+    /// Whether the API server or the operator is the trouble and not the release: then nothing is written about it unless it lasts.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Api(error) if error.is_outage())
+        matches!(self, Self::Busy(_)) || matches!(self, Self::Api(error) if error.is_outage())
     }
 
     /// Whether the pass acted on what is no longer so; the next one knows better.
