@@ -85,9 +85,9 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces: ## (each also alone) one part of `make test`
 	tests/run.sh $@
 
-# How long each target runs, and on how many of the six.
+# How long each target runs, and which of them.
 MINUTES ?= 10
-TARGETS ?= parse execute yaml archive strvals semver
+TARGETS ?= parse execute yaml archive strvals semver annotations
 
 .PHONY: fuzz
 fuzz: ## search for harmful input, MINUTES=10 a target (needs a nightly compiler and `cargo install cargo-fuzz`)

@@ -1,7 +1,14 @@
 //! What is done with hostile input: each function takes any bytes, and panics if something does not hold.
 
+use std::collections::BTreeMap;
 use tillerman::chart::version::{Constraints, Version};
 use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
+use tillerman::kind::annotations::{self, Annotations};
+use tillerman::kind::ignore::IGNORE_DRIFT;
+use tillerman::kind::switches::Switches;
+use tillerman::kind::{bounds, values_from, watches};
+use tillerman::release::object::Object;
+use tillerman::release::patch;
 use tillerman::render::{self, Capabilities, Limits, Options, Release};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::go::TemplateSet;
@@ -12,13 +19,14 @@ use tillerman::template::{functions, yaml};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them; each has its seeds in `fuzz/corpus/NAME`.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("parse", parse),
     ("execute", execute),
     ("yaml", yaml),
     ("archive", archive),
     ("strvals", strvals),
     ("semver", semver),
+    ("annotations", annotations),
 ];
 
 /// What a rendering may cost here: little, so that whatever is not counted stands out as slow.
@@ -158,4 +166,91 @@ pub fn semver(data: &[u8]) {
         let again = Version::parse(&version.to_string()).expect("a version is shown as one");
         assert_eq!(again.cmp(&version), std::cmp::Ordering::Equal, "{version}");
     }
+}
+
+/// All that an editor of a custom resource or of a Secret may write, and `watches.yaml`: parts with a zero byte between them. The first
+/// byte of a part says what it is; any other annotation has its name before a `=`.
+pub fn annotations(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (mut all, mut values) = (BTreeMap::new(), Values::new());
+    let mut own_values = Values::new();
+    for part in text.split('\0').take(8) {
+        let rest = part.get(1..).unwrap_or_default();
+        let name = match part.as_bytes().first() {
+            Some(b'p') => annotations::PATCHES,
+            Some(b'v') => values_from::ANNOTATION,
+            Some(b'i') => IGNORE_DRIFT,
+            Some(b'w') => {
+                assert_short(watches::parse(rest, std::path::Path::new("/")).err().map(|e| e.to_string()));
+                continue;
+            }
+            Some(b'y') => {
+                let read =
+                    || chart::values::load(rest.as_bytes()).map(serde_json::Value::Object).map_err(|_| String::new());
+                if let Ok(serde_json::Value::Object(read)) = bounds::SOURCE.reads(rest.as_bytes(), read) {
+                    chart::values::merge(&mut values, read);
+                }
+                continue;
+            }
+            Some(b'x') => {
+                if let Ok(serde_json::Value::Object(spec)) = bounds::SPEC.json(rest) {
+                    own_values = spec;
+                }
+                continue;
+            }
+            _ => {
+                let (name, value) = part.split_once('=').unwrap_or((part, ""));
+                all.insert(name.into(), value.into());
+                continue;
+            }
+        };
+        all.insert(name.into(), rest.into());
+    }
+    assert_short(Switches::default().read(&all).err());
+    let read = annotations::texts(&all).map(|texts| Annotations::read(&texts)).unwrap_or_default();
+    for source in read.sources.as_deref().unwrap_or_default() {
+        if let Some(path) = &source.target_path {
+            assert_short(values_from::set_path(path, "text", &mut values).err());
+        }
+    }
+    let mut objects = objects();
+    let patches = read.patches.as_deref().unwrap_or_default();
+    if patch::apply(patches, &mut objects).map_err(|why| assert_short(Some(why))).is_ok() {
+        for object in objects.iter().flatten() {
+            let (_, depth) = bounds::weigh(&serde_json::Value::Object(object.body.clone()));
+            assert!(depth <= bounds::SPEC.depth + bounds::ANNOTATION.depth, "{depth} levels");
+        }
+    }
+    let ids: Vec<_> = objects.iter().flatten().map(id).collect();
+    for rule in read.ignored.as_deref().unwrap_or_default() {
+        let _ = ids.iter().any(|id| rule.covers(id));
+    }
+    for why in [read.sources.err(), read.patches.err(), read.ignored.err()] {
+        assert_short(why);
+    }
+    chart::values::merge(&mut values, own_values);
+    let _ = yaml::emit(&Value::from(&serde_json::Value::Object(values)));
+}
+
+/// A message stands in conditions and events.
+fn assert_short(message: Option<String>) {
+    if let Some(message) = message {
+        assert!(message.len() < 8192, "{} bytes: {}", message.len(), &message[..100]);
+    }
+}
+
+fn id(object: &Object) -> tillerman::release::object::ObjectId {
+    let namespace = object.namespace.as_deref().map(Into::into);
+    tillerman::release::object::ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() }
+}
+
+/// What patches are applied to.
+fn objects() -> Vec<Option<Object>> {
+    let texts = [
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: {app: web}}\nspec:\n  replicas: 1\n  template:\n    \
+         spec:\n      containers:\n      - name: web\n        env: [{name: A, value: b}]\n        ports: [{containerPort: 80}]\n",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: ns, finalizers: [a/b]}\nspec: {ports: [{port: 80}]}\n",
+        "apiVersion: a.example.com/v1\nkind: Thing\nmetadata: {name: web}\nspec: {list: [1, [2]], text: x}\n",
+    ];
+    texts.iter().map(|text| Object::parse(text).expect("it is valid")).collect()
 }

@@ -9,12 +9,13 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much a chart may hold. The sizes are Helm's; the other limits keep hostile charts from costing much.
+/// How much a chart may hold, with the archives inside its archive. The sizes are Helm's, which has them for each archive; the
+/// other limits keep hostile charts from costing much.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of all files together.
+    /// Bytes of all files together. What is in an archive inside an archive counts, and so does that archive itself.
     pub total: u64,
-    /// Number of files.
+    /// Number of files, those of archives inside the archive included.
     pub files: usize,
     /// Depth of `charts/` in `charts/`, and of directories.
     pub depth: usize,
@@ -23,6 +24,19 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { total: 100 * 1024 * 1024, files: 20_000, depth: 64 }
+    }
+}
+
+/// What is left of the limits while a chart is loaded: an archive in an archive takes from the same.
+struct Left {
+    limits: Limits,
+    bytes: u64,
+    files: usize,
+}
+
+impl Left {
+    fn new(limits: &Limits) -> Self {
+        Self { limits: *limits, bytes: limits.total, files: limits.files }
     }
 }
 
@@ -42,8 +56,8 @@ pub fn load(path: &Path) -> Result<Chart, LoadError> {
     let limits = Limits::default();
     let info = std::fs::metadata(path).map_err(|e| LoadError(format!("stat {}: {}", path.display(), go_io(&e))))?;
     if info.is_dir() {
-        let files = read_directory(path, &limits)?;
-        return assemble(files, &limits, 0);
+        let (files, mut left) = read_directory(path, &limits)?;
+        return assemble(files, &mut left, 0);
     }
     let data = std::fs::read(path).map_err(|e| LoadError(format!("open {}: {}", path.display(), go_io(&e))))?;
     if !data.starts_with(b"\x1f\x8b\x08") {
@@ -60,24 +74,29 @@ pub fn load(path: &Path) -> Result<Chart, LoadError> {
 
 /// Loads a gzipped tar archive.
 pub fn load_archive(data: &[u8], limits: &Limits) -> Result<Chart, LoadError> {
-    assemble(read_archive(data, limits)?, limits, 0)
+    let mut left = Left::new(limits);
+    assemble(read_archive(data, &mut left)?, &mut left, 0)
 }
 
 #[cfg(feature = "fetch")]
 /// The files of a chart directory that `.helmignore` does not leave out.
 pub fn directory_files(path: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> {
-    read_directory(path, limits)
+    Ok(read_directory(path, limits)?.0)
 }
 
 /// Makes a chart out of its files.
 pub fn load_files(files: Vec<File>, limits: &Limits) -> Result<Chart, LoadError> {
-    assemble(files, limits, 0)
+    let mut left = Left::new(limits);
+    // What is there already counts.
+    left.bytes = left.bytes.saturating_sub(files.iter().map(|file| file.data.len() as u64).sum());
+    left.files = left.files.saturating_sub(files.len());
+    assemble(files, &mut left, 0)
 }
 
 #[cfg(feature = "fetch")]
 /// The files of a gzipped tar archive, with names below the chart's folder.
 pub fn archive_files(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
-    read_archive(data, limits)
+    read_archive(data, &mut Left::new(limits))
 }
 
 /// An input/output error in Go's words.
@@ -106,22 +125,25 @@ fn too_large(limits: &Limits) -> LoadError {
     LoadError(format!("decompressed chart is larger than the maximum size {}", limits.total))
 }
 
+fn too_many(limits: &Limits) -> LoadError {
+    LoadError(format!("chart has more than the maximum of {} files", limits.files))
+}
+
 /// Files of a directory in the order of a depth-first walk by name; symbolic links are followed, as Helm does.
-fn read_directory(root: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> {
+fn read_directory(root: &Path, limits: &Limits) -> Result<(Vec<File>, Left), LoadError> {
     let ignore = match std::fs::read(root.join(".helmignore")) {
         Ok(text) => Rules::parse(&text),
         Err(_) => Rules::parse(b""),
     }
     .map_err(|e| LoadError(e.to_string()))?;
-    let mut walk = Walk { ignore, limits, left: limits.total, files: Vec::new(), buffer: vec![0; BUFFER] };
+    let mut walk = Walk { ignore, left: Left::new(limits), files: Vec::new(), buffer: vec![0; BUFFER] };
     walk.directory(root, "", 0)?;
-    Ok(walk.files)
+    Ok((walk.files, walk.left))
 }
 
-struct Walk<'a> {
+struct Walk {
     ignore: Rules,
-    limits: &'a Limits,
-    left: u64,
+    left: Left,
     files: Vec<File>,
     buffer: Vec<u8>,
 }
@@ -129,10 +151,11 @@ struct Walk<'a> {
 /// Most files of charts are smaller, and a page of memory that is touched first costs as much as a short read.
 const BUFFER: usize = 16 << 10;
 
-impl Walk<'_> {
+impl Walk {
     fn directory(&mut self, path: &Path, name: &str, depth: usize) -> Result<(), LoadError> {
-        if depth > self.limits.depth {
-            return Err(LoadError(format!("chart is nested deeper than {} folders at {name}", self.limits.depth)));
+        let limit = self.left.limits.depth;
+        if depth > limit {
+            return Err(LoadError(format!("chart is nested deeper than {limit} folders at {name}")));
         }
         let failed = |e: std::io::Error| LoadError(format!("open {}: {}", path.display(), go_io(&e)));
         let mut names = Vec::new();
@@ -166,11 +189,12 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path, name: String) -> Result<(), LoadError> {
-        let data = read_at_most(path, self.left, &mut self.buffer)
+        let data = read_at_most(path, self.left.bytes, &mut self.buffer)
             .map_err(|e| LoadError(format!("error reading {name}: {}", go_io(&e))))?
-            .filter(|_| self.files.len() < self.limits.files)
+            .filter(|_| self.left.files > 0)
             .ok_or_else(|| LoadError(format!("error reading {name}: chart exceeds maximum decompressed size")))?;
-        self.left = self.left.saturating_sub(data.len() as u64);
+        self.left.bytes = self.left.bytes.saturating_sub(data.len() as u64);
+        self.left.files -= 1;
         self.files.push(File { name, data: without_bom(data).into() });
         Ok(())
     }
@@ -192,13 +216,13 @@ fn read_at_most(path: &Path, limit: u64, buffer: &mut [u8]) -> std::io::Result<O
     Ok((data.len() as u64 <= limit).then_some(data))
 }
 
-fn read_archive(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
+fn read_archive(data: &[u8], left: &mut Left) -> Result<Vec<File>, LoadError> {
     let failed = |e: std::io::Error| LoadError(e.to_string());
+    let limits = left.limits;
     // One byte more than allowed is read, so that an archive that unpacks to more is noticed and not cut.
-    let unpacked = flate2::read::MultiGzDecoder::new(data).take(limits.total + (limits.files as u64) * 1024 + 1);
+    let unpacked = flate2::read::MultiGzDecoder::new(data).take(left.bytes + (left.files as u64) * 1024 + 1);
     let mut archive = tar::Archive::new(unpacked);
     let mut files = Vec::new();
-    let mut left = limits.total;
     for entry in archive.entries().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let kind = entry.header().entry_type();
@@ -208,15 +232,17 @@ fn read_archive(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let name = archive_name(&path)?;
         let size = entry.header().size().map_err(failed)?;
-        if size > left {
-            return Err(too_large(limits));
+        if size > left.bytes {
+            return Err(too_large(&limits));
         }
         let mut content = Vec::new();
-        let read = entry.take(left).read_to_end(&mut content).map_err(failed)? as u64;
-        if kind.is_file() && read < size || files.len() >= limits.files {
-            return Err(too_large(limits));
+        let read = entry.take(left.bytes).read_to_end(&mut content).map_err(failed)? as u64;
+        if kind.is_file() && read < size {
+            return Err(too_large(&limits));
         }
-        left -= read;
+        // A name may be as long as a file.
+        left.bytes = left.bytes.checked_sub(read + name.len() as u64).ok_or_else(|| too_large(&limits))?;
+        left.files = left.files.checked_sub(1).ok_or_else(|| too_many(&limits))?;
         files.push(File { name, data: without_bom(content).into() });
     }
     if files.is_empty() {
@@ -276,9 +302,9 @@ fn update(metadata: &mut Metadata, name: &str, data: &[u8]) -> Result<(), LoadEr
 }
 
 /// Makes a chart out of its files.
-fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, LoadError> {
-    if depth > limits.depth {
-        return Err(LoadError(format!("charts are nested deeper than {}", limits.depth)));
+fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, LoadError> {
+    if depth > left.limits.depth {
+        return Err(LoadError(format!("charts are nested deeper than {}", left.limits.depth)));
     }
     let mut chart = Chart::default();
     let mut found = false;
@@ -347,7 +373,7 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
         if name.starts_with(['_', '.']) {
             continue;
         }
-        let subchart = subchart(&name, files, &chart.metadata.name, limits, depth)
+        let subchart = subchart(&name, files, &chart.metadata.name, left, depth)
             .map_err(|e| LoadError(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name)))?;
         chart.dependencies.push(subchart);
     }
@@ -367,18 +393,18 @@ fn assemble(files: Vec<File>, limits: &Limits, depth: usize) -> Result<Chart, Lo
     Ok(chart)
 }
 
-fn subchart(name: &str, files: Vec<File>, parent: &str, limits: &Limits, depth: usize) -> Result<Chart, LoadError> {
+fn subchart(name: &str, files: Vec<File>, parent: &str, left: &mut Left, depth: usize) -> Result<Chart, LoadError> {
     if Path::new(name).extension().is_some_and(|e| e == "tgz") {
         let file = files.into_iter().next().filter(|f| f.name == name);
         let file =
             file.ok_or_else(|| LoadError(format!("error unpacking subchart tar in {parent}: expected {name}")))?;
-        return assemble(read_archive(&file.data, limits)?, limits, depth + 1);
+        return assemble(read_archive(&file.data, left)?, left, depth + 1);
     }
     let files = files
         .into_iter()
         .filter_map(|f| f.name.split_once('/').map(|(_, rest)| rest.to_owned()).map(|name| File { name, data: f.data }))
         .collect();
-    assemble(files, limits, depth + 1)
+    assemble(files, left, depth + 1)
 }
 
 #[cfg(test)]
@@ -456,6 +482,27 @@ mod tests {
         let limits = Limits { depth: 5, ..Limits::default() };
         assert!(load_archive(&inner, &limits).unwrap_err().to_string().contains("nested deeper than 5"));
         assert!(load_archive(&inner, &Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn archives_in_an_archive_share_one_budget() {
+        let zeros = vec![0; 600 << 10];
+        let inner = archive(&[("c/Chart.yaml", CHART), ("c/zeros", &zeros)]);
+        let names: Vec<String> = (0..3).map(|n| format!("c/charts/c{n}.tgz")).collect();
+        let outer: Vec<(&str, &[u8])> =
+            [("c/Chart.yaml", CHART)].into_iter().chain(names.iter().map(|name| (&**name, &*inner))).collect();
+        let outer = archive(&outer);
+        let of = |total: u64, files: usize| {
+            let limits = Limits { total, files, ..Limits::default() };
+            load_archive(&outer, &limits).map(|chart| chart.dependencies.len()).map_err(|e| e.to_string())
+        };
+        assert_eq!(of(2 << 20, 100), Ok(3));
+        assert!(of(1 << 20, 100).unwrap_err().contains("larger than the maximum size 1048576"));
+        assert!(of(2 << 20, 9).unwrap_err().contains("more than the maximum of 9 files"));
+        // The same in a folder.
+        let files = super::archive_files(&outer, &Limits::default()).unwrap();
+        let limits = Limits { total: 1 << 20, ..Limits::default() };
+        assert!(super::load_files(files, &limits).unwrap_err().to_string().contains("larger than the maximum size"));
     }
 
     #[test]

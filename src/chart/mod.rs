@@ -1,5 +1,6 @@
 //! A chart at rest: what is in the directory or archive, before any template runs.
 
+pub mod floats;
 mod ignore;
 mod load;
 mod metadata;

@@ -2,12 +2,24 @@
 
 use super::Values;
 use crate::template::go::quote;
+use crate::template::stack::deeper;
 use serde_json::Value;
 
-/// The largest list index that `--set` may name.
-const MAX_INDEX: i64 = 65_536;
-/// The deepest path that `--set` may name.
-const MAX_NESTING: usize = 30;
+/// What a path may name. A list is as long as its largest index, so a short text can make a large value.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest index of a list.
+    pub index: i64,
+    /// How many names may stand one behind another.
+    pub names: usize,
+    /// How many indices may stand one behind another.
+    pub indices: usize,
+}
+
+impl Limits {
+    /// Those of Helm's `--set`, which has none for indices; so many as here nobody needs, and each takes some stack.
+    pub const HELM: Self = Self { index: 65_536, names: 30, indices: 1_000 };
+}
 
 /// How the text behind `=` becomes a value.
 pub enum Mode<'a> {
@@ -25,7 +37,12 @@ pub enum Mode<'a> {
 
 /// Applies one argument to the values. The error is Helm's text, without its `failed parsing --set data: `.
 pub fn apply(argument: &str, values: &mut Values, mode: &Mode<'_>) -> Result<(), String> {
-    let mut parser = Parser { text: argument.chars().collect(), at: 0, mode };
+    apply_within(argument, values, mode, Limits::HELM)
+}
+
+/// [`apply`] with other limits.
+pub fn apply_within(argument: &str, values: &mut Values, mode: &Mode<'_>, limits: Limits) -> Result<(), String> {
+    let mut parser = Parser { text: argument.chars().collect(), at: 0, mode, limits, indices: 0 };
     loop {
         match parser.key(values, 0) {
             Ok(()) => {}
@@ -66,6 +83,9 @@ struct Parser<'a> {
     text: Vec<char>,
     at: usize,
     mode: &'a Mode<'a>,
+    limits: Limits,
+    /// Indices of the path that is being read that stand one behind another.
+    indices: usize,
 }
 
 /// An empty key is read and dropped.
@@ -75,9 +95,9 @@ fn set(values: &mut Values, key: String, value: Value) {
     }
 }
 
-fn set_index(list: &mut Vec<Value>, index: i64, value: Value) -> Result<(), Stop> {
-    if index > MAX_INDEX {
-        return fail(format!("index of {index} is greater than maximum supported index of {MAX_INDEX}"));
+fn set_index(list: &mut Vec<Value>, index: i64, value: Value, limit: i64) -> Result<(), Stop> {
+    if index > limit {
+        return fail(format!("index of {index} is greater than maximum supported index of {limit}"));
     }
     let Ok(at) = usize::try_from(index) else { return fail(format!("negative {index} index not allowed")) };
     if list.len() <= at {
@@ -125,6 +145,7 @@ impl Parser<'_> {
             None => fail(format!("key {} has no value", quoted(&key))),
             Some('[') => {
                 let index = self.index()?;
+                self.indices = 1;
                 let mut list = match values.get(&key) {
                     None => Vec::new(),
                     Some(Value::Array(list)) => list.clone(),
@@ -151,9 +172,10 @@ impl Parser<'_> {
             }
             Some(_) => {
                 let nesting = nesting + 1;
-                if nesting > MAX_NESTING {
+                let limit = self.limits.names;
+                if nesting > limit {
                     return fail(format!(
-                        "value name nested level is greater than maximum supported nested level of {MAX_NESTING}"
+                        "value name nested level is greater than maximum supported nested level of {limit}"
                     ));
                 }
                 let mut inner = match values.get(&key) {
@@ -206,17 +228,22 @@ impl Parser<'_> {
             None => Err(Stop::End),
             Some('=') => {
                 let (value, _) = self.value()?;
-                set_index(list, index, value)
+                set_index(list, index, value, self.limits.index)
             }
             Some('[') => {
                 let next = self.index()?;
+                self.indices += 1;
+                let limit = self.limits.indices;
+                if self.indices > limit {
+                    return fail(format!("there are more indices in a row than the maximum of {limit}"));
+                }
                 let mut inner = match list.get(at) {
                     None | Some(Value::Null) => Vec::new(),
                     Some(Value::Array(inner)) => inner.clone(),
                     Some(other) => return wrong_type(other, "[]interface {}"),
                 };
-                self.item(&mut inner, next, nesting)?;
-                set_index(list, index, Value::Array(inner))
+                deeper(|| self.item(&mut inner, next, nesting))?;
+                set_index(list, index, Value::Array(inner), self.limits.index)
             }
             Some(_) => {
                 let mut inner = match list.get(at) {
@@ -228,7 +255,7 @@ impl Parser<'_> {
                 }
                 let result = self.key(&mut inner, nesting);
                 match result {
-                    Ok(()) => set_index(list, index, Value::Object(inner)),
+                    Ok(()) => set_index(list, index, Value::Object(inner), self.limits.index),
                     // Helm loses the element when the text ends right behind it.
                     Err(stop) => {
                         if at < list.len() {
@@ -353,7 +380,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, apply};
+    use super::{Limits, Mode, apply, apply_within};
     use serde_json::{Value, json};
 
     fn set(argument: &str) -> Result<Value, String> {
@@ -396,6 +423,26 @@ mod tests {
             ),
         ] {
             assert_eq!(set(argument), Err(want.to_owned()), "{argument}");
+        }
+    }
+
+    #[test]
+    fn what_a_path_may_name_is_limited() {
+        let many = |n: usize| format!("a{}=x", "[0]".repeat(n));
+        assert!(set(&many(1_000)).is_ok());
+        let expected = "there are more indices in a row than the maximum of 1000";
+        for n in [1_001, 30_000] {
+            assert_eq!(set(&many(n)), Err(expected.to_owned()), "{n}");
+        }
+        let limits = Limits { index: 3, names: 2, indices: 2 };
+        let within = |argument: &str| apply_within(argument, &mut serde_json::Map::new(), &Mode::Literal, limits);
+        assert_eq!(within("a.b[3][3]=x"), Ok(()));
+        for (argument, expected) in [
+            ("a[4]=x", "index of 4 is greater than maximum supported index of 3"),
+            ("a[0][0][0]=x", "there are more indices in a row than the maximum of 2"),
+            ("a.b.c.d=x", "value name nested level is greater than maximum supported nested level of 2"),
+        ] {
+            assert_eq!(within(argument), Err(expected.to_owned()), "{argument}");
         }
     }
 

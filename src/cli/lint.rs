@@ -130,7 +130,9 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
                 .iter()
                 .flat_map(|kind| opened(kind).into_iter().map(move |text| format!("{}: {text}", kind.gvk)));
             let opened = opened.map(|text| message(Severity::Info, text)).collect::<Vec<_>>();
-            unknown.chain(missing).chain(opened).collect()
+            let unusable =
+                watches.kinds.iter().filter_map(|kind| Some(message(Severity::Error, kind.unusable.clone()?)));
+            unknown.chain(missing).chain(unusable).chain(opened).collect()
         }
     };
     Ok(lint::Report { messages })

@@ -12,8 +12,12 @@ use crate::cluster::error::ApiError;
 use crate::kind::placement::Place;
 use crate::release::lookups::{self, Lookups};
 use crate::release::object::{Gvk, ObjectId};
+use crate::template::budget;
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
+
+/// Steps that a lookup takes the time of: a rendering of the operator may look up some 2,500 times.
+const LOOKUP: u64 = 20_000;
 
 /// Told of a Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
@@ -170,6 +174,8 @@ impl Host for ClusterHost {
         self.system.now()
     }
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        // A request takes some milliseconds; asking the budget is also how a rendering notices that it is stopped.
+        budget::work(LOOKUP)?;
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
         let id = ObjectId { gvk: Gvk::new(group, version, kind), namespace, name: name.into() };

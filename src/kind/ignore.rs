@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::bounds;
 use crate::release::object::ObjectId;
 
 /// Annotation of a custom resource: a JSON list of rules, `[{"target": {"kind": …, "name": …}, "paths": ["/spec/replicas"]}]`.
@@ -31,12 +32,21 @@ impl Ignore {
 
 /// Reads the text of the annotation.
 pub fn parse(text: &str) -> Result<Vec<Ignore>, String> {
-    read(&serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?)
+    read(&bounds::ANNOTATION.json(text)?)
 }
 
 /// Reads a list of rules.
 pub fn read(rules: &Value) -> Result<Vec<Ignore>, String> {
-    rules.as_array().ok_or("it is not a list")?.iter().map(rule).collect()
+    bounds::ANNOTATION.value(rules)?;
+    let rules = rules.as_array().ok_or("it is not a list")?;
+    if rules.len() > bounds::RULES {
+        return Err(format!("there are more than {} rules", bounds::RULES));
+    }
+    let rules: Vec<Ignore> = rules.iter().map(rule).collect::<Result<_, _>>()?;
+    if rules.iter().map(|rule| rule.paths.len()).sum::<usize>() > bounds::PATHS {
+        return Err(format!("its rules have more than {} paths", bounds::PATHS));
+    }
+    Ok(rules)
 }
 
 fn rule(rule: &Value) -> Result<Ignore, String> {
@@ -47,6 +57,7 @@ fn rule(rule: &Value) -> Result<Ignore, String> {
             "target" => {
                 for (key, value) in value.as_object().ok_or("target is not an object")? {
                     let text = value.as_str().ok_or_else(|| format!("target.{key} is not a string"))?.to_owned();
+                    bounds::word(&text).map_err(|why| format!("target.{key}: {why}"))?;
                     match key.as_str() {
                         "group" => ignore.group = Some(text),
                         "kind" => ignore.kind = Some(text),
@@ -59,7 +70,9 @@ fn rule(rule: &Value) -> Result<Ignore, String> {
             "paths" => {
                 for path in value.as_array().ok_or("paths is not a list")? {
                     let path = path.as_str().filter(|p| p.len() > 1 && p.starts_with('/'));
-                    ignore.paths.push(path.ok_or("a path must be a JSON pointer such as /spec/replicas")?.to_owned());
+                    let path = path.ok_or("a path must be a JSON pointer such as /spec/replicas")?;
+                    bounds::word(path).map_err(|why| format!("a path: {why}"))?;
+                    ignore.paths.push(path.to_owned());
                 }
             }
             other => return Err(format!("{other} is unknown")),

@@ -1,6 +1,8 @@
 //! Which custom resources Tillerman serves, and with which chart.
 
 pub mod allow;
+pub mod annotations;
+pub mod bounds;
 pub mod crd;
 pub mod duration;
 pub mod ignore;
@@ -46,6 +48,8 @@ pub struct Kind {
     pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.
     pub overrides: Overrides,
+    /// Why none of its custom resources can be served, though other kinds can.
+    pub unusable: Option<String>,
     /// Secrets and `ConfigMap`s with values, below those of a custom resource.
     pub values_from: Vec<ValuesFrom>,
     /// Patches of what the chart renders, before those of a custom resource.

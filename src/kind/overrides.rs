@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
+use super::bounds;
 use crate::chart::strvals::{self, Mode};
 use crate::chart::values::scalar_text;
 use crate::host;
-use crate::render;
+use crate::render::{self, Limits};
 use crate::template::function::{Function, Param};
 use crate::template::functions;
 use crate::template::go::Functions;
@@ -33,10 +34,18 @@ impl Overrides {
         };
         let mut overrides = Self::default();
         for (path, value) in entries {
-            let text = scalar_text(value).ok_or_else(|| format!("overrideValues: {path} must be a text"))?;
-            let text = template(&expand(&text, env)).map_err(|e| format!("overrideValues: {path}: {e}"))?;
-            strvals::apply(&format!("{path}={text}"), &mut overrides.values, &Mode::Text)
-                .map_err(|e| format!("overrideValues: {path}: {e}"))?;
+            let wrong = |why: String| format!("overrideValues: {path}: {why}");
+            bounds::word(path).map_err(|why| format!("overrideValues: a path: {why}"))?;
+            let written = scalar_text(value).ok_or_else(|| format!("overrideValues: {path} must be a text"))?;
+            let text = template(&expand(&written, env)).map_err(wrong)?;
+            bounds::ANNOTATION.text(text.as_bytes()).map_err(wrong)?;
+            let argument = format!("{path}={text}");
+            strvals::apply_within(&argument, &mut overrides.values, &Mode::Text, bounds::PATH).map_err(|why| {
+                // What comes from the environment may be a secret, and the words quote it.
+                let why =
+                    if text == written { why } else { "what it becomes is no value as in --set-string".to_owned() };
+                wrong(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
+            })?;
             overrides.texts.push((path.clone(), text));
         }
         Ok(overrides)
@@ -49,6 +58,15 @@ impl Overrides {
             format!("Chart value {path:?} overridden to {shown:?} by operator's watches.yaml")
         })
     }
+}
+
+/// What is said where a value holds a comma that ends it.
+const COMMA: &str = ". The value holds a comma, which begins the next value as in --set: write \\, for a comma of a text, or {a,b} for a \
+                     list; of an environment variable, '{{ env \"NAME\" | replace \",\" \"\\\\,\" }}'";
+
+/// Whether there is a comma without a backslash before it.
+fn has_bare_comma(text: &str) -> bool {
+    text.match_indices(',').any(|(at, _)| !text[..at].ends_with('\\'))
 }
 
 /// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; a variable that is not set is empty, and what is no name stays or, in
@@ -98,11 +116,15 @@ fn template(text: &str) -> Result<String, String> {
     static TABLE: LazyLock<Arc<Functions>> =
         LazyLock::new(|| Arc::new(Functions::new(functions::all().chain(&ENVIRONMENT))));
     if text.contains("{{") {
-        render::text_with(text, &host::options(), Arc::clone(&TABLE))
+        let options = render::Options { limits: TEMPLATE, ..host::options() };
+        render::text_with(text, &options, Arc::clone(&TABLE))
     } else {
         Ok(text.to_owned())
     }
 }
+
+/// What the template of one value may cost.
+const TEMPLATE: Limits = Limits { steps: Some(1_000_000), output: 1 << 20, memory: Some(16 << 20) };
 
 static ENVIRONMENT: [Function; 2] = [
     Function {
@@ -140,6 +162,7 @@ mod tests {
         match name {
             "IMAGE" => Some("quay.io/a/b:1".to_owned()),
             "1" => Some("one".to_owned()),
+            "LIST" => Some("c,d".to_owned()),
             _ => None,
         }
     }
@@ -192,6 +215,15 @@ mod tests {
             (json!({"a": {}}), "overrideValues: a must be a text"),
             (json!({"a": "{{ nothing }}"}), "overrideValues: a: "),
             (json!({"a": "b,c"}), "overrideValues: a: key \"c\" has no value"),
+            (
+                json!({"b": "$LIST"}),
+                "overrideValues: b: what it becomes is no value as in --set-string. The value holds a comma",
+            ),
+            (
+                json!({"a[65536][65536]": "x"}),
+                "overrideValues: a[65536][65536]: index of 65536 is greater than maximum",
+            ),
+            (json!({"a": "{{ range until 100000000 }}x{{ end }}"}), "overrideValues: a: "),
             (json!([]), "overrideValues must be an object of texts"),
         ] {
             let error = Overrides::read(&field, &env).unwrap_err();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{duration, go_bool};
+use super::{bounds, duration, go_bool};
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
@@ -127,12 +127,32 @@ pub const FIELDS: [(&str, &str); 9] = [
     ("takeOwnership", "take-ownership"),
 ];
 
+/// Annotations that are one word or name.
+const WORDS: [&str; 13] = [
+    "paused",
+    "dry-run",
+    "hooks",
+    "max-history",
+    "timeout",
+    "on-failure",
+    "deletion-policy",
+    "crds",
+    "release-name",
+    "reconcile-at",
+    "operation",
+    "take-ownership",
+    "force-new-cluster",
+];
+
 impl Switches {
     /// The switches of a custom resource, over those of its kind. Errors name the annotation and what it may be.
     pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, String> {
         let mut switches = self.clone();
         for (key, value) in annotations {
             if let Some(name) = key.strip_prefix(PREFIX) {
+                if WORDS.contains(&name) {
+                    bounds::word(value).map_err(|why| format!("annotation {key}: {why}"))?;
+                }
                 switches.set(name, value).map_err(|expected| format!("annotation {key}: {expected}"))?;
             }
         }
@@ -149,7 +169,9 @@ impl Switches {
             };
         }
         // What helm-operator cannot read it takes for absent.
-        let theirs = |name: &str| annotations.get(&*format!("{HELM_OPERATOR}{name}")).map(|v| &**v);
+        let theirs = |name: &str| {
+            annotations.get(&*format!("{HELM_OPERATOR}{name}")).map(|v| &**v).filter(|v| bounds::word(v).is_ok())
+        };
         switches.uninstall_wait = theirs("uninstall-wait").and_then(go_bool).unwrap_or(false);
         switches.reconcile_period = theirs("reconcile-period").and_then(|v| duration::parse(v).ok());
         Ok(switches)
@@ -165,7 +187,7 @@ impl Switches {
             Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string()),
             other => other.to_string(),
         };
-        self.set(name, &text).map_err(|expected| format!("{field}: {expected}"))?;
+        bounds::word(&text).and_then(|()| self.set(name, &text)).map_err(|expected| format!("{field}: {expected}"))?;
         Ok(true)
     }
 

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::bounds;
+use crate::chart::strvals::{self, Mode};
 
 /// The annotation.
 pub const ANNOTATION: &str = "tillerman.dev/values-from";
@@ -53,6 +56,9 @@ impl fmt::Display for ValuesFrom {
 pub fn parse(list: &Value) -> Result<Vec<ValuesFrom>, String> {
     match list {
         Value::Null => Ok(Vec::new()),
+        Value::Array(items) if items.len() > bounds::SOURCES => {
+            Err(format!("there are more than {} sources of values", bounds::SOURCES))
+        }
         Value::Array(items) => items.iter().map(parse_one).collect(),
         _ => Err("it is not a list".to_owned()),
     }
@@ -60,8 +66,7 @@ pub fn parse(list: &Value) -> Result<Vec<ValuesFrom>, String> {
 
 /// Reads the annotation's text, JSON.
 pub fn parse_text(text: &str) -> Result<Vec<ValuesFrom>, String> {
-    let list: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
-    parse(&list)
+    parse(&bounds::ANNOTATION.json(text)?)
 }
 
 fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
@@ -72,9 +77,17 @@ fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
     }
     let text = |key: &str| match item.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(s)) if !s.is_empty() => Ok(Some(s.as_str())),
+        Some(Value::String(s)) if !s.is_empty() => {
+            bounds::word(s).map_err(|why| format!("{key}: {why}"))?;
+            Ok(Some(s.as_str()))
+        }
         Some(_) => Err(format!("{key} must be a text")),
     };
+    let target_path = text("targetPath")?;
+    if let Some(path) = target_path {
+        // Whether it can be set at all is known without the values.
+        set_path(path, "", &mut Map::new()).map_err(|why| format!("targetPath {path:?}: {why}"))?;
+    }
     let kind = match text("kind")? {
         Some("Secret") => SourceKind::Secret,
         Some("ConfigMap") => SourceKind::ConfigMap,
@@ -89,9 +102,14 @@ fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
         kind,
         name: text("name")?.ok_or("an entry has no name")?.into(),
         key: text("key")?.unwrap_or(KEY).to_owned(),
-        target_path: text("targetPath")?.map(str::to_owned),
+        target_path: target_path.map(str::to_owned),
         optional,
     })
+}
+
+/// Puts a text where a target path says.
+pub fn set_path(path: &str, text: &str, values: &mut Map<String, Value>) -> Result<(), String> {
+    strvals::apply_within(&format!("{path}={text}"), values, &Mode::Literal, bounds::PATH)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::allow::Allow;
 use super::overrides::{self, Overrides};
 use super::placement::{ClusterScoped, Namespaces, Placement};
 use super::switches::Switches;
-use super::{ChartRef, Kind, Proof, duration, ignore, selector, values_from};
+use super::{ChartRef, Kind, Proof, bounds, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
 
@@ -52,6 +52,8 @@ pub enum WatchesError {
 
 /// Reads the text of a `watches.yaml`. `chart_base` is what relative chart paths are relative to (the working directory).
 pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
+    bounds::WATCHES.text(text.as_bytes()).map_err(WatchesError::Syntax)?;
+    // The reader has limits of its own: 64 levels, 250,000 values, aliases that make more.
     let entries: Option<Vec<Spanned<Entry>>> =
         serde_saphyr::from_str(text).map_err(|e| WatchesError::Syntax(e.to_string()))?;
     let mut watches = Watches { kinds: Vec::new(), warnings: Vec::new() };
@@ -73,7 +75,10 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let text = |name: &str| -> Result<Option<&str>, WatchesError> {
         match entry.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(s)) => Ok(Some(s)),
+            Some(Value::String(s)) => {
+                bounds::word(s).map_err(|why| wrong(format!("{name}: {why}")))?;
+                Ok(Some(s))
+            }
             Some(_) => Err(wrong(format!("{name} must be a string"))),
         }
     };
@@ -92,6 +97,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut placement = Placement::default();
     let mut suffix = "";
     let mut proof = Proof::default();
+    let mut unusable = None;
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         match key.value.as_str() {
@@ -112,7 +118,11 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "allow" => allow = Allow::read(value).map_err(wrong)?,
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
-            "overrideValues" => overrides = Overrides::read(value, &overrides::variable).map_err(wrong)?,
+            // The environment of the operator may be wrong for one kind; others can work.
+            "overrideValues" => match Overrides::read(value, &overrides::variable) {
+                Ok(read) => overrides = read,
+                Err(why) => unusable = Some(format!("watches.yaml, line {}: {why}", key.referenced.line())),
+            },
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
@@ -140,6 +150,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         placement,
         ignore_drift: ignored.unwrap_or_default(),
         overrides,
+        unusable,
         values_from: sources,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
@@ -320,9 +331,9 @@ mod tests {
         let kind = parse(&text, Path::new(BASE)).unwrap().kinds.remove(0);
         assert_eq!(kind.overrides.values["a"]["b"], format!("{}-x", std::env::var("HOME").unwrap_or_default()));
         assert_eq!(&*kind.values_from[0].name, "s");
-        assert!(
-            fails(&format!("{entry}  overrideValues:\n    a: '{{{{'\n")).starts_with("line 5: overrideValues: a: ")
-        );
+        let watches = parse(&format!("{entry}  overrideValues:\n    a: '{{{{'\n"), Path::new(BASE)).unwrap();
+        let unusable = watches.kinds[0].unusable.as_deref().unwrap_or_default();
+        assert!(unusable.starts_with("watches.yaml, line 5: overrideValues: a: "), "{unusable}");
         assert_eq!(fails(&format!("{entry}  valuesFrom: {{}}\n")), "line 5: valuesFrom: it is not a list");
     }
 }

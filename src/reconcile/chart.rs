@@ -15,6 +15,7 @@ use crate::source::http::Tls;
 use crate::source::link::shown;
 use crate::source::registry::{Options, Registry};
 use crate::source::{Messages, Settings, SourceError, sha256};
+use crate::template::budget::{self, Budget};
 
 /// A chart that can be rendered.
 pub struct Loaded {
@@ -98,6 +99,7 @@ impl Served {
     pub fn new(kind: Kind) -> Self {
         let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
         let chart = match &kind.chart {
+            _ if kind.unusable.is_some() => load(&kind),
             ChartRef::Path(_) => load(&kind),
             ChartRef::Link(link) => Err(format!("the chart {} is being fetched", shown(link))),
         };
@@ -134,7 +136,13 @@ impl Served {
     }
 }
 
+/// What reading a chart may cost, beside the limits of its files.
+const READING: budget::Limits = budget::Limits { steps: None, output: usize::MAX, memory: Some(256 << 20) };
+
 fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
+    if let Some(why) = &kind.unusable {
+        return Err(why.clone());
+    }
     let text = kind.chart.to_string();
     let path = shown(&text);
     let chart = || match &kind.chart {
@@ -144,6 +152,7 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
             data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
         }
     };
+    let chart = || Budget::new(READING).run(chart);
     match std::panic::catch_unwind(chart) {
         Ok(Ok(chart)) if chart.is_library() => Err(format!("the chart {path} is a library and cannot be installed")),
         Ok(Ok(chart)) => Ok(Arc::new(Loaded::new(chart))),

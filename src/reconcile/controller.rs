@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use super::annotations::Annotations;
 use super::chart::Served;
 use super::look::Looks;
 use super::lookups::LookedUp;
@@ -142,6 +143,7 @@ impl Controller {
             looked_up: LookedUp::default(),
             masks: Arc::default(),
             renderer: Renderer::default(),
+            annotations: Annotations::default(),
             events,
             queue,
             metrics: Arc::clone(metrics),

@@ -3,6 +3,7 @@
 //! A pass never waits: it does what can be done now, says in the status what it waits for, and ends. A watch event or a
 //! deadline starts the next one.
 
+mod annotations;
 mod apply;
 mod begun;
 pub mod chart;
@@ -51,6 +52,7 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 use crate::server::metrics::Metrics;
+use annotations::Annotations;
 use apply::Outcome;
 use begun::Begun;
 use chart::Served;
@@ -94,6 +96,8 @@ pub struct Context {
     pub results: Results,
     /// What first installations that were cut off have left.
     pub begun: Begun,
+    /// The annotations of custom resources that hold lists, read.
+    pub annotations: Annotations,
     /// The records that were seen last.
     pub kept: Kept,
     /// The records that count as they are.
@@ -139,6 +143,8 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.looked_up.forget(key);
         self.masks.forget(key);
+        self.annotations.forget(key);
+        self.renderer.forget(key);
         self.begun.forget(key);
         let release = (Arc::clone(&key.namespace), self.cache.release_name(key));
         self.kept.forget(&release);
@@ -201,6 +207,8 @@ pub enum Error {
     },
     /// An object is where the kind does not allow it.
     NotAllowed(String),
+    /// Renderings that take long have used up their share.
+    Busy(String),
     /// A source of values does not hold what it should.
     Values(String),
     /// A request failed.
@@ -233,7 +241,9 @@ impl Error {
                 "nothing is taken from the record of revision {revision}, which somebody else may have written: "
             ))
             .and(why.clone()),
-            Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) => Text::own(text.as_str()),
+            Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) | Self::Busy(text) => {
+                Text::own(text.as_str())
+            }
             Self::Api(error) => error.text(),
             Self::Panic(place) => Text::own(format!(
                 "the operator has a fault: the pass panicked at {place}; it is repeated after a pause. Please report this place"
@@ -252,6 +262,7 @@ impl Error {
             Self::NotReady(_) => "NotReady",
             Self::Unverified { .. } => "RecordNotVerified",
             Self::NotAllowed(_) => "NamespaceNotAllowed",
+            Self::Busy(_) => "RenderingWaits",
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
             Self::Panic(_) => "Panic",
@@ -279,13 +290,13 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is wrong, and not the cluster.
             Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
-            Self::Unverified { .. } | Self::Panic(_) | Self::Api(_) => Retry::Always,
+            Self::Unverified { .. } | Self::Panic(_) | Self::Busy(_) | Self::Api(_) => Retry::Always,
         }
     }
 
-    /// Whether the API server is the trouble and not the release: then nothing is written about it unless it lasts.
+    /// Whether the API server or the operator is the trouble and not the release: then nothing is written about it unless it lasts.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Api(error) if error.is_outage())
+        matches!(self, Self::Busy(_)) || matches!(self, Self::Api(error) if error.is_outage())
     }
 
     /// Whether the pass acted on what is no longer so; the next one knows better.

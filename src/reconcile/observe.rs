@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
+use super::annotations::off;
 use super::begun::Left;
 use super::chart::{Loaded, Served};
 use super::trust::LeftOut;
@@ -15,7 +16,9 @@ use super::{Context, Error, FINALIZER, LEGACY_FINALIZER, lookups};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
-use crate::kind::ignore::{self, IGNORE_DRIFT, Ignore};
+use crate::kind::annotations::Annotations;
+use crate::kind::bounds;
+use crate::kind::ignore::Ignore;
 use crate::kind::switches::{self, HELM_TIMEOUT, OnFailure, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
 use crate::members::document::Members;
 use crate::plan::attempts;
@@ -32,10 +35,8 @@ use crate::render::Capabilities;
 
 /// Helm's limit: a longer name makes labels and Secret names that Kubernetes refuses.
 const MAX_NAME: usize = 53;
-/// Bytes of a spec. Kubernetes takes 1.5 MiB for the whole object; a release record holds 1 MiB with everything else in it.
-const MAX_SPEC: usize = 1 << 20;
-/// Levels of nesting in a spec. The deepest charts use a dozen.
-const MAX_DEPTH: usize = 100;
+/// Bytes of a spec that is read at once; a longer one is read off the threads that run passes.
+const SHORT: usize = 32 << 10;
 
 /// A release as it is.
 pub struct Observed {
@@ -96,11 +97,12 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let info = ctx.discovery.info();
     let capabilities =
         Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
-    let (mut values, bad_values) = match read_values(&cr) {
+    let (mut values, bad_values) = match spec(&cr).await {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
-    let extras = values::gather(&mut values, key, &cr, ctx);
+    let own = ctx.annotations.of(key, &cr).await;
+    let extras = values::gather(&mut values, key, &own, ctx);
     let owner = owner(key, &cr, ctx, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
@@ -112,7 +114,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
             extras: &extras.digest,
         })
     });
-    let (ignored, bad_ignored) = read_ignored(&cr).map_or_else(|e| (Vec::new(), Some(e)), |rules| (rules, None));
+    let (ignored, bad_ignored) = ignored(&own);
     let (mut switches, bad_switch) = read_switches(served, &cr);
     let refusal = refusal(key, &owner, chart.as_ref().err())
         .or(bad_switch)
@@ -382,51 +384,37 @@ pub fn secret_id(owner: &Owner, revision: u64) -> ObjectId {
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&owner.release_namespace)), name }
 }
 
-fn read_ignored(cr: &Cr) -> Result<Vec<Ignore>, Refusal> {
-    let Some(text) = cr.annotations.get(IGNORE_DRIFT) else { return Ok(Vec::new()) };
-    ignore::parse(text)
-        .map_err(|e| Refusal { reason: "InvalidAnnotation", message: format!("annotation {IGNORE_DRIFT}: {e}") })
-}
-
 fn read_switches(served: &Served, cr: &Cr) -> (Switches, Option<Refusal>) {
     let known = &served.kind.switches;
     let refuse = |message| (known.clone(), Some(Refusal { reason: "InvalidAnnotation", message }));
     known.read(&cr.annotations).map_or_else(refuse, |switches| (switches, None))
 }
 
+fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
+    let refuse = |message| (Vec::new(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
+}
+
+/// The values of a custom resource.
+async fn spec(cr: &Arc<Cr>) -> Result<Map<String, Value>, Refusal> {
+    if cr.spec.as_ref().is_none_or(|spec| spec.len() <= SHORT) {
+        return read_values(cr);
+    }
+    let cr = Arc::clone(cr);
+    let internal = || Refusal { reason: "InvalidSpec", message: "spec cannot be read: internal error".to_owned() };
+    off(move || read_values(&cr)).await.unwrap_or_else(|_| Err(internal()))
+}
+
 fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
     let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
     let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
-    if spec.len() > MAX_SPEC {
-        return refuse(format!("spec has {} bytes; the limit is {MAX_SPEC}", spec.len()));
-    }
-    if depth(spec) > MAX_DEPTH {
-        return refuse(format!("spec is nested more than {MAX_DEPTH} levels deep"));
-    }
-    match serde_json::from_str(spec) {
+    match bounds::SPEC.json(spec) {
         Ok(Value::Object(values)) => Ok(values),
         Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
-        Err(_) => refuse("spec cannot be read".to_owned()),
+        // The parser's words would quote what is there.
+        Err(why) if why.starts_with("it is not JSON") => refuse("spec cannot be read".to_owned()),
+        Err(why) => refuse(format!("spec: {why}")),
     }
-}
-
-/// How deep JSON nests, told from its text.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' | b'[' if !quoted => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {
@@ -496,17 +484,5 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
     match newest.owner.as_deref() {
         Some(text) if text != owner.describe() => Some(format!("release {name} in this namespace belongs to {text}")),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::depth;
-
-    #[test]
-    fn depth_counts_brackets_outside_of_strings() {
-        for (json, expected) in [("1", 0), ("{}", 1), (r#"{"a":[{}]}"#, 3), (r#"{"a":"[[[\"[["}"#, 1)] {
-            assert_eq!(depth(json), expected, "{json}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Error;
+use super::render::reading;
 use crate::release::object::{Object, push_flat};
 use crate::release::patch::{self, Patch};
 use crate::render::Manifest;
@@ -13,16 +14,19 @@ pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest
     if patches.is_empty() {
         return Ok(manifests);
     }
-    let mut objects = Vec::new();
-    let mut of_manifest = Vec::new();
-    for manifest in &manifests {
-        let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
-        let before = objects.len();
-        if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
-            push_flat(object, &mut objects).map_err(wrong)?;
+    let (objects, of_manifest) = reading(|| {
+        let mut objects = Vec::new();
+        let mut of_manifest = Vec::new();
+        for manifest in &manifests {
+            let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
+            let before = objects.len();
+            if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
+                push_flat(object, &mut objects).map_err(wrong)?;
+            }
+            of_manifest.push(before..objects.len());
         }
-        of_manifest.push(before..objects.len());
-    }
+        Ok((objects, of_manifest))
+    })?;
     let mut changed: Vec<Option<Object>> = objects.iter().cloned().map(Some).collect();
     patch::apply(patches, &mut changed).map_err(|e| Error::Manifest(format!("patches: {e}")))?;
     let mut result = Vec::with_capacity(manifests.len());

@@ -1,13 +1,18 @@
 //! Render: chart and values, or the last record, become the objects that the release should consist of.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 
+use super::annotations::off;
 use super::observe::{Observed, read_record};
 use super::{Context, Error, crds, lookups, patches, values};
+use crate::chart::floats;
+use crate::cluster::cache::ReleaseKey;
 use crate::cluster::error::ApiError;
 use crate::cluster::progress;
 use crate::host::{ClusterHost, System};
@@ -23,13 +28,20 @@ use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, Object, ObjectId, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
-use crate::render::{self, Limits, Manifest, Options, Release, Rendered};
+use crate::render::{self, Limits, Manifest, Options, Release, Rendered, Stop};
 use crate::server::spans;
+use crate::template::budget::Budget;
 
-/// How long a chart may render before its custom resource is told so. kube-prometheus-stack takes a twentieth of a second.
+/// How long a chart may render before it is stopped. kube-prometheus-stack takes a twentieth of a second.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// How long a rendering may keep one of the places that all share.
+const QUICK: Duration = Duration::from_secs(5);
+/// How long a rendering that was stopped may take to notice: it looks each millisecond, unless it searches in a long text.
+const NOTICE: Duration = Duration::from_secs(5);
 /// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
-const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(512 << 20) };
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
+/// What reading the manifests that it made may cost.
+const READING: Limits = Limits { steps: Some(50_000_000), output: usize::MAX, memory: Some(256 << 20) };
 /// Objects of one release; the inventory of so many still fits into an annotation.
 const MAX_OBJECTS: usize = 1500;
 
@@ -68,18 +80,50 @@ pub(super) struct Drawn {
 }
 
 /// Renders off the workers, so many at a time as there are cores.
+///
+/// A chart can take long in many ways: steps, values and output are limited, but not what it asks of the API server, and not what
+/// a busy machine makes of it. Custom resources whose charts take long must not keep others from being rendered, so there are two
+/// kinds of places. A rendering begins in one that all share. When it has not ended after [`QUICK`], it moves to a place for slow ones,
+/// and begins there the next time. When none of those is free it ends, and is tried again later. At the [`DEADLINE`] it is stopped: the
+/// budget that counts its steps looks whether it may go on.
+///
+/// A process for each rendering could be ended at any moment, but costs more than a rendering, and what a template looks up would have to
+/// go through a pipe. A thread cannot be ended from outside, so that all that may loop has to ask the budget; functions of templates
+/// do that anyway. Places by kind would let one custom resource stop all others of its kind.
 pub struct Renderer {
-    permits: Arc<Semaphore>,
+    quick: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+    /// Custom resources whose last rendering was slow.
+    known: Mutex<HashSet<ReleaseKey>>,
+    /// How long a rendering may stay in a place that all share.
+    share: Duration,
+    /// How long it may take.
+    deadline: Duration,
 }
 
 impl Default for Renderer {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { permits: Arc::new(Semaphore::new(cores)) }
+        Self::new(cores, QUICK, DEADLINE)
     }
 }
 
+/// The place of a rendering, which changes while it runs. It is held until the end, also when nobody waits any more.
+type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+
+/// What a chart was rendered to.
+struct Made {
+    rendered: Rendered,
+    /// Its objects. Definitions in `crds/` come before an error in them.
+    objects: Result<Vec<Object>, Error>,
+}
+
 impl Renderer {
+    fn new(places: usize, share: Duration, deadline: Duration) -> Self {
+        let places = || Arc::new(Semaphore::new(places));
+        Self { quick: places(), slow: places(), known: Mutex::default(), share, deadline }
+    }
+
     async fn render(
         &self,
         observed: &Observed,
@@ -87,12 +131,10 @@ impl Renderer {
         release: Release,
         surroundings: Surroundings<'_>,
         ctx: &Context,
-    ) -> Result<Rendered, Error> {
+    ) -> Result<Made, Error> {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
-        let permit = Arc::clone(&self.permits).acquire_owned();
-        let permit = progress::in_line(permit).await.map_err(|e| Error::Renderer(e.to_string()))?;
         let capabilities = observed.capabilities.clone();
         let (masks, key) = (Arc::clone(&ctx.masks), observed.key.clone());
         let learn = move |object: &Map<String, Value>| {
@@ -111,21 +153,80 @@ impl Renderer {
             host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
         let meta = &chart.chart.metadata;
         let span = spans::render(&meta.name, &meta.version);
-        let rendering = tokio::task::spawn_blocking(move || {
+        let patches = observed.extras.patches.clone();
+        self.run(&observed.key, move |stop| {
+            let mut values = values;
+            floats::restore(&mut values, &chart.chart);
             // What the chart looks up belongs to its rendering.
             let _entered = span.enter();
-            let options = Options { limits: LIMITS, ..Options::new(host) };
+            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             spans::rendered(&span, rendered.is_ok());
-            // Held until the end, also when nobody waits any more: a chart that never ends must not take a second core.
-            drop(permit);
-            rendered
+            let mut rendered = rendered?;
+            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
+            let objects = parse(&rendered.manifests);
+            Ok(Made { rendered, objects })
+        })
+        .await
+    }
+
+    /// Runs something in a place, and stops it when it is past its time.
+    async fn run<T: Send + 'static>(
+        &self,
+        key: &ReleaseKey,
+        run: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let busy = || Error::Busy("renderings that take long use all that they may; it is tried again".to_owned());
+        let was_slow = self.known().contains(key);
+        let permit = if was_slow {
+            // A pass does not wait for others: they may take a minute each.
+            Arc::clone(&self.slow).try_acquire_owned().map_err(|_| busy())?
+        } else {
+            let permit = Arc::clone(&self.quick).acquire_owned();
+            progress::in_line(permit).await.map_err(|e| Error::Renderer(e.to_string()))?
+        };
+        let stop = Stop::default();
+        let place: Held = Arc::new(Mutex::new(Some(permit)));
+        let (stopped, held) = (stop.clone(), Arc::clone(&place));
+        let mut rendering = tokio::task::spawn_blocking(move || {
+            let made = run(&stopped);
+            drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+            made
         });
-        match tokio::time::timeout(DEADLINE, rendering).await {
-            Ok(Ok(rendered)) => Ok(rendered?),
-            Ok(Err(_)) => Err(Error::Renderer("rendering failed with an internal error".to_owned())),
-            Err(_) => Err(Error::Renderer(format!("rendering took more than {} seconds", DEADLINE.as_secs()))),
+        let ended = |made: Result<Result<T, Error>, JoinError>| {
+            made.unwrap_or_else(|_| Err(Error::Renderer("rendering failed with an internal error".to_owned())))
+        };
+        if let Ok(made) = tokio::time::timeout(self.share, &mut rendering).await {
+            self.known().remove(key);
+            return ended(made);
         }
+        self.known().insert(key.clone());
+        if !was_slow {
+            let Ok(slow) = Arc::clone(&self.slow).try_acquire_owned() else {
+                stop.stop();
+                return Err(busy());
+            };
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            // Unless it has ended right now.
+            if place.is_some() {
+                *place = Some(slow);
+            }
+        }
+        if let Ok(made) = tokio::time::timeout(self.deadline.saturating_sub(self.share), &mut rendering).await {
+            return ended(made);
+        }
+        stop.stop();
+        let _ = tokio::time::timeout(NOTICE, &mut rendering).await;
+        Err(Error::Renderer(format!("rendering took more than {} seconds", self.deadline.as_secs())))
+    }
+
+    /// A custom resource is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.known().remove(key);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<ReleaseKey>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,26 +343,43 @@ pub(super) async fn draw(
     surroundings: Surroundings<'_>,
     ctx: &Context,
 ) -> Result<Drawn, Error> {
-    let mut rendered = ctx.renderer.render(observed, values, release, surroundings, ctx).await?;
-    rendered.manifests = patches::apply(rendered.manifests, &observed.extras.patches)?;
-    let mut objects = parse(&rendered.manifests)?;
+    let Made { mut rendered, objects } = ctx.renderer.render(observed, values, release, surroundings, ctx).await?;
+    let mut objects = objects?;
     let members = members(&mut rendered, &objects, observed)?;
     if members.is_some() {
-        objects = parse(&rendered.manifests)?;
+        let manifests = std::mem::take(&mut rendered.manifests);
+        let parsed = off(move || (parse(&manifests), manifests)).await?;
+        rendered.manifests = parsed.1;
+        objects = parsed.0?;
     }
     let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
     Ok(Drawn { rendered, objects, members, operations })
 }
 
 fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {
-    let mut objects = Vec::new();
-    for manifest in manifests {
+    let objects_of = |manifest: &Manifest, objects: &mut Vec<Object>| -> Result<(), Error> {
         let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
         if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
-            push_flat(object, &mut objects).map_err(wrong)?;
+            push_flat(object, objects).map_err(wrong)?;
         }
+        Ok(())
+    };
+    reading(|| {
+        let mut objects = Vec::new();
+        manifests.iter().try_for_each(|manifest| objects_of(manifest, &mut objects))?;
+        Ok(objects)
+    })
+}
+
+/// Reads manifests within limits: aliases may make much of a short text.
+pub(super) fn reading<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let mut budget = Budget::new(READING);
+    let read = budget.run(read);
+    if budget.is_spent() {
+        let limit = READING.memory.unwrap_or_default();
+        return Err(Error::Manifest(format!("the manifests have values of more than {limit} bytes together")));
     }
-    Ok(objects)
+    read
 }
 
 /// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
@@ -391,4 +509,68 @@ fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
         secrets.add_secret_object(&object.body);
     }
     ctx.masks.learn(&observed.key, secrets);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Renderer;
+    use crate::cluster::cache::ReleaseKey;
+    use crate::reconcile::Error;
+    use crate::template::budget::{self, Budget, Limits, Stop};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn key(name: &str) -> ReleaseKey {
+        ReleaseKey { kind: 0, namespace: "ns".into(), name: name.into() }
+    }
+
+    /// A template that never ends by itself.
+    #[expect(clippy::unnecessary_wraps, reason = "the type of a rendering")]
+    fn endless(stop: &Stop, end: &AtomicBool) -> Result<(), Error> {
+        let run = || while budget::work(1).is_ok() && !end.load(Ordering::Relaxed) {};
+        Budget::new(Limits::default()).until(Some(stop)).run(run);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_renders_for_ever_keeps_nobody_from_being_rendered() {
+        let renderer = Arc::new(Renderer::new(2, Duration::from_millis(50), LONG));
+        let end = Arc::new(AtomicBool::new(false));
+        let run = |name: &str| {
+            let (renderer, key, end) = (Arc::clone(&renderer), key(name), Arc::clone(&end));
+            async move { renderer.run(&key, move |stop| endless(stop, &end)).await }
+        };
+        let bad = [tokio::spawn(run("bad-0")), tokio::spawn(run("bad-1"))];
+        while renderer.slow.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(renderer.run(&key("good"), |_| Ok(1)).await.ok(), Some(1));
+        assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 0));
+        assert!(bad.iter().all(|bad| !bad.is_finished()));
+        // A known one does not take a place of the others again, and a new one gives it back.
+        assert!(matches!(run("bad-0").await, Err(Error::Busy(_))));
+        assert!(matches!(run("bad-2").await, Err(Error::Busy(_))));
+        while renderer.quick.available_permits() < 2 {
+            tokio::task::yield_now().await;
+        }
+        end.store(true, Ordering::Relaxed);
+        for bad in bad {
+            assert!(bad.await.unwrap().is_ok());
+        }
+        // Whoever is quick again is no longer known.
+        assert_eq!(renderer.run(&key("bad-0"), |_| Ok(2)).await.ok(), Some(2));
+        assert!(!renderer.known().contains(&key("bad-0")));
+    }
+
+    #[tokio::test]
+    async fn a_rendering_that_is_past_its_time_ends() {
+        let renderer = Renderer::new(2, Duration::from_millis(10), Duration::from_millis(50));
+        let made = renderer.run(&key("bad"), |stop| endless(stop, &AtomicBool::new(false))).await;
+        assert!(made.unwrap_err().to_string().starts_with("rendering took more than"));
+        // It has ended, and not only been given up.
+        assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 2));
+    }
 }

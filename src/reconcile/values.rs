@@ -8,24 +8,21 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
+use super::annotations::off;
 use super::observe::Observed;
 use super::{Context, Error};
-use crate::chart::strvals::{self, Mode};
 use crate::chart::values;
 use crate::cluster::cache::ReleaseKey;
-use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Resource;
 use crate::cluster::sources::Version;
-use crate::kind::switches::PATCHES;
+use crate::kind::annotations::Annotations;
+use crate::kind::bounds;
 use crate::kind::values_from::{self, SourceKind, ValuesFrom};
 use crate::mask::Secrets;
 use crate::plan::situation::Refusal;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
-use crate::release::patch::{self, Patch};
-
-/// Sources of one custom resource and its kind.
-const MAX_SOURCES: usize = 50;
+use crate::release::patch::Patch;
 
 /// What values depend on beside the custom resource's spec.
 #[derive(Clone, Debug, Default)]
@@ -44,30 +41,24 @@ pub struct Extras {
     pub waits: bool,
 }
 
-/// Looks at what the annotation and the kind name, and makes sure that it is watched. Puts the overrides into the values.
-pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, cr: &Cr, ctx: &Context) -> Extras {
+/// Looks at what the annotations and the kind name, and makes sure that it is watched. Puts the overrides into the values.
+pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotations, ctx: &Context) -> Extras {
     let kind = &ctx.kinds[key.kind].kind;
     values::merge(values, kind.overrides.values.clone());
     let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
-    match cr.annotations.get(values_from::ANNOTATION).map(|text| values_from::parse_text(text)) {
-        Some(Ok(sources)) => extras.sources.extend(sources),
-        Some(Err(why)) => {
-            let message = format!("annotation {}: {why}", values_from::ANNOTATION);
-            extras.refusal = refuse("InvalidAnnotation", message);
-        }
-        None => {}
+    match &own.sources {
+        Ok(sources) => extras.sources.extend(sources.iter().cloned()),
+        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.clone()),
     }
-    match cr.annotations.get(PATCHES).map(|text| patch::parse_text(text)) {
-        Some(Ok(patches)) => extras.patches.extend(patches),
-        Some(Err(why)) => {
-            extras.refusal = refuse("InvalidAnnotation", format!("annotation {PATCHES}: {why}"));
-        }
-        None => {}
+    match &own.patches {
+        Ok(patches) => extras.patches.extend(patches.iter().cloned()),
+        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.clone()),
     }
-    if extras.sources.len() > MAX_SOURCES {
-        extras.sources.truncate(MAX_SOURCES);
-        extras.refusal = refuse("InvalidAnnotation", format!("there are more than {MAX_SOURCES} sources of values"));
+    if extras.sources.len() > bounds::SOURCES {
+        extras.sources.truncate(bounds::SOURCES);
+        let message = format!("there are more than {} sources of values", bounds::SOURCES);
+        extras.refusal = refuse("InvalidAnnotation", message);
     }
     extras.used = extras.sources.iter().map(|source| id(source, key)).collect();
     ctx.sources.add_used(key, &extras.used);
@@ -108,6 +99,7 @@ fn id(source: &ValuesFrom, key: &ReleaseKey) -> ObjectId {
 pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let mut all = Map::new();
     let mut read: HashMap<(SourceKind, Arc<str>), Option<Value>> = HashMap::new();
+    let mut size = Size::default();
     for source in &observed.extras.sources {
         let id = (source.kind, Arc::clone(&source.name));
         if !read.contains_key(&id) {
@@ -126,8 +118,17 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
             }
             return Err(Error::Values(format!("values-from: {source} has no key {}", source.key)));
         };
-        let mut secrets = Secrets::default();
-        let result = lay_over(&mut all, source, &content, &mut secrets);
+        let (laid, secrets, result) = {
+            let (source, all, size) = (source.clone(), std::mem::take(&mut all), std::mem::take(&mut size));
+            // Reading a megabyte takes long enough to keep others waiting.
+            let lay = move || {
+                let (mut all, mut size, mut secrets) = (all, size, Secrets::default());
+                let result = lay_over(&mut all, &source, &content, &mut secrets, &mut size);
+                ((all, size), secrets, result)
+            };
+            off(lay).await?
+        };
+        (all, size) = laid;
         if source.kind == SourceKind::Secret {
             ctx.masks.learn(&observed.key, secrets);
         }
@@ -147,25 +148,50 @@ pub async fn learn(observed: &Observed, ctx: &Context) {
     }
 }
 
+/// Bytes and values of all sources so far.
+#[derive(Default)]
+struct Size {
+    bytes: usize,
+    values: usize,
+}
+
 fn lay_over(
     all: &mut Map<String, Value>,
     source: &ValuesFrom,
     content: &str,
     secrets: &mut Secrets,
+    size: &mut Size,
 ) -> Result<(), Error> {
+    // The parser's words would quote what is there.
+    let wrong = |why: &str| Error::Values(format!("values-from: {source}: key {}: {why}", source.key));
+    let limit = bounds::ALL_SOURCES;
+    size.bytes += content.len();
+    if size.bytes > limit.bytes {
+        return Err(wrong(&format!("all sources together have more than {} bytes", limit.bytes)));
+    }
     let Some(path) = &source.target_path else {
-        // The parser's words would quote what is there.
-        let wrong = || Error::Values(format!("values-from: {source}: key {} is not values in YAML", source.key));
-        let Ok(values) = values::load(content.as_bytes()) else {
-            secrets.add(content);
-            return Err(wrong());
+        let read = bounds::SOURCE.reads(content.as_bytes(), || {
+            values::load(content.as_bytes()).map(Value::Object).map_err(|e| bounds::why(&e, "it is not values in YAML"))
+        });
+        let values = match read {
+            Ok(Value::Object(values)) => values,
+            Ok(_) => return Ok(()),
+            Err(why) => {
+                secrets.add(content);
+                return Err(wrong(&why));
+            }
         };
         values.values().for_each(|value| secrets.add_values(value));
+        size.values += values.values().map(|value| bounds::weigh(value).0).sum::<usize>();
+        if size.values > limit.values {
+            return Err(wrong(&format!("all sources together have more than {} values", limit.values)));
+        }
         values::merge(all, values);
         return Ok(());
     };
     secrets.add(content);
-    strvals::apply(&format!("{path}={content}"), all, &Mode::Literal)
+    bounds::SOURCE.text(content.as_bytes()).map_err(|why| wrong(&why))?;
+    values_from::set_path(path, content, all)
         .map_err(|_| Error::Values(format!("values-from: {source}: targetPath {path:?} cannot be set")))
 }
 

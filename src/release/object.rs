@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::template::budget::{self, Budget, Limits};
 use crate::template::yaml;
 
 /// Group, version and kind.
@@ -189,8 +190,18 @@ fn split(text: &str) -> Vec<&str> {
 
 /// YAML as Helm reads manifests. The parser makes every number a float, as Go does for values; what Helm sends to the API
 /// server is JSON, where a whole number has no fraction.
+/// Values of one manifest, with those that aliases repeat. Kubernetes stores 1.5 MiB of an object.
+const MAX_VALUES: usize = 1_000_000;
+
 fn parse_yaml(text: &str) -> Result<Value, String> {
-    let mut value = yaml::parse(text.as_bytes()).map_err(|_| "a manifest is not valid YAML".to_owned())?;
+    // Unless somebody counts already: aliases may make much of a short text.
+    let limits = Limits { memory: Some(budget::nodes(MAX_VALUES)), ..Limits::default() };
+    let mut budget = Budget::new(limits);
+    let value = budget.run(|| yaml::parse(text.as_bytes()));
+    if budget.is_spent() {
+        return Err(format!("a manifest has more than {MAX_VALUES} values"));
+    }
+    let mut value = value.map_err(|_| "a manifest is not valid YAML".to_owned())?;
     make_whole(&mut value);
     Ok(value)
 }

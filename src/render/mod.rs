@@ -13,6 +13,7 @@ pub mod order;
 mod schema;
 
 use crate::chart::{Chart, File, Values, version};
+pub use crate::template::budget::Stop;
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, Host};
 use crate::template::functions;
@@ -132,6 +133,8 @@ pub struct Options {
     pub host: Arc<dyn Host + Send + Sync>,
     /// What a rendering may cost.
     pub limits: Limits,
+    /// Ends the rendering when it is stopped.
+    pub stop: Option<Stop>,
     /// Remember which template each rendered line comes from, for [`RenderedExcerpt::origin`]; costs some memory.
     pub explain: bool,
     /// Render as `helm lint` does: neither an install nor an upgrade, and `required` and `fail` stop nothing.
@@ -141,7 +144,14 @@ pub struct Options {
 impl Options {
     /// Options with these surroundings, and all else as in the default.
     pub fn new(host: impl Host + Send + Sync + 'static) -> Self {
-        Self { skip_schema: false, host: Arc::new(host), limits: Limits::default(), explain: false, lint: false }
+        Self {
+            skip_schema: false,
+            host: Arc::new(host),
+            limits: Limits::default(),
+            stop: None,
+            explain: false,
+            lint: false,
+        }
     }
 }
 
@@ -220,7 +230,7 @@ pub fn files(
 
 /// Runs something within the limits; a panic is an error of this rendering.
 fn guarded<T>(chart: &Chart, options: &Options, run: impl FnOnce() -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
-    let mut budget = Budget::new(options.limits);
+    let mut budget = Budget::new(options.limits).until(options.stop.as_ref());
     let run = || budget.run(|| without_cycles(run));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Diagnostic::fault(&chart.metadata.name)))
 }
@@ -286,7 +296,7 @@ fn render_files(
         map.insert("Revision", Value::int(0));
     }
     let capabilities = objects::capabilities(capabilities, &kube);
-    let objects = Objects { release, release_map, capabilities, kube, host: &options.host };
+    let objects = Objects { release, release_map, capabilities, kube, host: &options.host, limits: &options.limits };
     let mut templates = BTreeMap::new();
     let mut files = BTreeMap::new();
     let mut origins = FileOrigins::new();
@@ -368,6 +378,7 @@ struct Objects<'a> {
     capabilities: Value,
     kube: KubeVersion,
     host: &'a Arc<dyn Host + Send + Sync>,
+    limits: &'a Limits,
 }
 
 impl Objects<'_> {
@@ -452,7 +463,7 @@ impl Objects<'_> {
                 "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
             },
         });
-        files.extend(templates.render(&context, self.host)?);
+        files.extend(templates.render(&context, self.host, self.limits)?);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::Capabilities;
 use super::capabilities::KubeVersion;
 use crate::chart::{File, Metadata};
+use crate::template::budget;
 use crate::template::function::{FnError, Param};
 use crate::template::functions::glob;
 use crate::template::value::{Elem, Items, Kind, List, Map, MapType, Object, Str, Value};
@@ -87,6 +88,10 @@ impl Object for Files {
             "Get" => Ok(self.get(&argument).map_or_else(|| "".into(), Value::str)),
             "GetBytes" => Ok(self.get(&argument).map_or_else(|| Value::List(List::of_bytes("")), bytes)),
             "Glob" => {
+                // The pattern is compiled, and each of its parts may look at each character of a name.
+                budget::work_of(argument.len().saturating_mul(128))?;
+                let names: usize = self.sorted.iter().map(|i| self.all[*i].name.len()).sum();
+                budget::work_of(self.sorted.len() + argument.len().saturating_mul(names) / 64)?;
                 // A pattern that is malformed matches everything, as in Helm.
                 let pattern = glob::compile(&argument);
                 let fits = |i: &usize| pattern.as_ref().is_none_or(|p| p.is_match(&self.all[*i].name));

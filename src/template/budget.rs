@@ -4,11 +4,16 @@
 //! each statement, command and iteration; functions count what they do beyond that through [`work`] and [`make`]. A
 //! budget belongs to the thread that renders, so that what nests deep need not hand it on. Once a limit is reached
 //! everything that asks is refused, so that the rendering ends even where an error is swallowed (`toYaml`).
+//!
+//! Steps are handed out in slices. Between two slices the budget looks at its [`Stop`], so another thread can end a
+//! rendering that is past its time. Looking costs nothing on the path that every step takes.
 
 use super::function::FnError;
 use super::value::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a rendering may use.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +35,31 @@ impl Default for Limits {
     }
 }
 
+/// Ends what runs within a [`Budget`], from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// From now on everything that asks the budget is refused.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Steps between two looks at the [`Stop`]: less than a millisecond.
+const SLICE: u64 = 8192;
 /// Bytes of text that one step reads.
 const BYTES_A_STEP: usize = 128;
 /// Bytes that an element of a list takes, and an entry of a map.
 const ELEMENT: usize = 32;
 const ENTRY: usize = 80;
+/// Bytes that a node of a document takes.
+const NODE: usize = 128;
 
 /// A limit that has been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +68,8 @@ pub enum Spent {
     Steps(u64),
     /// [`Limits::memory`]
     Memory(u64),
+    /// Somebody used the [`Stop`].
+    Stopped,
 }
 
 impl fmt::Display for Spent {
@@ -50,6 +77,7 @@ impl fmt::Display for Spent {
         match self {
             Self::Steps(limit) => write!(f, "template took more than {limit} steps"),
             Self::Memory(limit) => write!(f, "template made more than {limit} bytes of values"),
+            Self::Stopped => write!(f, "template was stopped, because it took too long"),
         }
     }
 }
@@ -67,24 +95,50 @@ impl From<Spent> for String {
 }
 
 /// What is left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Budget {
+    /// What is left of the slice.
     steps: u64,
+    /// What is left beside it.
+    reserve: u64,
     memory: u64,
     limits: (u64, u64),
     spent: Option<Spent>,
+    stop: Option<Stop>,
     is_running: bool,
 }
 
 impl Budget {
     /// Nothing is counted.
-    const NONE: Self =
-        Self { steps: u64::MAX, memory: u64::MAX, limits: (u64::MAX, u64::MAX), spent: None, is_running: false };
+    const NONE: Self = Self {
+        steps: u64::MAX,
+        reserve: 0,
+        memory: u64::MAX,
+        limits: (u64::MAX, u64::MAX),
+        spent: None,
+        stop: None,
+        is_running: false,
+    };
 
     /// All that the limits allow.
     pub fn new(limits: Limits) -> Self {
         let (steps, memory) = (limits.steps.unwrap_or(u64::MAX), limits.memory.unwrap_or(u64::MAX));
-        Self { steps, memory, limits: (steps, memory), spent: None, is_running: true }
+        Self { steps, reserve: 0, memory, limits: (steps, memory), spent: None, stop: None, is_running: true }
+    }
+
+    /// The same, and it ends as soon as it is stopped.
+    #[must_use]
+    pub fn until(mut self, stop: Option<&Stop>) -> Self {
+        if let Some(stop) = stop {
+            self.reserve += std::mem::take(&mut self.steps);
+            self.stop = Some(stop.clone());
+        }
+        self
+    }
+
+    /// Whether a limit has been reached.
+    pub fn is_spent(&self) -> bool {
+        self.spent.is_some()
     }
 
     /// Runs something within what is left. Within another budget that one goes on: the outermost counts.
@@ -98,7 +152,7 @@ impl Budget {
         if RUNNING.get() {
             return run();
         }
-        Self::swap(*self);
+        Self::swap(self.clone());
         let running = Running(self);
         let result = run();
         drop(running);
@@ -109,9 +163,11 @@ impl Budget {
     fn swap(new: Self) -> Self {
         Self {
             steps: STEPS.replace(new.steps),
+            reserve: RESERVE.replace(new.reserve),
             memory: MEMORY.replace(new.memory),
             limits: LIMITS.replace(new.limits),
             spent: SPENT.replace(new.spent),
+            stop: STOP.replace(new.stop),
             is_running: RUNNING.replace(new.is_running),
         }
     }
@@ -119,15 +175,18 @@ impl Budget {
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(u64::MAX) };
+    static RESERVE: Cell<u64> = const { Cell::new(0) };
     static MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
     static LIMITS: Cell<(u64, u64)> = const { Cell::new((u64::MAX, u64::MAX)) };
     static SPENT: Cell<Option<Spent>> = const { Cell::new(None) };
+    static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cold]
 fn refuse(spent: Spent) -> Spent {
     STEPS.set(0);
+    RESERVE.set(0);
     MEMORY.set(0);
     let first = SPENT.get().unwrap_or(spent);
     SPENT.set(Some(first));
@@ -142,8 +201,23 @@ pub fn work(steps: u64) -> Result<(), Spent> {
             STEPS.set(left);
             Ok(())
         }
-        None => Err(refuse(Spent::Steps(LIMITS.get().0))),
+        None => next_slice(steps),
     }
+}
+
+/// Takes steps that the slice has not.
+#[cold]
+fn next_slice(steps: u64) -> Result<(), Spent> {
+    if STOP.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_stopped)) {
+        return Err(refuse(Spent::Stopped));
+    }
+    // The limit is a u64, and both are parts of it.
+    let left = STEPS.get() + RESERVE.get();
+    let Some(left) = left.checked_sub(steps) else { return Err(refuse(Spent::Steps(LIMITS.get().0))) };
+    let slice = left.min(SLICE);
+    STEPS.set(slice);
+    RESERVE.set(left - slice);
+    Ok(())
 }
 
 /// Takes the steps of something done so often.
@@ -167,6 +241,11 @@ pub fn make(bytes: usize) -> Result<(), Spent> {
 #[inline]
 pub fn room(bytes: usize) -> Result<(), Spent> {
     if bytes as u64 <= MEMORY.get() { Ok(()) } else { Err(refuse(Spent::Memory(LIMITS.get().1))) }
+}
+
+/// The limit of this thread's budget that was reached first.
+pub fn spent() -> Option<Spent> {
+    SPENT.get()
 }
 
 /// Writing a value into a text of so many bytes.
@@ -203,6 +282,17 @@ pub fn made(value: &Value) -> Result<(), Spent> {
     }
 }
 
+/// A node of a YAML document: what it takes while it is read, and the value that it becomes.
+#[inline]
+pub fn node() -> Result<(), Spent> {
+    make(NODE)
+}
+
+/// The memory that so many nodes are charged with.
+pub fn nodes(count: usize) -> u64 {
+    count.saturating_mul(NODE) as u64
+}
+
 /// Elements of a new list.
 pub fn elements(count: usize) -> Result<(), Spent> {
     work_of(count / 4)?;
@@ -217,7 +307,7 @@ pub fn entries(count: usize) -> Result<(), Spent> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limits, Spent, make, work};
+    use super::{Budget, Limits, Spent, Stop, make, work};
 
     fn budget(steps: u64, memory: u64) -> Budget {
         Budget::new(Limits { steps: Some(steps), memory: Some(memory), ..Limits::default() })
@@ -239,6 +329,39 @@ mod tests {
             assert_eq!(work(1), Err(Spent::Memory(10)));
         });
         assert_eq!(budget.run(|| work(1)), Err(Spent::Memory(10)));
+    }
+
+    #[test]
+    fn another_thread_can_stop_what_runs() {
+        let stop = Stop::default();
+        let mut running = Budget::new(Limits::default()).until(Some(&stop));
+        let far = stop.clone();
+        let (ready, wait) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            wait.recv().unwrap();
+            far.stop();
+        });
+        let spent = running.run(|| {
+            ready.send(()).unwrap();
+            loop {
+                if let Err(spent) = work(1) {
+                    break spent;
+                }
+            }
+        });
+        other.join().unwrap();
+        assert_eq!(spent, Spent::Stopped);
+        assert_eq!(running.run(|| make(1)), Err(Spent::Stopped), "and nothing goes on");
+    }
+
+    #[test]
+    fn slices_add_up_to_the_limit() {
+        let mut running = budget(3 * super::SLICE, 10).until(Some(&Stop::default()));
+        let count = running.run(|| (0..100 * super::SLICE).take_while(|_| work(1).is_ok()).count());
+        assert_eq!(count as u64, 3 * super::SLICE);
+        assert_eq!(running.run(|| work(1)), Err(Spent::Steps(3 * super::SLICE)));
+        let mut running = budget(3 * super::SLICE, 10).until(Some(&Stop::default()));
+        assert_eq!(running.run(|| work(3 * super::SLICE)), Ok(()), "also at once");
     }
 
     #[test]

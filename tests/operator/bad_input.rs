@@ -47,6 +47,62 @@ fn a_template_without_end_is_stopped() {
 }
 
 #[test]
+fn charts_that_render_for_long_do_not_keep_another_from_being_rendered() {
+    let space = Space::new("long");
+    // What they look up takes a while to read.
+    let large = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large", "namespace": space.name},
+        "data": {"large": "x".repeat(1_000_000)}});
+    kubectl(&["create", "-f", "-"], Some(&large.to_string())).unwrap();
+    let operator = space.operator(&space.watches(&[("Failing", "failing")]), &[]);
+    // As many as there are places for renderings.
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    for n in 0..cores {
+        space.apply("Failing", &format!("bad-{n}"), &json!({"mode": "long"}));
+    }
+    let active = format!("controller_runtime_active_workers{{controller=\"failing-controller\"}} {cores}");
+    eventually("they are at work", || {
+        let metrics = operator.metrics();
+        if metrics.contains(&active) { Ok(()) } else { Err(metrics) }
+    });
+    space.apply("Failing", "good", &json!({}));
+    space.wait("failing/good", "Deployed", "True");
+    let has_ended = |n: usize| space.condition(&format!("failing/bad-{n}"), "Initialized").is_ok();
+    assert!(!(0..cores).any(has_ended), "it waited for their end");
+}
+
+#[test]
+fn a_hostile_annotation_is_refused_with_its_limit_and_others_go_on() {
+    let space = Space::new("hostile");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let mut operations = vec![json!({"op": "add", "path": "/spec/list", "value": [1]})];
+    operations.resize(41, json!({"op": "copy", "from": "/spec/list", "path": "/spec/list/-"}));
+    let patches = json!([{"target": {"kind": "Deployment"}, "patch": operations}]).to_string();
+    let path = format!("a{}", "[0]".repeat(30));
+    let sources = json!([{"kind": "Secret", "name": "a", "targetPath": format!("{path}[65536]")}]).to_string();
+    let table = [
+        ("patches", patches, "InvalidManifest", "patches make more than 16777216 bytes of it"),
+        ("values-from", sources, "InvalidAnnotation", "more indices in a row than the maximum of 30"),
+        ("ignore-drift", format!("[{}0]", "0,".repeat(30_000)), "InvalidAnnotation", "more than 20000 values"),
+        ("reconcile-at", "x".repeat(2000), "InvalidAnnotation", "the limit is 1024"),
+    ];
+    for (name, text, _, _) in &table {
+        let body = json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web",
+            "metadata": {"name": name, "namespace": space.name, "annotations": {format!("tillerman.dev/{name}"): text}}, "spec": {}});
+        kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();
+    }
+    space.apply("Web", "good", &json!({}));
+    space.wait("web/good", "Deployed", "True");
+    for (name, _, reason, limit) in &table {
+        let stalled = space.wait(&format!("web/{name}"), "Stalled", "True");
+        assert_eq!(stalled["reason"], *reason, "{stalled}");
+        assert!(stalled["message"].as_str().unwrap().contains(limit), "{stalled}");
+    }
+    // What did not change is not read again, and asks nothing.
+    let before = operator.settle();
+    assert_eq!(operator.settle(), before);
+}
+
+#[test]
 fn what_the_api_server_refuses_is_said_in_its_words() {
     let space = Space::new("invalid");
     let _operator = space.operator(&space.watches(&[("Failing", "failing")]), &[]);

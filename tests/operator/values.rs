@@ -28,15 +28,25 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     let mut space = Space::new("override");
     space.env.push(("SIZE", "large,huge".into()));
     let more = "  overrideValues:\n    from: \"{{ \\\"operator\\\" | upper }}\"\n    size: ${SIZE}\\,most\n";
-    // A comma begins another pair, as in operator-sdk.
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tillerman"))
-        .args(["run", "--watches-file"])
-        .arg(watches(&space, more))
-        .env("SIZE", "large,huge")
-        .output()
-        .unwrap();
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 5: overrideValues: size: key \"huge"), "{output:?}");
+    // A comma begins another pair, as in operator-sdk. Other kinds go on.
+    let text = std::fs::read_to_string(watches(&space, more)).unwrap();
+    let other = crate::harness::repository("tests/charts/objects");
+    let other = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Other\n  chart: {}\n", other.display());
+    let operator = space.operator(&space.file("both.yaml", &(text + &other)), &[]);
+    space.apply("Other", "app", &json!({}));
+    space.apply("Web", "app", &json!({}));
+    space.wait("other/app", "Deployed", "True");
+    let stalled = space.wait("web/app", "Stalled", "True");
+    let message = stalled["message"].as_str().unwrap();
+    assert_eq!(stalled["reason"], "ChartUnusable");
+    assert!(
+        message.contains("line 5: overrideValues: size: ") && message.contains("write \\, for a comma"),
+        "{stalled}"
+    );
+    // It may be a secret.
+    assert!(!message.contains("huge") && !operator.log().contains("huge"), "{stalled}");
+    space.kubectl(&["delete", "web/app", "other/app"]).unwrap();
+    assert!(operator.stop());
     space.env[0].1 = "large".into();
     let operator = space.operator(&watches(&space, more), &[]);
     space.apply("Web", "app", &json!({"from": "spec", "size": "tiny"}));
@@ -164,10 +174,13 @@ fn a_source_that_does_not_hold_what_it_should_is_named() {
     let table = [
         (json!("nonsense"), "annotation tillerman.dev/values-from: it is not a list"),
         (json!([{"kind": "Secret", "name": "s", "key": "b"}]), "values-from: Secret s has no key b"),
-        (json!([{"kind": "Secret", "name": "s", "key": "a"}]), "values-from: Secret s: key a is not values in YAML"),
+        (
+            json!([{"kind": "Secret", "name": "s", "key": "a"}]),
+            "values-from: Secret s: key a: it is not values in YAML",
+        ),
         (
             json!([{"kind": "Secret", "name": "s", "key": "a", "targetPath": "x[-1]"}]),
-            "values-from: Secret s: targetPath \"x[-1]\" cannot be set",
+            "annotation tillerman.dev/values-from: targetPath \"x[-1]\": negative -1 index not allowed",
         ),
     ];
     for (sources, expected) in table {
@@ -253,4 +266,34 @@ fn nothing_that_came_from_a_secret_is_shown_anywhere() {
         }
     }
     assert!(space.helm(&["get", "values", "app"]).unwrap().contains("Canary"));
+}
+
+/// An API server keeps `1.0` as `1`.
+#[test]
+fn a_whole_float_is_a_float_where_the_chart_says_so() {
+    let space = Space::new("floats");
+    let folder = space.file("chart", "");
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::create_dir_all(folder.join("templates")).unwrap();
+    space.file("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 0.1.0\n");
+    space.file("chart/values.yaml", "ratio: 0.5\nreplicas: 1\n");
+    space.file("chart/values.schema.json", r#"{"properties": {"share": {"type": "number"}}}"#);
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata:\n  high: {{ ge .Values.ratio 0.25 | quote }}\n  \
+                    all: {{ ge .Values.share 0.25 | quote }}\n  kind: {{ kindOf .Values.ratio }}\n";
+    space.file("chart/templates/all.yaml", template);
+    let values = "ratio: 1.0\nshare: 2.0\nreplicas: 2\n";
+    let rendered = space.helm(&[
+        "template",
+        "app",
+        &folder.display().to_string(),
+        "-f",
+        &space.file("values.yaml", values).display().to_string(),
+    ]);
+    let expected: Value =
+        tillerman::release::object::parse_manifest(&rendered.unwrap()).unwrap()[0].body["data"].clone();
+    let watches = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n", folder.display());
+    let _operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    space.apply("Web", "app", &json!({"ratio": 1, "share": 2, "replicas": 2}));
+    space.wait("web/app", "Deployed", "True");
+    assert_eq!(space.get("configmap/app").unwrap()["data"], expected);
 }

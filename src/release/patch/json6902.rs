@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use super::{copied, look};
+use crate::kind::bounds;
+
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
@@ -23,6 +26,9 @@ impl Operation {
     /// Reads one.
     pub fn parse(value: &Value) -> Result<Self, String> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
+        for key in ["path", "from"] {
+            bounds::word(text(key).unwrap_or_default()).map_err(|why| format!("the {key} of an operation: {why}"))?;
+        }
         let path = text("path").ok_or("an operation has no path")?.to_owned();
         let given = || {
             let mut given =
@@ -43,27 +49,52 @@ impl Operation {
         Ok(Self { kind, path })
     }
 
-    /// Changes a document. Errors name paths and no values.
-    pub fn apply(&self, document: &mut Value) -> Result<(), String> {
+    /// Changes a document, and says how many bytes it may have grown. Errors name paths and no values.
+    pub fn apply(&self, document: &mut Value) -> Result<usize, String> {
         match &self.kind {
-            Kind::Add(value) => add(document, &self.path, value.clone()),
-            Kind::Remove => remove(document, &self.path).map(|_| ()),
+            Kind::Add(value) => {
+                let bytes = copied(value)?;
+                add(document, &self.path, value.clone())?;
+                Ok(bytes)
+            }
+            Kind::Remove => remove(document, &self.path).map(|_| 0),
             Kind::Replace(value) => {
+                let bytes = copied(value)?;
+                shallow(&self.path, value)?;
                 *document.pointer_mut(&self.path).ok_or_else(|| nothing(&self.path))? = value.clone();
-                Ok(())
+                Ok(bytes)
             }
             Kind::Move(from) => {
                 let value = remove(document, from)?;
-                add(document, &self.path, value)
+                add(document, &self.path, value)?;
+                Ok(0)
             }
             Kind::Copy(from) => {
-                let value = document.pointer(from).ok_or_else(|| nothing(from))?.clone();
-                add(document, &self.path, value)
+                let value = document.pointer(from).ok_or_else(|| nothing(from))?;
+                let bytes = copied(value)?;
+                let value = value.clone();
+                add(document, &self.path, value)?;
+                Ok(bytes)
             }
-            Kind::Test(value) if document.pointer(&self.path) == Some(value) => Ok(()),
-            Kind::Test(_) => Err(format!("the test of {} failed", self.path)),
+            Kind::Test(value) => {
+                look(value)?;
+                if document.pointer(&self.path) == Some(value) {
+                    return Ok(0);
+                }
+                Err(format!("the test of {} failed", self.path))
+            }
         }
     }
+}
+
+/// No operation nests deeper than an object may: what is nested without end cannot be read, written or dropped.
+fn shallow(path: &str, value: &Value) -> Result<(), String> {
+    let (limit, above) = (bounds::SPEC.depth, path.matches('/').count());
+    look(value)?;
+    if above + bounds::weigh(value).1 > limit {
+        return Err(format!("at {path} it would be nested more than {limit} levels deep"));
+    }
+    Ok(())
 }
 
 fn nothing(path: &str) -> String {
@@ -78,6 +109,7 @@ fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, Str
 }
 
 fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    shallow(path, &value)?;
     match parent(document, path)? {
         (Value::Object(map), key) => {
             map.insert(key, value);

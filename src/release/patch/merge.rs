@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::template::budget;
+
 /// What a patch says of the object that it stands for, beside its fields.
 const DIRECTIVE: &str = "$patch";
 
@@ -39,6 +41,9 @@ pub fn merge(
         Some("replace") => return Ok(Some(cleaned(patch))),
         None | Some("merge") => {}
         Some(_) => return Err(format!("{DIRECTIVE} is none of delete, replace and merge")),
+    }
+    for value in base.values() {
+        super::copied(value)?;
     }
     let mut merged = base.clone();
     for (key, change) in patch {
@@ -92,6 +97,7 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
         return Ok(patch.iter().filter(|item| *item != mark).cloned().collect());
     }
     if built_in && name == "finalizers" {
+        budget::work_of(base.len().saturating_mul(patch.len())).map_err(super::spent)?;
         let rest = base.iter().filter(|item| !patch.contains(item));
         return Ok(patch.iter().chain(rest).cloned().collect());
     }
@@ -100,6 +106,8 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
     // As kustomize: what the patch names comes first, in its order.
     let mut merged = Vec::new();
     for item in patch {
+        // Each item is looked for among all that are left.
+        budget::work_of(left.len()).map_err(super::spent)?;
         let at = left.iter().position(|below| is_same(below, item, keys));
         let below = at.map(|at| left.remove(at));
         match (below, item) {

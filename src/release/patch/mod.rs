@@ -9,12 +9,10 @@ mod target;
 use serde_json::{Map, Value};
 
 use super::object::{Gvk, Object};
-use crate::template::yaml;
+use crate::kind::bounds;
+use crate::template::budget::{self, Budget, Spent};
 use json6902::Operation;
 use target::Target;
-
-/// Patches of one custom resource and its kind.
-const MAX: usize = 100;
 
 /// One patch.
 #[derive(Clone, Debug)]
@@ -44,25 +42,47 @@ impl Patch {
     pub fn source(&self) -> &Value {
         &self.source
     }
+
+    fn operations(&self) -> usize {
+        match &self.content {
+            Content::Merge(_) => 0,
+            Content::Json(operations) => operations.len(),
+        }
+    }
 }
 
 /// Reads a list of patches; `patch` is YAML text, or the object or list itself. The error is a sentence.
 pub fn parse(list: &Value) -> Result<Vec<Patch>, String> {
     match list {
         Value::Null => Ok(Vec::new()),
-        Value::Array(items) if items.len() > MAX => Err(format!("there are more than {MAX} patches")),
-        Value::Array(items) => items.iter().map(parse_one).collect(),
+        Value::Array(items) if items.len() > bounds::PATCHES => {
+            Err(format!("there are more than {} patches", bounds::PATCHES))
+        }
+        Value::Array(items) => {
+            let (mut patches, mut values) = (Vec::with_capacity(items.len()), 0);
+            for item in items {
+                patches.push(parse_one(item, &mut values)?);
+                // Aliases may make much of a short text, once for each patch.
+                if values > bounds::ANNOTATION.values {
+                    return Err(format!("the patches have more than {} values together", bounds::ANNOTATION.values));
+                }
+            }
+            let operations: usize = patches.iter().map(Patch::operations).sum();
+            if operations > bounds::OPERATIONS {
+                return Err(format!("there are {operations} operations; the limit is {}", bounds::OPERATIONS));
+            }
+            Ok(patches)
+        }
         _ => Err("it is not a list".to_owned()),
     }
 }
 
 /// Reads the annotation's text, JSON.
 pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
-    let list: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
-    parse(&list)
+    parse(&bounds::ANNOTATION.json(text)?)
 }
 
-fn parse_one(item: &Value) -> Result<Patch, String> {
+fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
     let fields = item.as_object().ok_or("a patch is not an object")?;
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
         return Err(format!("unknown field {unknown:?}; there are patch and target"));
@@ -70,11 +90,15 @@ fn parse_one(item: &Value) -> Result<Patch, String> {
     let target = fields.get("target").filter(|t| !t.is_null()).map(Target::parse).transpose()?;
     let content = match fields.get("patch") {
         Some(Value::String(text)) => {
-            yaml::parse(text.as_bytes()).map_err(|_| "a patch is not valid YAML".to_owned())?
+            bounds::ANNOTATION.yaml(text.as_bytes()).map_err(|why| format!("a patch: {why}"))?
         }
-        Some(value) => value.clone(),
+        Some(value) => {
+            bounds::ANNOTATION.value(value).map_err(|why| format!("a patch: {why}"))?;
+            value.clone()
+        }
         None => return Err("an entry has no patch".to_owned()),
     };
+    *values += bounds::weigh(&content).0;
     let content = match content {
         Value::Object(body) => Content::Merge(whole(body)),
         Value::Array(operations) if target.is_some() => {
@@ -100,42 +124,95 @@ fn whole(body: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Applies the patches in their order. `None` in a place: a patch deleted that object. Errors quote no values.
+///
+/// A short patch can do much: `copy` of a parent into its child doubles it, and one patch may be for all objects. What is looked at and
+/// made is counted ([`bounds::PATCHING`]).
 pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
+    let mut budget = Budget::new(bounds::PATCHING);
+    budget.run(|| apply_all(patches, objects))
+}
+
+/// In the words of patches.
+fn spent(spent: Spent) -> String {
+    match spent {
+        Spent::Steps(limit) => format!("they take more than {limit} steps"),
+        Spent::Memory(limit) => format!("they make more than {limit} bytes of values"),
+        Spent::Stopped => spent.to_string(),
+    }
+}
+
+/// Charges a look at values, and says how many bytes they take.
+fn look(value: &Value) -> Result<usize, String> {
+    let mut bytes = 0;
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        budget::work(1).map_err(spent)?;
+        bytes += VALUE;
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(map) => {
+                bytes += map.keys().map(|key| key.len() + VALUE / 2).sum::<usize>();
+                left.extend(map.values());
+            }
+            Value::String(text) => bytes += text.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    Ok(bytes)
+}
+
+/// Charges a copy of values, and says how many bytes it takes.
+fn copied(value: &Value) -> Result<usize, String> {
+    let bytes = look(value)?;
+    budget::make(bytes).map_err(spent)?;
+    Ok(bytes)
+}
+
+/// Bytes that a value takes beside its text.
+const VALUE: usize = 80;
+
+fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
     for patch in patches {
         let mut found = false;
+        let wanted = match (&patch.target, &patch.content) {
+            (None, Content::Merge(body)) => Some(Object::from_body(body.clone())?),
+            _ => None,
+        };
         for place in objects.iter_mut() {
             let Some(object) = place else { continue };
-            let fits = match (&patch.target, &patch.content) {
-                (Some(target), _) => target.matches(object),
-                (None, Content::Merge(body)) => is_named(object, body),
-                (None, Content::Json(_)) => false,
+            budget::work(1).map_err(spent)?;
+            let fits = match (&patch.target, &wanted) {
+                (Some(target), _) => target.matches(object).map_err(spent)?,
+                (None, Some(wanted)) => is_named(object, wanted),
+                (None, None) => false,
             };
             if fits {
                 found = true;
                 *place = patched(object, &patch.content)?;
             }
         }
-        if let (false, None, Content::Merge(body)) = (found, &patch.target, &patch.content) {
-            let name = Object::from_body(body.clone()).map(|o| format!("{} {}", o.gvk.kind, o.name));
-            return Err(format!("no object matches the patch of {}", name.unwrap_or_default()));
+        if let (false, Some(wanted)) = (found, &wanted) {
+            return Err(format!("no object matches the patch of {} {}", wanted.gvk.kind, wanted.name));
         }
     }
     Ok(())
 }
 
-fn is_named(object: &Object, body: &Map<String, Value>) -> bool {
-    Object::from_body(body.clone()).is_ok_and(|wanted| {
-        wanted.gvk.group == object.gvk.group
-            && wanted.gvk.kind == object.gvk.kind
-            && wanted.name == object.name
-            && wanted.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
-    })
+fn is_named(object: &Object, wanted: &Object) -> bool {
+    wanted.gvk.group == object.gvk.group
+        && wanted.gvk.kind == object.gvk.kind
+        && wanted.name == object.name
+        && wanted.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
 }
 
 fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String> {
     let what = || format!("{} {}", object.gvk.kind, object.name);
     let body = match content {
         Content::Merge(patch) => {
+            // A patch stays as it is for all objects: what it adds is what it has.
+            for value in patch.values() {
+                copied(value)?;
+            }
             let Some(mut body) =
                 merge::merge(&object.body, patch, is_built_in(&object.gvk)).map_err(|e| format!("{}: {e}", what()))?
             else {
@@ -146,8 +223,12 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
         }
         Content::Json(operations) => {
             let mut value = Value::Object(object.body.clone());
+            let mut bytes = copied(&value)?;
             for operation in operations {
-                operation.apply(&mut value).map_err(|e| format!("{}: {e}", what()))?;
+                bytes += operation.apply(&mut value).map_err(|e| format!("{}: {e}", what()))?;
+                if bytes > bounds::OBJECT {
+                    return Err(format!("{}: patches make more than {} bytes of it", what(), bounds::OBJECT));
+                }
             }
             match value {
                 Value::Object(body) => body,
@@ -310,10 +391,13 @@ mod tests {
             (json!({}), "it is not a list"),
             (json!([{"target": target}]), "an entry has no patch"),
             (json!([{"patch": []}]), "a JSON patch needs a target"),
-            (json!([{"patch": "a: [", "target": target}]), "a patch is not valid YAML"),
+            (json!([{"patch": "a: [", "target": target}]), "a patch: it is not valid YAML"),
             (json!([{"patch": {"kind": "Deployment"}}]), "a patch without a target: a manifest has no apiVersion"),
             (json!([{"target": {"nmae": "x"}, "patch": {}}]), "target: unknown field \"nmae\""),
-            (json!([{"target": {"name": "("}, "patch": {}}]), "target: name is no regular expression"),
+            (
+                json!([{"target": {"name": "("}, "patch": {}}]),
+                "target: name is no regular expression with less than 20 groups in groups",
+            ),
             (json!([{"target": target, "patch": [{"op": "jump", "path": "/a"}]}]), "there is no operation \"jump\""),
             (
                 json!([{"target": target, "patch": [{"op": "remove", "path": "/a/b"}]}]),

@@ -1,18 +1,20 @@
 //! Which objects a patch is for: kustomize's `Selector`.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use crate::kind::bounds;
 use crate::release::object::Object;
+use crate::template::budget::{self, Spent};
 
 /// Conditions that an object meets.
 #[derive(Clone, Debug)]
 pub struct Target {
-    group: Option<Regex>,
-    version: Option<Regex>,
-    kind: Option<Regex>,
-    name: Option<Regex>,
-    namespace: Option<Regex>,
+    group: Option<Expression>,
+    version: Option<Expression>,
+    kind: Option<Expression>,
+    name: Option<Expression>,
+    namespace: Option<Expression>,
     labels: Vec<Requirement>,
     annotations: Vec<Requirement>,
 }
@@ -27,14 +29,14 @@ impl Target {
         }
         let text = |key: &str| match fields.get(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(s)) => Ok(Some(s.as_str()).filter(|s| !s.is_empty())),
+            Some(Value::String(s)) => {
+                bounds::word(s).map_err(|why| format!("target: {key}: {why}"))?;
+                Ok(Some(s.as_str()).filter(|s| !s.is_empty()))
+            }
             Some(_) => Err(format!("target: {key} must be a text")),
         };
         let expression = |key: &str| {
-            let compile = |text: &str| {
-                Regex::new(&format!("^(?:{text})$")).map_err(|_| format!("target: {key} is no regular expression"))
-            };
-            text(key)?.map(compile).transpose()
+            text(key)?.map(|text| Expression::compile(text).map_err(|why| format!("target: {key} {why}"))).transpose()
         };
         Ok(Self {
             group: expression("group")?,
@@ -48,18 +50,62 @@ impl Target {
     }
 
     /// Whether an object meets all conditions.
-    pub fn matches(&self, object: &Object) -> bool {
-        let fits = |regex: &Option<Regex>, text: &str| regex.as_ref().is_none_or(|r| r.is_match(text));
+    pub fn matches(&self, object: &Object) -> Result<bool, Spent> {
+        budget::work_of(1 + self.labels.len() + self.annotations.len())?;
+        let texts = [
+            (&self.group, &*object.gvk.group),
+            (&self.version, &*object.gvk.version),
+            (&self.kind, &*object.gvk.kind),
+            (&self.name, object.name.as_str()),
+            (&self.namespace, object.namespace.as_deref().unwrap_or_default()),
+        ];
+        for (expression, text) in texts {
+            if let Some(expression) = expression
+                && !expression.is_match(text)?
+            {
+                return Ok(false);
+            }
+        }
         let metadata = |of: &str, key: &str| {
             object.body.get("metadata").and_then(|m| m.get(of)?.get(key)?.as_str()).map(str::to_owned)
         };
-        fits(&self.group, &object.gvk.group)
-            && fits(&self.version, &object.gvk.version)
-            && fits(&self.kind, &object.gvk.kind)
-            && fits(&self.name, &object.name)
-            && fits(&self.namespace, object.namespace.as_deref().unwrap_or_default())
-            && self.labels.iter().all(|r| r.holds(metadata("labels", &r.key).as_deref()))
-            && self.annotations.iter().all(|r| r.holds(metadata("annotations", &r.key).as_deref()))
+        Ok(self.labels.iter().all(|r| r.holds(metadata("labels", &r.key).as_deref()))
+            && self.annotations.iter().all(|r| r.holds(metadata("annotations", &r.key).as_deref())))
+    }
+}
+
+/// A regular expression that matches a whole text.
+#[derive(Clone, Debug)]
+struct Expression {
+    regex: Regex,
+    /// Steps that a byte of text may cost.
+    steps: usize,
+}
+
+impl Expression {
+    fn compile(text: &str) -> Result<Self, String> {
+        if text.len() > bounds::EXPRESSION {
+            return Err(format!("has {} bytes; the limit is {}", text.len(), bounds::EXPRESSION));
+        }
+        let regex = RegexBuilder::new(&format!("^(?:{text})$"))
+            .size_limit(bounds::COMPILED)
+            .dfa_size_limit(bounds::COMPILED)
+            .nest_limit(bounds::GROUPS)
+            .build();
+        match regex {
+            // A repetition copies what it repeats.
+            Ok(regex) => {
+                let steps = if text.contains('{') { bounds::COMPILED / 64 } else { text.len() };
+                Ok(Self { regex, steps })
+            }
+            Err(regex::Error::CompiledTooBig(limit)) => Err(format!("becomes larger than {limit} bytes")),
+            Err(_) => Err(format!("is no regular expression with less than {} groups in groups", bounds::GROUPS)),
+        }
+    }
+
+    fn is_match(&self, text: &str) -> Result<bool, Spent> {
+        budget::work_of(1 + text.len().saturating_mul(self.steps) / 64)?;
+        Ok(self.regex.is_match(text))
     }
 }
 

@@ -98,7 +98,8 @@ impl Run<'_, '_, '_, '_> {
                 self.child(*id, &value, &name);
             }
             for (pattern, id) in &s.patterns {
-                if pattern.is_match(key.bytes()) {
+                // A search that is refused ends the rendering at its next step.
+                if pattern.is_match(key.bytes()).unwrap_or(false) {
                     evaluated = true;
                     self.child(*id, &value, &name);
                 }
@@ -222,7 +223,7 @@ impl Run<'_, '_, '_, '_> {
             self.limits("Length", text.chars().count(), s.min_length, s.max_length);
         }
         if let Some((pattern, source)) = &s.pattern
-            && !pattern.is_match(text.as_bytes())
+            && !pattern.is_match(text.as_bytes()).unwrap_or(true)
         {
             self.add(format!("{} does not match pattern {}", quoted(text), quoted(source)));
         }

@@ -9,9 +9,9 @@ use super::number::Decimal;
 use super::place::{self, Place, below};
 use super::plain::Plain;
 use super::validate;
+use crate::template::functions::re2::Pattern;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
-use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
@@ -64,7 +64,7 @@ pub struct Schema {
     pub max_properties: Option<i64>,
     pub required: Vec<String>,
     pub properties: BTreeMap<String, Id>,
-    pub patterns: Vec<(Arc<Regex>, Id)>,
+    pub patterns: Vec<(Arc<Pattern>, Id)>,
     pub additional_properties: Option<Additional>,
     pub property_names: Option<Id>,
     pub dependencies: Vec<(String, Dependency)>,
@@ -84,7 +84,7 @@ pub struct Schema {
     pub unevaluated_items: Option<Id>,
     pub min_length: Option<i64>,
     pub max_length: Option<i64>,
-    pub pattern: Option<(Arc<Regex>, String)>,
+    pub pattern: Option<(Arc<Pattern>, String)>,
     pub minimum: Option<Decimal>,
     pub maximum: Option<Decimal>,
     pub exclusive_minimum: Option<Decimal>,

@@ -6,10 +6,10 @@ use super::draft::{Draft, string, table};
 use super::number::Decimal;
 use super::place::{self, Place};
 use super::{error, format};
-use crate::template::functions::re2;
+use crate::template::functions::re2::{self, Pattern};
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
-use regex::bytes::Regex;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ impl Keywords<'_> {
         self.compiler.refer(self.place, self.owner, &reference).map(Some)
     }
 
-    fn regex(&self, key: &str, pattern: &str) -> Compiled<Arc<Regex>> {
+    fn regex(&self, key: &str, pattern: &str) -> Compiled<Arc<Pattern>> {
         re2::compile(pattern).map_err(|e| {
             let place = format!("{}/{}", self.place, place::encoded(&error::escaped(key)));
             format!("invalid regex {} at {}: error parsing regexp: {e}", quoted(pattern), quoted(&place))

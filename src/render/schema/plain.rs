@@ -234,7 +234,9 @@ impl<'s> Plain<'s> {
             ("minLength", limit) => at_least(subject.chars().count(), limit),
             ("maxLength", limit) => at_most(subject.chars().count(), limit),
             ("pattern", Value::Str(pattern)) => re2::compile(&pattern.text())
-                .map_or(Answer::Unknown, |regex| answer(regex.is_match(subject.as_bytes()))),
+                .ok()
+                .and_then(|pattern| pattern.is_match(subject.as_bytes()).ok())
+                .map_or(Answer::Unknown, answer),
             ("format", Value::Str(name)) if self.draft < Draft::D2019 => {
                 format::find(&name.text()).map_or(Answer::Valid, |format| answer((format.check)(subject).is_ok()))
             }

@@ -3,7 +3,10 @@
 //! `*` and `?` stop at `/`, `**` does not; `[abc]`, `[a-z]`, `[!a]` and `{a,b}` are known; `\` takes the next character as
 //! it is. Helm takes `**` where a pattern is not valid.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+
+/// Bytes of a compiled pattern, and of what a search keeps.
+const MAX_SIZE: usize = 1 << 20;
 
 /// A pattern, for matching more than one path.
 pub struct Glob(Kind);
@@ -116,7 +119,7 @@ fn regex(pattern: &str) -> Option<Regex> {
         return None;
     }
     out.push_str(r")\z");
-    Regex::new(&out).ok()
+    RegexBuilder::new(&out).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build().ok()
 }
 
 /// A list of characters or one range.

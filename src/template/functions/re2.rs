@@ -1,35 +1,99 @@
 //! Go's regular expressions (RE2 syntax, as `regexp/syntax` reads it) for the `regex` crate.
 
-use crate::template::budget;
-use regex::bytes::Regex;
+use crate::template::budget::{self, Spent};
+use regex::Error;
+use regex::bytes::{Regex, RegexBuilder};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Compiled patterns that are kept; a chart has a few dozen.
-const CACHE: usize = 512;
+/// Sizes of compiled patterns, in bytes, that are tried one after the other: the crate does not say how large a pattern
+/// became, but refuses one that becomes larger than it may. Nearly all patterns of charts fit into the first.
+const SIZES: [usize; 5] = [4 << 10, 32 << 10, 256 << 10, 2 << 20, 10 << 20];
+/// Bytes that a search may keep for its next one, beside the pattern itself.
+const CACHE: usize = 256 << 10;
+/// Bytes of compiled patterns that a thread keeps. A chart has a few dozen of the first size.
+const KEPT: usize = 16 << 20;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub struct Pattern {
+    regex: Regex,
+    /// Which of [`SIZES`] it fits into.
+    size: usize,
+}
+
+impl Pattern {
+    /// The expression, for searches that are charged by [`Pattern::searched`].
+    pub fn regex(&self) -> &Regex {
+        &self.regex
+    }
+
+    /// Whether a text has a match.
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, Spent> {
+        self.searched(text.len())?;
+        Ok(self.regex.is_match(text))
+    }
+
+    /// Charges a search through so many bytes. In the worst case each state of the pattern looks at each byte, and a search
+    /// cannot be interrupted.
+    pub fn searched(&self, bytes: usize) -> Result<(), Spent> {
+        budget::work_of((bytes / 8).saturating_mul(self.size / SIZES[0]).saturating_add(1))
+    }
+}
+
+/// Patterns that a thread has compiled.
+#[derive(Default)]
+struct Known {
+    patterns: HashMap<Box<str>, Arc<Pattern>>,
+    bytes: usize,
+}
 
 /// A Go pattern, compiled; the error is Go's, without `error parsing regexp: ` in front.
-pub fn compile(pattern: &str) -> Result<Arc<Regex>, String> {
+pub fn compile(pattern: &str) -> Result<Arc<Pattern>, String> {
     thread_local! {
-        static KNOWN: RefCell<HashMap<Box<str>, Arc<Regex>>> = RefCell::default();
+        static KNOWN: RefCell<Known> = RefCell::default();
     }
-    if let Some(known) = KNOWN.with_borrow(|known| known.get(pattern).cloned()) {
+    if let Some(known) = KNOWN.with_borrow(|known| known.patterns.get(pattern).cloned()) {
         return Ok(known);
     }
-    // A repetition copies what it repeats.
+    // A repetition copies what it repeats, and three bytes can name a class of many ranges.
     budget::work_of(pattern.len().saturating_mul(if pattern.contains('{') { 1024 } else { 128 }))?;
+    budget::make(pattern.len().saturating_mul(if pattern.contains("\\p") || pattern.contains("\\P") {
+        4096
+    } else {
+        256
+    }))?;
     let translated = Translator::new(pattern).run()?;
-    let regex = Regex::new(&translated).map_err(|_| "expression too large".to_string())?;
-    let regex = Arc::new(regex);
+    let compiled = Arc::new(build(&translated)?);
     KNOWN.with_borrow_mut(|known| {
-        if known.len() >= CACHE {
-            known.clear();
+        let bytes = compiled.size + pattern.len();
+        if known.bytes + bytes > KEPT {
+            *known = Known::default();
         }
-        known.insert(pattern.into(), Arc::clone(&regex));
+        known.bytes += bytes;
+        known.patterns.insert(pattern.into(), Arc::clone(&compiled));
     });
-    Ok(regex)
+    Ok(compiled)
+}
+
+/// Compiles an expression, and charges what it becomes: time and memory grow with its size.
+fn build(expression: &str) -> Result<Pattern, String> {
+    for size in SIZES {
+        budget::work_of(size / 4)?;
+        budget::room(size * 2)?;
+        let cache = CACHE.max(size);
+        match RegexBuilder::new(expression).size_limit(size).dfa_size_limit(cache).build() {
+            Ok(regex) => {
+                budget::make(size * 2)?;
+                return Ok(Pattern { regex, size });
+            }
+            Err(Error::CompiledTooBig(_)) => {}
+            Err(_) => break,
+        }
+    }
+    Err("expression too large".to_owned())
 }
 
 fn wrong<T>(what: &str, at: &str) -> Result<T, String> {
@@ -460,5 +524,38 @@ fn class_char<'t>(rest: &'t str, whole: &str) -> Result<(char, &'t str), String>
         None => wrong("missing closing ]", whole),
         Some('\\') => char_escape(rest),
         Some(c) => Ok((c, &rest[c.len_utf8()..])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compile;
+    use crate::template::budget::{Budget, Limits};
+
+    fn within<R>(run: impl FnOnce() -> R) -> R {
+        Budget::new(Limits { steps: Some(50_000_000), memory: Some(64 << 20), ..Limits::default() }).run(run)
+    }
+
+    #[test]
+    fn patterns_are_charged_for_what_they_become() {
+        let compiled = within(|| (0..10_000).position(|n| compile(&format!("(?:x{{500}}){{200}}|{n}")).is_err()));
+        assert!(compiled.is_some_and(|count| count < 10), "{compiled:?} large patterns");
+        let small = within(|| (0..200).all(|n| compile(&format!("^[a-z0-9]([-a-z0-9]*[a-z0-9])?-{n}$")).is_ok()));
+        assert!(small, "200 patterns of names");
+    }
+
+    #[test]
+    fn a_search_is_charged_for_the_pattern_and_the_text() {
+        let text = "ab".repeat(1 << 19);
+        let slow = within(|| {
+            let pattern = compile("(?:a|b)*a(?:a|b){400}c").unwrap();
+            (0..10_000).position(|_| pattern.searched(text.len()).is_err())
+        });
+        assert!(slow.is_some_and(|count| count < 50), "{slow:?} searches");
+        let quick = within(|| {
+            let pattern = compile("^[a-z]+$").unwrap();
+            (0..10_000).all(|_| pattern.is_match(b"some-name").is_ok_and(|found| !found))
+        });
+        assert!(quick, "10,000 names");
     }
 }

@@ -1,7 +1,8 @@
 //! Regular expressions.
 
 use super::args::{bytes, int, string};
-use super::{fixed, re2, text};
+use super::re2::{self, Pattern};
+use super::{fixed, text};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
@@ -15,8 +16,11 @@ use Param::{Int, Str as S};
 
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
-    fixed("regexMatch", &[S, S], |_, a| Ok(pattern(a, true).is_ok_and(|r| r.is_match(&Subject::of(a).read)).into())),
-    fixed("mustRegexMatch", &[S, S], |_, a| Ok(pattern(a, true)?.is_match(&Subject::of(a).read).into())),
+    fixed("regexMatch", &[S, S], |_, a| match pattern(a, true) {
+        Ok(pattern) => Ok(pattern.is_match(&Subject::of(a).read)?.into()),
+        Err(_) => Ok(false.into()),
+    }),
+    fixed("mustRegexMatch", &[S, S], |_, a| Ok(pattern(a, true)?.is_match(&Subject::of(a).read)?.into())),
     fixed("regexFind", &[S, S], |_, a| find(a, false)),
     fixed("mustRegexFind", &[S, S], |_, a| find(a, true)),
     fixed("regexFindAll", &[S, S, Int], |_, a| find_all(a, false)),
@@ -31,7 +35,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The first argument as a pattern. `must` returns Go's error; otherwise it is `MustCompile`'s panic.
-fn pattern(args: &[Value], must: bool) -> Result<Arc<Regex>, FnError> {
+fn pattern(args: &[Value], must: bool) -> Result<Arc<Pattern>, FnError> {
     let text = string(args, 0);
     let compiled = match std::str::from_utf8(bytes(args, 0)) {
         Ok(text) => re2::compile(text),
@@ -83,16 +87,17 @@ impl<'t> Subject<'t> {
     }
 
     /// All matches. Empty ones stand between characters only.
-    fn matches<'a>(&'a self, pattern: &'a Regex) -> impl Iterator<Item = regex::bytes::Match<'a>> {
+    fn matches<'a>(&'a self, pattern: &'a Pattern) -> impl Iterator<Item = regex::bytes::Match<'a>> {
         let inside = |at: usize| self.read.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
-        pattern.find_iter(&self.read).filter(move |found| !found.is_empty() || !inside(found.start()))
+        pattern.regex().find_iter(&self.read).filter(move |found| !found.is_empty() || !inside(found.start()))
     }
 }
 
 fn find(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
     let subject = Subject::of(args);
-    Ok(Value::str(pattern.find(&subject.read).map_or(&b""[..], |m| subject.part(m.start(), m.end()))))
+    pattern.searched(subject.read.len())?;
+    Ok(Value::str(pattern.regex().find(&subject.read).map_or(&b""[..], |m| subject.part(m.start(), m.end()))))
 }
 
 fn limit(args: &[Value], i: usize) -> usize {
@@ -102,9 +107,10 @@ fn limit(args: &[Value], i: usize) -> usize {
 fn find_all(args: &[Value], must: bool) -> FnResult {
     let pattern = pattern(args, must)?;
     let subject = Subject::of(args);
+    pattern.searched(subject.read.len())?;
     let mut all = Vec::new();
     for found in subject.matches(&pattern).take(limit(args, 2)) {
-        searched(&subject.read[found.start()..])?;
+        again(&pattern, subject.read.len() - found.start())?;
         budget::make(64 + found.len())?;
         all.push(subject.part(found.start(), found.end()));
     }
@@ -124,10 +130,11 @@ fn split(args: &[Value], must: bool) -> FnResult {
     if !bytes(args, 0).is_empty() && text.is_empty() {
         return Ok(Value::strings([""]));
     }
+    pattern.searched(text.len())?;
     let mut parts: Vec<&[u8]> = Vec::new();
     let (mut begin, mut end, mut count) = (0, 0, 0);
     for found in subject.matches(&pattern).take(limit) {
-        searched(&text[found.start()..])?;
+        again(&pattern, text.len() - found.start())?;
         budget::make(64 + found.start() - begin)?;
         count += 1;
         if parts.len() + 1 == limit {
@@ -146,8 +153,8 @@ fn split(args: &[Value], must: bool) -> FnResult {
 }
 
 /// A search may look at all that is left to find that the match is a short one.
-fn searched(left: &[u8]) -> Result<(), FnError> {
-    Ok(budget::work_of(1 + left.len() / 1024)?)
+fn again(pattern: &Pattern, left: usize) -> Result<(), FnError> {
+    Ok(pattern.searched(left / 128)?)
 }
 
 /// What a match is replaced with.
@@ -157,18 +164,19 @@ fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
     let pattern = pattern(args, must)?;
     let (subject, template) = (Subject::of(args), bytes(args, 2));
     let text = &*subject.read;
+    pattern.searched(text.len())?;
     let mut out = Vec::with_capacity(text.len());
     let (mut copied, mut position) = (0, 0);
     while position <= text.len()
-        && let Some(found) = pattern.captures_at(text, position)
+        && let Some(found) = pattern.regex().captures_at(text, position)
         && let Some(all) = found.get(0)
     {
-        searched(&text[position..])?;
+        again(&pattern, text.len() - position)?;
         budget::room(out.len())?;
         out.extend_from_slice(subject.part(copied, all.start()));
         // Nothing is replaced right behind another match.
         if all.end() > copied || all.start() == 0 {
-            replacement(template, &pattern, &found, &subject, &mut out);
+            replacement(template, pattern.regex(), &found, &subject, &mut out);
         }
         copied = all.end();
         let width = text::next_char(&text[position..]).map_or(1, |(_, width)| width);

@@ -155,7 +155,9 @@ mod tests {
     fn render(text: &str) -> Result<String, String> {
         let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
         let host: SharedHost = Arc::new(World);
-        let rendered = templates.render(&json!({"values": {}}), &host).map_err(|e| e.message)?;
+        let rendered = templates
+            .render(&json!({"values": {}}), &host, &crate::template::budget::Limits::default())
+            .map_err(|e| e.message)?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
     }
 

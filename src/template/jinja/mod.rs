@@ -6,8 +6,10 @@
 
 mod context;
 mod host;
+mod limits;
 mod place;
 
+use crate::template::budget::{self, Limits};
 use crate::template::function::SharedHost;
 use crate::template::trace::{Excerpt, Location, Missing};
 pub use context::{Misplaced, check};
@@ -65,6 +67,7 @@ impl Templates {
             base64::engine::general_purpose::STANDARD.encode(text)
         });
         host::add_pure(&mut environment);
+        limits::charge_filters(&mut environment);
         // A path in an include or import may be relative to the folder of the template that names it.
         environment.set_path_join_callback(|name, parent| {
             let folder = parent.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -97,26 +100,57 @@ impl Templates {
     }
 
     /// Renders all templates that are no partials, in the order they were given: name and text. What they ask beyond the context
-    /// is asked of the host.
-    pub fn render(&self, json: &serde_json::Value, host: &SharedHost) -> Result<Vec<(String, String)>, JinjaError> {
+    /// is asked of the host. What they cost is taken from the rendering's budget.
+    pub fn render(
+        &self,
+        json: &serde_json::Value,
+        host: &SharedHost,
+        limits: &Limits,
+    ) -> Result<Vec<(String, String)>, JinjaError> {
         let context = Value::from(Serde(json));
         let mut environment = self.environment.clone();
         host::add(&mut environment, host);
-        let failed = |name: &str, e: &Error| JinjaError {
-            trace: place::trace(&environment, name, e),
-            missing: place::missing(&environment, Some(json), e).map(Box::new),
+        let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
+        let mut texts = Vec::new();
+        for name in self.names.iter().filter(whole) {
+            texts.push((name.clone(), Self::one(&environment, name, &context, json, limits)?));
+        }
+        Ok(texts)
+    }
+
+    fn one(
+        environment: &Environment<'_>,
+        name: &str,
+        context: &Value,
+        json: &serde_json::Value,
+        limits: &Limits,
+    ) -> Result<String, JinjaError> {
+        let failed = |e: &Error| JinjaError {
+            trace: place::trace(environment, name, e),
+            missing: place::missing(environment, Some(json), e).map(Box::new),
             ..error(name, e)
         };
-        let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
-        self.names
-            .iter()
-            .filter(whole)
-            .map(|name| {
-                let template = environment.get_template(name).map_err(|e| failed(name, &e))?;
-                let text = template.render(context.clone()).map_err(|e| failed(name, &e))?;
-                Ok((name.clone(), text))
-            })
-            .collect()
+        let template = environment.get_template(name).map_err(|e| failed(&e))?;
+        let mut text = limits::Text::new(limits.output);
+        let rendered = template.render_captured_to(context.clone(), &mut text);
+        let consumed =
+            rendered.as_ref().ok().and_then(|captured| captured.state().fuel_levels()).map_or(0, |(used, _)| used);
+        let rendered = rendered.map(|_| ()).map_err(|e| failed(&e));
+        let full = text.is_full.then(|| format!("template wrote more than {} bytes", limits.output));
+        let reached =
+            full.or_else(|| budget::work(consumed).err().map(|spent| spent.to_string())).or_else(limits::reached);
+        if let Some(reached) = reached {
+            let error = rendered.err().unwrap_or_else(|| JinjaError {
+                message: String::new(),
+                at: Some(name.to_owned()),
+                trace: Vec::new(),
+                missing: None,
+            });
+            let at = error.at.clone().unwrap_or_else(|| name.to_owned());
+            return Err(JinjaError { message: format!("{at}: {reached}"), ..error });
+        }
+        rendered?;
+        Ok(String::from_utf8_lossy(&text.bytes).into_owned())
     }
 }
 
@@ -130,10 +164,14 @@ fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error
         return Err(Error::from(ErrorKind::UndefinedError));
     }
     let failed = |_| Error::from(ErrorKind::WriteFailure);
+    // What is printed may be captured again: it is counted here, and not only where it is written out.
+    let mut text = limits::Text::new(usize::MAX);
     if value.is_safe() || is_notes(state.name()) {
-        return std::fmt::Write::write_fmt(out, format_args!("{value}")).map_err(failed);
+        std::fmt::Write::write_fmt(&mut text, format_args!("{value}")).map_err(failed)?;
+        return out.write_str(&String::from_utf8_lossy(&text.bytes)).map_err(failed);
     }
-    let json = serde_json::to_string(value).map_err(|_| Error::from(ErrorKind::BadSerialization))?;
+    serde_json::to_writer(&mut text, value).map_err(|_| Error::from(ErrorKind::BadSerialization))?;
+    let json = String::from_utf8_lossy(&text.bytes);
     let mut from = 0;
     for (at, c) in json.char_indices() {
         // What YAML takes for a line break or does not allow to stand as it is.
@@ -194,14 +232,16 @@ fn error(name: &str, e: &Error) -> JinjaError {
 
 #[cfg(test)]
 mod tests {
-    use super::Templates;
+    use super::{Limits, Templates};
+    use crate::template::budget::Budget;
     use proptest::prelude::{any, proptest};
     use serde_json::{Value, json};
 
     fn render(text: &str, values: &Value) -> Result<String, String> {
         let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
         let host: super::SharedHost = std::sync::Arc::new(crate::render::Fixed::default());
-        let rendered = templates.render(&json!({ "values": values }), &host).map_err(|e| e.message)?;
+        let limits = Limits { output: 1 << 20, ..Limits::default() };
+        let rendered = templates.render(&json!({ "values": values }), &host, &limits).map_err(|e| e.message)?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
     }
 
@@ -239,6 +279,38 @@ mod tests {
     fn an_endless_loop_runs_out_of_fuel() {
         let text = "{% for a in range(10000) %}{% for b in range(10000) %}{% set x = a %}{% endfor %}{% endfor %}";
         assert!(render(text, &json!({})).unwrap_err().contains("fuel"));
+    }
+
+    #[test]
+    fn what_a_template_makes_is_limited() {
+        let within = |text: &str, values: &Value| {
+            let limits = Limits { steps: Some(10_000_000), memory: Some(4 << 20), ..Limits::default() };
+            Budget::new(limits).run(|| render(text, values))
+        };
+        let nested = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+        let values = json!({"a": "a".repeat(10_000), "n": 1_000_000_000});
+        for (text, limit) in [
+            (
+                "{% for i in range(100000) %}\n# some comment that is written often\n{% endfor %}",
+                "wrote more than 1048576 bytes",
+            ),
+            (&*format!("{nested}a: {{{{ ns.x }}}}"), "bytes of values"),
+            (&*format!("{nested}a: {{{{ ns.x | tojson }}}}"), "bytes of values"),
+            (&*format!("{nested}a: {{{{ ns.x | string | length }}}}"), "bytes of values"),
+            ("a: {{ values.a | replace('a', values.a) | length }}", "bytes of values"),
+            ("a: {{ values.a | indent(values.n, true) | length }}", "bytes of values"),
+            ("a: {{ [1, 2] | batch(values.n, 0) | list | length }}", "bytes of values"),
+            ("a: {{ '%0999999999d' | format(1) | length }}", "bytes of values"),
+            ("a: {{ {'b': 1} | tojson(indent=values.n) | length }}", "bytes of values"),
+            (
+                "{% set x %}{% for i in range(100000) %}\nb: {{ values.a }}\n{% endfor %}{% endset %}a: 1",
+                "bytes of values",
+            ),
+        ] {
+            let message = within(text, &values).unwrap_err();
+            assert!(message.contains(limit) && message.starts_with("c/templates/a.yaml"), "{text}: {message}");
+        }
+        assert!(within("a: {{ values.a | upper | replace('A', 'b') }}", &values).is_ok());
     }
 
     proptest! {

@@ -286,9 +286,9 @@ impl<'a, B: Build> Decoder<'a, B> {
     /// go-yaml's guard against documents that grow by their aliases.
     fn count(&mut self) -> Fallible<()> {
         self.decoded += 1;
-        // What is written once is counted by its length.
+        // What is written once is counted when it is read.
         if !self.aliases.is_empty() {
-            budget::elements(2).map_err(|spent| String::from(spent).into_boxed_str())?;
+            budget::node().map_err(|spent| String::from(spent).into_boxed_str())?;
         }
         if self.aliases.is_empty() {
             return Ok(());

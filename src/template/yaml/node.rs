@@ -4,6 +4,7 @@ use super::parser::{Event, Parser, Tag};
 use super::reader::Source;
 use super::resolve::{Scalar, resolve};
 use super::{Fallible, MAX_LEVELS};
+use crate::template::budget;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -72,6 +73,10 @@ impl<'a> Composer<'a> {
     /// Takes the next event; says whether the root is complete.
     fn add(&mut self, event: Event<'a>) -> Fallible<bool> {
         let node = self.tree.nodes.len();
+        if !matches!(event, Event::SequenceEnd | Event::MappingEnd) {
+            // A short text can have many nodes: two bytes make one.
+            budget::node().map_err(|spent| String::from(spent).into_boxed_str())?;
+        }
         match event {
             Event::Scalar { anchor, value, tag, implicit } => {
                 self.anchor(anchor, node);

@@ -1,0 +1,58 @@
+//! The annotations of a custom resource that hold lists, read together.
+
+use std::collections::BTreeMap;
+
+use super::ignore::{self, IGNORE_DRIFT, Ignore};
+use super::values_from::{self, ValuesFrom};
+use crate::release::patch::{self, Patch};
+
+/// Annotation: patches of what the chart renders.
+pub const PATCHES: &str = "tillerman.dev/patches";
+
+/// The annotations that are read here.
+const NAMES: [&str; 3] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT];
+
+/// The texts of these annotations. Reading them again makes the same.
+pub type Texts = [Option<Box<str>>; 3];
+
+/// What they say. An error is a sentence that begins with the name of the annotation.
+#[derive(Clone, Debug)]
+pub struct Annotations {
+    /// `tillerman.dev/values-from`
+    pub sources: Result<Vec<ValuesFrom>, String>,
+    /// `tillerman.dev/patches`
+    pub patches: Result<Vec<Patch>, String>,
+    /// `tillerman.dev/ignore-drift`
+    pub ignored: Result<Vec<Ignore>, String>,
+}
+
+impl Default for Annotations {
+    fn default() -> Self {
+        Self { sources: Ok(Vec::new()), patches: Ok(Vec::new()), ignored: Ok(Vec::new()) }
+    }
+}
+
+/// The texts, if there is one.
+pub fn texts(annotations: &BTreeMap<Box<str>, Box<str>>) -> Option<Texts> {
+    let texts = NAMES.map(|name| annotations.get(name).cloned());
+    texts.iter().any(Option::is_some).then_some(texts)
+}
+
+/// Whether the annotations still have these texts.
+pub fn are_of(texts: &Texts, annotations: &BTreeMap<Box<str>, Box<str>>) -> bool {
+    NAMES.iter().zip(texts).all(|(name, text)| annotations.get(*name) == text.as_ref())
+}
+
+impl Annotations {
+    /// Reads the texts. May take some milliseconds.
+    pub fn read([sources, patches, ignored]: &Texts) -> Self {
+        fn one<T>(name: &str, text: Option<&str>, read: fn(&str) -> Result<Vec<T>, String>) -> Result<Vec<T>, String> {
+            text.map_or(Ok(Vec::new()), |text| read(text).map_err(|why| format!("annotation {name}: {why}")))
+        }
+        Self {
+            sources: one(values_from::ANNOTATION, sources.as_deref(), values_from::parse_text),
+            patches: one(PATCHES, patches.as_deref(), patch::parse_text),
+            ignored: one(IGNORE_DRIFT, ignored.as_deref(), ignore::parse),
+        }
+    }
+}

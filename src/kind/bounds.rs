@@ -1,0 +1,208 @@
+//! How much of what others write is read: annotations of custom resources, fields of `watches.yaml`, specs, and values in Secrets and
+//! `ConfigMap`s.
+//!
+//! Whoever may write one of these texts must not be able to stop the operator with it. So each text has a limit of bytes, of values and
+//! of levels, which is checked before anything large is made. Whatever is charged while it is worked on (patches, aliases of YAML) has a
+//! [`Budget`]. All limits are here; messages name the one that was reached.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use crate::chart::strvals;
+use crate::template::budget::{self, Budget, Limits};
+use crate::template::yaml;
+
+/// Bytes of an annotation or a field that is one word or name.
+pub const WORD: usize = 1024;
+/// Rules of `ignore-drift`, and paths of all of them together.
+pub const RULES: usize = 100;
+/// Paths of all rules of `ignore-drift` together.
+pub const PATHS: usize = 1000;
+/// Sources of values of one custom resource and its kind.
+pub const SOURCES: usize = 50;
+/// Patches in one list.
+pub const PATCHES: usize = 100;
+/// Operations of all JSON patches in one list.
+pub const OPERATIONS: usize = 1000;
+/// Bytes of an expression of a patch's target, and of what it is compiled to.
+pub const EXPRESSION: usize = 256;
+/// Bytes that an expression of a patch's target may become.
+pub const COMPILED: usize = 32 << 10;
+/// Groups in groups of an expression.
+pub const GROUPS: u32 = 20;
+/// Bytes in memory of an object that a patch makes. Kubernetes stores 1.5 MiB of text.
+pub const OBJECT: usize = 16 << 20;
+/// What applying all patches to all objects of a release may cost. A step takes some 50 ns.
+pub const PATCHING: Limits = Limits { steps: Some(3_000_000), output: usize::MAX, memory: Some(128 << 20) };
+/// What a `targetPath` or a path of `overrideValues` may name. Helm takes indices up to 65536, and a list is as long as its largest index.
+pub const PATH: strvals::Limits = strvals::Limits { index: 1000, names: 30, indices: 30 };
+
+/// Limits of one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of the text.
+    pub bytes: usize,
+    /// Scalars, lists and maps in it; what an alias repeats counts as often.
+    pub values: usize,
+    /// How deep they are nested.
+    pub depth: usize,
+}
+
+/// An annotation that holds a list. Kubernetes takes 256 KiB of all annotations of an object together.
+pub const ANNOTATION: Bounds = Bounds { bytes: 128 << 10, values: 20_000, depth: 64 };
+/// The spec of a custom resource. A release record holds 1 MiB with everything else in it; the deepest charts use a dozen levels.
+pub const SPEC: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
+/// Values in one key of a Secret or a `ConfigMap`, which can hold 1 MiB.
+pub const SOURCE: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
+/// All sources of values of one custom resource together.
+pub const ALL_SOURCES: Bounds = Bounds { bytes: 4 << 20, values: 200_000, depth: 100 };
+/// `watches.yaml`.
+pub const WATCHES: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 64 };
+
+impl Bounds {
+    /// Whether a text is short enough. The error is a sentence.
+    pub fn text(&self, text: &[u8]) -> Result<(), String> {
+        if text.len() > self.bytes {
+            return Err(format!("it has {} bytes; the limit is {}", text.len(), self.bytes));
+        }
+        Ok(())
+    }
+
+    /// Reads JSON. What is too large is seen from the text, before anything is made of it.
+    pub fn json(&self, text: &str) -> Result<Value, String> {
+        self.text(text.as_bytes())?;
+        let (values, depth) = measure(text);
+        self.check(values, depth)?;
+        serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))
+    }
+
+    /// Reads YAML, one document. No error quotes the text.
+    pub fn yaml(&self, text: &[u8]) -> Result<Value, String> {
+        self.reads(text, || yaml::parse(text).map_err(|e| why(&e, "it is not valid YAML")))
+    }
+
+    /// Reads YAML in another way, and checks what was read.
+    pub fn reads(&self, text: &[u8], read: impl FnOnce() -> Result<Value, String>) -> Result<Value, String> {
+        self.text(text)?;
+        // A node counts when it is read, and again when an alias repeats it.
+        let mut budget = Budget::new(Limits { memory: Some(budget::nodes(self.values)), ..Limits::default() });
+        let read = budget.run(read);
+        if budget.is_spent() {
+            return Err(self.too_many());
+        }
+        let read = read?;
+        self.value(&read)?;
+        Ok(read)
+    }
+
+    /// Checks what was read already.
+    pub fn value(&self, value: &Value) -> Result<(), String> {
+        let (values, depth) = weigh(value);
+        self.check(values, depth)
+    }
+
+    fn check(&self, values: usize, depth: usize) -> Result<(), String> {
+        if depth > self.depth {
+            return Err(format!("it is nested more than {} levels deep", self.depth));
+        }
+        if values > self.values { Err(self.too_many()) } else { Ok(()) }
+    }
+
+    fn too_many(&self) -> String {
+        format!("it has more than {} values", self.values)
+    }
+}
+
+/// Why YAML could not be read, without a word of it: that it grows too much by its aliases or is too deep, or `otherwise`.
+pub fn why(error: &impl Display, otherwise: &str) -> String {
+    let error = error.to_string();
+    // Guards of go-yaml, which come before the limits here where nearly all values are repeated, or in a text that is never read.
+    if error.ends_with("excessive aliasing") {
+        "its aliases repeat more than 99 % of its values".to_owned()
+    } else if error.contains("exceeded max depth") {
+        format!("it is nested more than {} levels deep", SOURCE.depth)
+    } else {
+        otherwise.to_owned()
+    }
+}
+
+/// Whether a text that is one word is short enough.
+pub fn word(text: &str) -> Result<(), String> {
+    if text.len() > WORD { Err(format!("it has {} bytes; the limit is {WORD}", text.len())) } else { Ok(()) }
+}
+
+/// How many values JSON has, and how deep it nests, told from its text: rather too many than too few.
+fn measure(json: &str) -> (usize, usize) {
+    let (mut values, mut depth, mut deepest, mut quoted, mut escaped) = (1_usize, 0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' | b'[' => {
+                values += 1;
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
+        }
+    }
+    (values, deepest)
+}
+
+/// How many values there are, and how deep they are nested.
+pub fn weigh(value: &Value) -> (usize, usize) {
+    let (mut values, mut deepest) = (0, 0);
+    let mut left = vec![(value, 0)];
+    while let Some((value, depth)) = left.pop() {
+        values += 1;
+        match value {
+            Value::Array(items) => {
+                deepest = deepest.max(depth + 1);
+                left.extend(items.iter().map(|item| (item, depth + 1)));
+            }
+            Value::Object(map) => {
+                deepest = deepest.max(depth + 1);
+                left.extend(map.values().map(|value| (value, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+    (values, deepest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bounds, measure, weigh};
+
+    #[test]
+    fn json_is_measured_outside_of_strings() {
+        for (json, values, depth) in
+            [("1", 1, 0), ("{}", 2, 1), (r#"{"a":[{}]}"#, 4, 3), (r#"{"a":"[[[\"[[,,"}"#, 2, 1), ("[1,2,3]", 4, 1)]
+        {
+            assert_eq!(measure(json), (values, depth), "{json}");
+            let read = weigh(&serde_json::from_str(json).unwrap());
+            assert!(read.0 <= values && read.1 == depth, "{json}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_names_its_limit() {
+        let bounds = Bounds { bytes: 100, values: 8, depth: 3 };
+        for (text, expected) in [
+            ("[1, [2, [3]]]".to_owned(), Ok(())),
+            ("x".repeat(101), Err("it has 101 bytes; the limit is 100")),
+            ("[[[[1]]]]".to_owned(), Err("it is nested more than 3 levels deep")),
+            ("[1,2,3,4,5,6,7,8]".to_owned(), Err("it has more than 8 values")),
+        ] {
+            assert_eq!(bounds.json(&text).map(|_| ()), expected.map_err(str::to_owned), "{text}");
+            assert_eq!(bounds.yaml(text.as_bytes()).map(|_| ()), expected.map_err(str::to_owned), "{text}");
+        }
+        let bomb = b"a: &a [x, x]\nb: [*a, *a]\n";
+        assert_eq!(bounds.yaml(bomb).unwrap_err(), "it has more than 8 values");
+    }
+}

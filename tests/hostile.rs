@@ -1,0 +1,366 @@
+//! Hostile texts, one for each limit of what somebody may write who must not stop the operator: annotations of custom resources, fields of
+//! `watches.yaml`, specs, and values in Secrets and `ConfigMap`s.
+//!
+//! Each row runs in a process of its own, whose memory is looked at when it ends.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tillerman::chart::values;
+use tillerman::kind::annotations::{self, Annotations};
+use tillerman::kind::bounds;
+use tillerman::kind::switches::Switches;
+use tillerman::kind::{values_from, watches};
+use tillerman::release::object::Object;
+use tillerman::release::patch;
+
+/// The row that a child runs.
+const ROW: &str = "HOSTILE_ROW";
+/// KiB that a row may take at its peak.
+const MEMORY: usize = 256 << 10;
+/// KiB of addresses that a child can have at all, so that no row harms the machine.
+const ADDRESSES: usize = 4 << 20;
+/// How long a row may take. Most take less than 10 ms in an optimised build; other tests run beside it.
+const TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
+
+/// What is done with a text: the error is what a user is told.
+type Run = Box<dyn Fn(&str) -> Result<(), String>>;
+
+struct Row {
+    what: String,
+    text: String,
+    run: Run,
+    /// A part of the message, which names the limit.
+    told: &'static str,
+}
+
+fn row(
+    what: impl Into<String>,
+    text: impl Into<String>,
+    run: impl Fn(&str) -> Result<(), String> + 'static,
+    told: &'static str,
+) -> Row {
+    Row { what: what.into(), text: text.into(), run: Box::new(run), told }
+}
+
+/// All that the operator does with an annotation of a custom resource.
+fn annotation(name: &str, text: &str) -> Result<(), String> {
+    let all = BTreeMap::from([(name.into(), text.into())]);
+    Switches::default().read(&all)?;
+    let Some(texts) = annotations::texts(&all) else { return Ok(()) };
+    let read = Annotations::read(&texts);
+    let (sources, patches, ignored) = (read.sources?, read.patches?, read.ignored?);
+    let mut values = serde_json::Map::new();
+    for path in sources.iter().filter_map(|source| source.target_path.as_deref()) {
+        values_from::set_path(path, "text", &mut values)?;
+    }
+    let mut objects = objects();
+    patch::apply(&patches, &mut objects)?;
+    let ids = objects.iter().flatten();
+    let covers = |object: &Object| ignored.iter().any(|rule| rule.paths.contains(&object.name));
+    assert!(!ids.into_iter().any(covers));
+    Ok(())
+}
+
+/// As many objects as a release may have, and a Deployment.
+fn objects() -> Vec<Option<Object>> {
+    let map = |n: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{}-{n}", "a".repeat(200))}, "data": {"a": "b"}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"template": {"spec": {"containers": [{"name": "web", "image": "web:1"}]}}}});
+    let all = (0..1499).map(map).chain([deployment]);
+    all.map(|body| Object::from_body(body.as_object().unwrap().clone()).ok()).collect()
+}
+
+fn patches(text: &str) -> Result<(), String> {
+    annotation("tillerman.dev/patches", text)
+}
+
+fn values_from(text: &str) -> Result<(), String> {
+    annotation("tillerman.dev/values-from", text)
+}
+
+fn ignore_drift(text: &str) -> Result<(), String> {
+    annotation("tillerman.dev/ignore-drift", text)
+}
+
+fn file(text: &str) -> Result<(), String> {
+    let watches = watches::parse(text, std::path::Path::new("/")).map_err(|e| e.to_string())?;
+    for kind in watches.kinds {
+        kind.unusable.map_or(Ok(()), Err)?;
+        patch::apply(&kind.patches, &mut objects())?;
+    }
+    Ok(())
+}
+
+/// A field of an entry of `watches.yaml`.
+fn field(text: &str) -> Result<(), String> {
+    file(&format!("- {{group: a.b, version: v1, kind: A, chart: x, {text}}}\n"))
+}
+
+fn spec(text: &str) -> Result<(), String> {
+    bounds::SPEC.json(text).map(|_| ())
+}
+
+/// Values in a Secret.
+fn source(text: &str) -> Result<(), String> {
+    let read = || values::load(text.as_bytes()).map(Value::Object).map_err(|e| bounds::why(&e, "no YAML"));
+    bounds::SOURCE.reads(text.as_bytes(), read).map(|_| ())
+}
+
+/// A patch for Deployments.
+fn for_deployments(patch: &Value) -> String {
+    json!([{"target": {"kind": "Deployment"}, "patch": patch}]).to_string()
+}
+
+fn target(field: &str, expression: &str) -> String {
+    json!([{"target": {field: expression}, "patch": {"data": {"a": "c"}}}]).to_string()
+}
+
+fn list_of(count: usize) -> String {
+    format!("[{}0]", "0,".repeat(count))
+}
+
+fn nested(count: usize) -> String {
+    format!("{}{}", "[".repeat(count), "]".repeat(count))
+}
+
+/// YAML whose aliases make a billion values.
+fn bomb() -> String {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..10 {
+        let names = vec![format!("*a{}", n - 1); 10].join(", ");
+        let _ = writeln!(text, "a{n}: &a{n} [{names}]");
+    }
+    text
+}
+
+/// A strategic merge that has as many variables of an environment.
+fn environment(count: usize) -> Value {
+    let variables: Vec<Value> = (0..count).map(|n| json!({"name": format!("N{n}")})).collect();
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "env": variables}]}}}})
+}
+
+const BYTES: &str = "the limit is 131072";
+const VALUES: &str = "more than 20000 values";
+const LEVELS: &str = "more than 64 levels deep";
+
+fn long() -> String {
+    "x".repeat(200 << 10)
+}
+
+fn doubling() -> Value {
+    let copy = json!({"op": "copy", "from": "/spec/list", "path": "/spec/list/-"});
+    let begin = json!({"op": "add", "path": "/spec/list", "value": [1]});
+    [begin].into_iter().chain(std::iter::repeat_n(copy, 40)).collect()
+}
+
+/// A source with a path.
+fn path(path: &str) -> String {
+    json!([{"kind": "Secret", "name": "a", "targetPath": path}]).to_string()
+}
+
+fn paths(count: usize, path: &str) -> String {
+    json!([{"paths": vec![path; count]}]).to_string()
+}
+
+fn of_patches() -> Vec<Row> {
+    let deep: Vec<Value> =
+        (0..110).map(|n| json!({"op": "add", "path": format!("/spec{}", "/a".repeat(n + 1)), "value": {}})).collect();
+    let tests: Vec<Value> = (0..1001).map(|_| json!({"op": "test", "path": "", "value": 1})).collect();
+    let many_slow: Vec<Value> = (0..100)
+        .map(|n| json!({"target": {"name": format!("(a|aa|{n}){{1,20}}x")}, "patch": {"data": {"a": "c"}}}))
+        .collect();
+    let for_all = json!([{"target": {"name": ".*"}, "patch": {"data": vec![0; 15_000]}}]).to_string();
+    let twice = json!([
+        {"target": {"kind": "Deployment"}, "patch": environment(3500)},
+        {"target": {"kind": "Deployment"}, "patch": environment(3500)},
+    ]);
+    let bombs = json!([{"target": {"kind": "Deployment"}, "patch": bomb()}]).to_string();
+    vec![
+        row("patches: text", long(), patches, BYTES),
+        row("patches: values", list_of(60_000), patches, VALUES),
+        row("patches: levels", nested(60_000), patches, LEVELS),
+        row("patches: number", json!(vec![json!({}); 101]).to_string(), patches, "more than 100 patches"),
+        row("patches: operations", for_deployments(&json!(tests)), patches, "the limit is 1000"),
+        row("patches: copies", for_deployments(&doubling()), patches, "more than 16777216 bytes"),
+        row("patches: nesting by operations", for_deployments(&json!(deep)), patches, "more than 100 levels deep"),
+        row("patches: aliases", &*bombs, patches, "more than 99 %"),
+        row("patches: YAML of many levels", for_deployments(&json!(nested(900))), patches, LEVELS),
+        row("patches: YAML of many values", for_deployments(&json!(list_of(50_000))), patches, VALUES),
+        row("patches: lists by key", twice.to_string(), patches, "more than 3000000 steps"),
+        row("patches: one for all", for_all, patches, "more than 134217728 bytes"),
+        row("patches: size of an expression", target("name", "(a{1000}){1000}"), patches, "larger than 32768 bytes"),
+        row("patches: classes", target("kind", &r"\pL".repeat(80)), patches, "larger than 32768 bytes"),
+        row("patches: length of an expression", target("kind", &"a".repeat(257)), patches, "the limit is 256"),
+        row(
+            "patches: groups",
+            target("group", &format!("{}a{}", "(".repeat(99), ")".repeat(99))),
+            patches,
+            "20 groups",
+        ),
+        row("patches: slow expressions", json!(many_slow).to_string(), patches, "more than 3000000 steps"),
+        row("patches: selector", target("labelSelector", &"a,".repeat(1000)), patches, "the limit is 1024"),
+        row(
+            "patches: length of a path",
+            for_deployments(&json!([{"op": "remove", "path": "/a".repeat(1000)}])),
+            patches,
+            "the limit is 1024",
+        ),
+    ]
+}
+
+fn of_lists() -> Vec<Row> {
+    let sources: Vec<Value> = (0..51).map(|n| json!({"kind": "Secret", "name": format!("a{n}")})).collect();
+    let rules: Vec<Value> = (0..101).map(|_| json!({"paths": ["/a"]})).collect();
+    vec![
+        row("values-from: text", long(), values_from, BYTES),
+        row("values-from: values", list_of(60_000), values_from, VALUES),
+        row("values-from: levels", nested(60_000), values_from, LEVELS),
+        row("values-from: number", json!(sources).to_string(), values_from, "more than 50 sources"),
+        row("values-from: name", path(&"a".repeat(2000)), values_from, "the limit is 1024"),
+        row(
+            "values-from: indices",
+            path(&format!("a{}", "[65536]".repeat(140))),
+            values_from,
+            "more indices in a row than the maximum of 30",
+        ),
+        row("values-from: an index", path("a[65536]"), values_from, "maximum supported index of 1000"),
+        row("values-from: many indices", path(&format!("a{}", "[0]".repeat(30_000))), values_from, "the limit is 1024"),
+        row("values-from: names", path(&"a.".repeat(200)), values_from, "maximum supported nested level of 30"),
+        row("ignore-drift: text", long(), ignore_drift, BYTES),
+        row("ignore-drift: values", list_of(60_000), ignore_drift, VALUES),
+        row("ignore-drift: levels", nested(60_000), ignore_drift, LEVELS),
+        row("ignore-drift: rules", json!(rules).to_string(), ignore_drift, "more than 100 rules"),
+        row("ignore-drift: paths", paths(1001, "/a"), ignore_drift, "more than 1000 paths"),
+        row("ignore-drift: path", paths(1, &"/a".repeat(2000)), ignore_drift, "the limit is 1024"),
+    ]
+}
+
+fn of_files() -> Vec<Row> {
+    vec![
+        row("watches.yaml: text", "#".repeat(2 << 20), file, "the limit is 1048576"),
+        row("watches.yaml: aliases", format!("- {}", bomb().replace('\n', "\n  ")), file, "nodes: 250001"),
+        row("watches.yaml: levels", nested(60_000), file, "limit"),
+        row("watches.yaml: patches", format!("patches: {}", list_of(30_000)), field, "more than 100 patches"),
+        row("watches.yaml: operations", format!("patches: {}", for_deployments(&doubling())), field, "16777216 bytes"),
+        row("watches.yaml: valuesFrom", format!("valuesFrom: {}", path("a[65536][65536]")), field, "index of 1000"),
+        row("watches.yaml: ignoreDrift", format!("ignoreDrift: {}", paths(1001, "/a")), field, "more than 1000 paths"),
+        row("watches.yaml: overrideValues", "overrideValues: {'a[65536][65536]': x}", field, "index of 1000"),
+        row(
+            "watches.yaml: a template",
+            "overrideValues: {a: '{{ range until 1000000 }}x{{ end }}'}",
+            field,
+            "16777216 bytes",
+        ),
+        row(
+            "watches.yaml: an endless template",
+            "overrideValues: {a: '{{ define \"a\" }}{{ range until 1000 }}{{ template \"a\" }}{{ end }}{{ end }}{{ template \"a\" }}'}",
+            field,
+            "overrideValues: a: ",
+        ),
+        row(
+            "watches.yaml: releaseSuffix",
+            format!("releaseSuffix: -{}", "a".repeat(999_999)),
+            field,
+            "the limit is 1024",
+        ),
+        row("watches.yaml: a switch", format!("onFailure: {}", "a".repeat(2000)), field, "the limit is 1024"),
+        row("spec: text", "x".repeat(2 << 20), spec, "the limit is 1048576"),
+        row("spec: values", list_of(500_000), spec, "more than 100000 values"),
+        row("spec: levels", nested(500_000), spec, "more than 100 levels deep"),
+        row("values: text", "x".repeat(2 << 20), source, "the limit is 1048576"),
+        row("values: values", format!("a: {}", list_of(500_000)), source, "more than 100000 values"),
+        row("values: levels", format!("a: {}", nested(900)), source, "more than 100 levels deep"),
+        row("values: aliases", bomb(), source, "more than 99 %"),
+        row("values: documents", format!("{0}---\n{0}", bomb()), source, "more than 99 %"),
+    ]
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows = of_patches();
+    rows.extend(of_lists());
+    rows.extend(of_files());
+    for name in [
+        "paused",
+        "dry-run",
+        "hooks",
+        "max-history",
+        "timeout",
+        "on-failure",
+        "deletion-policy",
+        "crds",
+        "release-name",
+        "reconcile-at",
+        "operation",
+        "take-ownership",
+        "force-new-cluster",
+    ] {
+        let name = format!("tillerman.dev/{name}");
+        let run = {
+            let name = name.clone();
+            move |text: &str| annotation(&name, text)
+        };
+        rows.push(Row { what: name, text: long(), run: Box::new(run), told: "the limit is 1024" });
+    }
+    rows
+}
+
+/// KiB that this process had at its peak.
+fn peak() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Runs the row that the environment names. The table below starts it.
+#[test]
+#[ignore = "a part of the table"]
+fn one_row() {
+    let Some(at) = std::env::var(ROW).ok().and_then(|at| at.parse::<usize>().ok()) else { return };
+    let Row { what, text, run, told } = rows().swap_remove(at);
+    let before = Instant::now();
+    let answer = run(&text);
+    let took = before.elapsed();
+    let message = answer.expect_err("it is refused");
+    assert!(message.contains(told), "{what}: {}", &message[..message.len().min(300)]);
+    assert!(message.len() < 4096, "{what}: a message of {} bytes", message.len());
+    assert!(took < TIME, "{what}: it took {took:?}");
+    if let Some(peak) = peak() {
+        println!("{peak} KiB, {took:?}: {what}");
+        assert!(peak < MEMORY, "{what}: it took {peak} KiB");
+    }
+}
+
+#[test]
+fn every_hostile_text_is_refused_with_its_limit() {
+    let program = std::env::current_exe().expect("a test is a program");
+    let mut failed = String::new();
+    for (at, row) in rows().iter().enumerate() {
+        let limited = format!("ulimit -v {ADDRESSES}; exec \"$0\" one_row --exact --ignored --nocapture");
+        let output = Command::new("sh").args(["-c", &limited]).arg(&program).env(ROW, at.to_string()).output();
+        let output = output.expect("there is a shell");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            let line = text.lines().find(|line| line.contains(&row.what)).unwrap_or_default();
+            println!("{line}");
+        } else {
+            let _ = writeln!(failed, "{}: {text}", row.what);
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
+#[test]
+fn what_people_write_is_within_the_limits() {
+    let deployment = environment(50);
+    patches(&for_deployments(&deployment)).unwrap();
+    patches(&target("name", "web(-[a-z0-9]{1,10})*")).unwrap();
+    values_from(&json!([{"kind": "Secret", "name": "a", "targetPath": "hosts[3].tls.password"}]).to_string()).unwrap();
+    ignore_drift(&json!([{"target": {"kind": "Deployment"}, "paths": ["/spec/replicas"]}]).to_string()).unwrap();
+    annotation("tillerman.dev/operation", "backup@2026-01-01T00:00:00Z").unwrap();
+    source("a: &a {b: c}\nd: *a\n---\ne: [1, 2]\n").unwrap();
+    // A setting of helm-operator that cannot be read counts as absent.
+    annotation("helm.sdk.operatorframework.io/reconcile-period", &"1".repeat(100_000)).unwrap();
+}
