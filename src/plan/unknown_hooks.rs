@@ -46,7 +46,7 @@ mod tests {
     fn a_misspelt_name_is_said_with_the_nearest_one() {
         for (events, expected) in [
             (&["post-instal"][..], Some("\"post-instal\", so the object is never made; \"post-install\" may be meant")),
-            (&["crd-install"], Some("\"crd-install\", so the object is never made")),
+            (&["somebody-elses"], Some("\"somebody-elses\", so the object is never made")),
             (
                 &["post-install", "after-raedy"],
                 Some("\"after-raedy\", so the object is never made; \"after-ready\" may be meant"),
