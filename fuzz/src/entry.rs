@@ -5,7 +5,7 @@ use tillerman::chart::version::{Constraints, Version};
 use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
 use tillerman::kind::annotations::{self, Annotations};
 use tillerman::kind::ignore::IGNORE_DRIFT;
-use tillerman::kind::switches::Switches;
+use tillerman::kind::switches::{self, Switches};
 use tillerman::kind::{bounds, values_from, watches};
 use tillerman::release::object::Object;
 use tillerman::release::patch;
@@ -177,7 +177,7 @@ pub fn annotations(data: &[u8]) {
     for part in text.split('\0').take(8) {
         let rest = part.get(1..).unwrap_or_default();
         let name = match part.as_bytes().first() {
-            Some(b'p') => annotations::PATCHES,
+            Some(b'p') => switches::PATCHES,
             Some(b'v') => values_from::ANNOTATION,
             Some(b'i') => IGNORE_DRIFT,
             Some(b'w') => {

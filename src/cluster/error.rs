@@ -24,6 +24,17 @@ pub enum Sent {
     Secret,
 }
 
+/// The causes of a refusal.
+#[derive(Clone, Debug, Default)]
+pub struct Causes {
+    /// Their reasons.
+    reasons: Vec<String>,
+    /// The fields that are invalid.
+    fields: Vec<String>,
+    /// Fields that cannot be changed, with the API server's sentence.
+    immutable: Vec<(String, String)>,
+}
+
 /// Why a request failed. `Display` shows nothing that a request with an object repeats; [`ApiError::text`] has all of it.
 #[derive(Clone, Debug)]
 pub enum ApiError {
@@ -39,12 +50,8 @@ pub enum ApiError {
         code: u16,
         /// The API server's reason, such as `Forbidden`.
         reason: Box<str>,
-        /// The fields that are invalid.
-        fields: Box<[String]>,
-        /// Its causes' reasons.
-        causes: Box<[String]>,
-        /// Fields that cannot be changed, with the API server's sentence.
-        immutable: Box<[(String, String)]>,
+        /// What the API server names one by one.
+        causes: Box<Causes>,
     },
     /// No answer.
     Unreachable {
@@ -122,18 +129,10 @@ impl ApiError {
         };
         let immutable = causes.clone().filter(fixed).filter(|_| code == 422).map(sentence).collect();
         let invalid = causes.clone().filter(|_| code == 422).map(|c| c.field.clone()).collect();
-        let causes = causes.map(|c| c.reason.clone()).collect();
+        let reasons = causes.map(|c| c.reason.clone()).collect();
+        let causes = Box::new(Causes { reasons, fields: invalid, immutable });
         let bare = (sent != Sent::Nothing && message != without_values).then(|| without_values.into());
-        Self::Refused {
-            what: what.to_owned(),
-            message,
-            bare,
-            code,
-            reason: status.reason.as_str().into(),
-            fields: invalid,
-            causes,
-            immutable,
-        }
+        Self::Refused { what: what.to_owned(), message, bare, code, reason: status.reason.as_str().into(), causes }
     }
 
     /// From an error of the client library.
@@ -223,14 +222,14 @@ impl ApiError {
     /// The fields that cannot be changed, if that is why.
     pub fn immutable(&self) -> &[(String, String)] {
         match self {
-            Self::Refused { immutable, .. } => immutable,
+            Self::Refused { causes, .. } => &causes.immutable,
             _ => &[],
         }
     }
     /// The fields that are invalid, if that is why: `spec.strategy.rollingUpdate`.
     pub fn invalid(&self) -> &[String] {
         match self {
-            Self::Refused { fields, .. } => fields,
+            Self::Refused { causes, .. } => &causes.fields,
             _ => &[],
         }
     }
@@ -244,7 +243,7 @@ impl ApiError {
     }
     /// Nothing can be created because the namespace is going.
     pub fn is_namespace_terminating(&self) -> bool {
-        matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
+        matches!(self, Self::Refused { causes, .. } if causes.reasons.iter().any(|c| c == "NamespaceTerminating"))
     }
 }
 

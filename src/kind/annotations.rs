@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::ignore::{self, IGNORE_DRIFT, Ignore};
+use super::switches::PATCHES;
 use super::values_from::{self, ValuesFrom};
 use crate::release::patch::{self, Patch};
-
-/// Annotation: patches of what the chart renders.
-pub const PATCHES: &str = "tillerman.dev/patches";
 
 /// The annotations that are read here.
 const NAMES: [&str; 3] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT];

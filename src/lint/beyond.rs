@@ -28,6 +28,8 @@ pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &Settings,
     report.check(folder, Members::read(&rendered.unknown, &objects, &settings.namespace));
     report.check(folder, Operations::read(&rendered.unknown, &objects));
     if settings.strict {
-        unknown_hooks::describe(&rendered.unknown).into_iter().for_each(|text| report.warning(folder, text));
+        for text in unknown_hooks::describe(&rendered.unknown) {
+            report.warning(folder, text);
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::release::object::Gvk;
 
-/// Annotations by which cert-manager's injector fills the CA of a webhook, a definition or an APIService (cert-manager 1.18,
+/// Annotations by which cert-manager's injector fills the CA of a webhook, a definition or an `APIService` (cert-manager 1.18,
 /// `pkg/controller/cainjector`).
 const CA_INJECTED: [&str; 3] =
     ["cert-manager.io/inject-apiserver-ca", "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"];
@@ -18,10 +18,8 @@ pub fn leave_out(gvk: &Gvk, body: &mut Map<String, Value>) {
             body.shift_remove("rules");
         }
         // The token controller fills it.
-        ("", "Secret") if body.get("type").and_then(Value::as_str) == Some("kubernetes.io/service-account-token") => {
-            if body.get("data").is_some_and(|data| data.is_null() || data.as_object().is_some_and(Map::is_empty)) {
-                body.shift_remove("data");
-            }
+        ("", "Secret") if is_empty_token(body) => {
+            body.shift_remove("data");
         }
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration")
             if is_injected(body) =>
@@ -38,6 +36,11 @@ pub fn leave_out(gvk: &Gvk, body: &mut Map<String, Value>) {
         ("apiregistration.k8s.io", "APIService") if is_injected(body) => without_bundle(body.get_mut("spec")),
         _ => {}
     }
+}
+
+fn is_empty_token(body: &Map<String, Value>) -> bool {
+    let is_token = body.get("type").and_then(Value::as_str) == Some("kubernetes.io/service-account-token");
+    is_token && body.get("data").is_some_and(|data| data.is_null() || data.as_object().is_some_and(Map::is_empty))
 }
 
 fn is_injected(body: &Map<String, Value>) -> bool {

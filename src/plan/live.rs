@@ -51,6 +51,7 @@ impl fmt::Display for Health {
 
 /// The summary of a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Live {
     /// `metadata.uid`.
     pub uid: Box<str>,

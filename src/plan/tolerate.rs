@@ -64,8 +64,8 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
     let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
     let last = items.iter().rposition(counts)?;
     let before = items.len();
-    let lost = lost(items, last, counts);
-    if path.ends_with(".env") {
+    let gone = names_beside(items, last, counts);
+    if path.rsplit('.').next() == Some("env") {
         expand(items, last, counts);
     }
     let mut index = 0;
@@ -74,11 +74,11 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
         index += 1;
         keep
     });
-    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path)), lost))
+    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path)), gone))
 }
 
 /// The names of the items that go and that others may refer to, such as those of ports.
-fn lost(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -> Vec<String> {
+fn names_beside(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -> Vec<String> {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
     let kept = name(&items[last]);
     let others = items.iter().enumerate().filter(|(at, item)| *at != last && counts(item));

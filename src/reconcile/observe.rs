@@ -94,9 +94,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
     let served = &ctx.kinds[key.kind];
     let chart = served.chart();
-    let info = ctx.discovery.info();
-    let capabilities =
-        Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
+    let capabilities = capabilities(ctx);
     let (mut values, bad_values) = match spec(&cr).await {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
@@ -188,13 +186,24 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         members,
         complete,
     };
+    read_records(&mut observed, ctx).await;
+    Some(observed)
+}
+
+/// What the API server can do.
+fn capabilities(ctx: &Context) -> Capabilities {
+    let info = ctx.discovery.info();
+    Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() }
+}
+
+/// Reads the records that the situation asks for.
+async fn read_records(observed: &mut Observed, ctx: &Context) {
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
-        read_newest(&mut observed, ctx).await;
+        read_newest(observed, ctx).await;
     }
     if let Situation::RollBack(to) = observed.situation {
-        read_target(&mut observed, to, ctx).await;
+        read_target(observed, to, ctx).await;
     }
-    Some(observed)
 }
 
 /// helm-operator's order: the custom resource's annotation, the entry of watches.yaml, the flag.

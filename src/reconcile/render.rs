@@ -111,13 +111,6 @@ impl Default for Renderer {
 /// The place of a rendering, which changes while it runs. It is held until the end, also when nobody waits any more.
 type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
 
-/// What a chart was rendered to.
-struct Made {
-    rendered: Rendered,
-    /// Its objects. Definitions in `crds/` come before an error in them.
-    objects: Result<Vec<Object>, Error>,
-}
-
 impl Renderer {
     fn new(places: usize, share: Duration, deadline: Duration) -> Self {
         let places = || Arc::new(Semaphore::new(places));
@@ -131,7 +124,7 @@ impl Renderer {
         release: Release,
         surroundings: Surroundings<'_>,
         ctx: &Context,
-    ) -> Result<Made, Error> {
+    ) -> Result<(Rendered, Vec<Object>), Error> {
         let Some(chart) = observed.chart.clone() else {
             return Err(Error::Renderer("the chart cannot be used".to_owned()));
         };
@@ -164,8 +157,8 @@ impl Renderer {
             spans::rendered(&span, rendered.is_ok());
             let mut rendered = rendered?;
             rendered.manifests = patches::apply(rendered.manifests, &patches)?;
-            let objects = parse(&rendered.manifests);
-            Ok(Made { rendered, objects })
+            let objects = parse(&rendered.manifests)?;
+            Ok((rendered, objects))
         })
         .await
     }
@@ -343,8 +336,7 @@ pub(super) async fn draw(
     surroundings: Surroundings<'_>,
     ctx: &Context,
 ) -> Result<Drawn, Error> {
-    let Made { mut rendered, objects } = ctx.renderer.render(observed, values, release, surroundings, ctx).await?;
-    let mut objects = objects?;
+    let (mut rendered, mut objects) = ctx.renderer.render(observed, values, release, surroundings, ctx).await?;
     let members = members(&mut rendered, &objects, observed)?;
     if members.is_some() {
         let manifests = std::mem::take(&mut rendered.manifests);

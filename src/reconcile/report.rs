@@ -245,6 +245,11 @@ async fn write_status(observed: &Observed, outcome: &Outcome, ctx: &Context) -> 
     let contested = ctx.contests.with(&observed.key, |contest, _| contest.describe());
     status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
     let Some(patch) = patch(&old, &new) else { return Ok(()) };
+    send_status(observed, new, &patch, ctx).await
+}
+
+/// Patches the status, and enters what the API server made of it.
+async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value, ctx: &Context) -> Result<(), Error> {
     let (resource, id) = cr_id(observed, ctx).await?;
     // The uid: a custom resource of the same name that was made since has its own status.
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
@@ -432,13 +437,7 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if matches!(outcome.verb, Verb::Install | Verb::Upgrade) {
-        let unknown = outcome.prepared.rendered.as_ref().map(|rendered| unknown_hooks::describe(&rendered.unknown));
-        for note in unknown.into_iter().flatten().take(MAX_NOTICES) {
-            event(observed, ctx, true, "UnknownHook", ctx.show(observed, &Text::foreign(note)));
-        }
-        for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
-            event(observed, ctx, true, "OverrideValuesInUse", note);
-        }
+        events_of_a_rendering(observed, outcome, ctx);
     }
     if outcome.waiting.is_some() {
         return;
@@ -484,6 +483,17 @@ fn events(observed: &Observed, outcome: &Outcome, ctx: &Context) {
             event(observed, ctx, true, "Uninstalled", note);
         }
         _ => {}
+    }
+}
+
+/// What deserves an event of each rendering that becomes a revision.
+fn events_of_a_rendering(observed: &Observed, outcome: &Outcome, ctx: &Context) {
+    let unknown = outcome.prepared.rendered.as_ref().map(|rendered| unknown_hooks::describe(&rendered.unknown));
+    for note in unknown.into_iter().flatten().take(MAX_NOTICES) {
+        event(observed, ctx, true, "UnknownHook", ctx.show(observed, &Text::foreign(note)));
+    }
+    for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
+        event(observed, ctx, true, "OverrideValuesInUse", note);
     }
 }
 

@@ -137,6 +137,7 @@ impl Budget {
     }
 
     /// Whether a limit has been reached.
+    #[cfg(feature = "cli")]
     pub fn is_spent(&self) -> bool {
         self.spent.is_some()
     }
@@ -289,6 +290,7 @@ pub fn node() -> Result<(), Spent> {
 }
 
 /// The memory that so many nodes are charged with.
+#[cfg(feature = "cli")]
 pub fn nodes(count: usize) -> u64 {
     count.saturating_mul(NODE) as u64
 }

@@ -73,7 +73,8 @@ fn charts_that_render_for_long_do_not_keep_another_from_being_rendered() {
 #[test]
 fn a_hostile_annotation_is_refused_with_its_limit_and_others_go_on() {
     let space = Space::new("hostile");
-    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let watches = space.watches_with(&[("Web", "web")], "  allow: [patches, valuesFrom, ignoreDrift]\n");
+    let operator = space.operator(&watches, &[]);
     let mut operations = vec![json!({"op": "add", "path": "/spec/list", "value": [1]})];
     operations.resize(41, json!({"op": "copy", "from": "/spec/list", "path": "/spec/list/-"}));
     let patches = json!([{"target": {"kind": "Deployment"}, "patch": operations}]).to_string();

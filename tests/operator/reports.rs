@@ -152,10 +152,10 @@ fn f6_what_a_controller_fills_is_no_drift() {
     let (space, operator) = with_objects("filled");
     let label = format!("{}/aggregate", space.name);
     let (sum, part) = (format!("{}-sum", space.name), format!("{}-part", space.name));
-    let rule = json!({"clusterRoleSelectors": [{"matchLabels": {label.as_str(): "true"}}]});
+    let selected = json!({"clusterRoleSelectors": [{"matchLabels": {label.as_str(): "true"}}]});
     let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}});
     let (mut aggregated, mut one) = (role(&sum), role(&part));
-    aggregated["aggregationRule"] = rule;
+    aggregated["aggregationRule"] = selected;
     aggregated["rules"] = json!([]);
     one["metadata"]["labels"] = json!({label.as_str(): "true"});
     one["rules"] = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);

@@ -33,9 +33,9 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     let other = crate::harness::repository("tests/charts/objects");
     let other = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Other\n  chart: {}\n", other.display());
     let operator = space.operator(&space.file("both.yaml", &(text + &other)), &[]);
-    space.apply("Other", "app", &json!({}));
+    space.apply("Other", "good", &json!({}));
     space.apply("Web", "app", &json!({}));
-    space.wait("other/app", "Deployed", "True");
+    space.wait("other/good", "Deployed", "True");
     let stalled = space.wait("web/app", "Stalled", "True");
     let message = stalled["message"].as_str().unwrap();
     assert_eq!(stalled["reason"], "ChartUnusable");
@@ -45,7 +45,7 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     );
     // It may be a secret.
     assert!(!message.contains("huge") && !operator.log().contains("huge"), "{stalled}");
-    space.kubectl(&["delete", "web/app", "other/app"]).unwrap();
+    space.kubectl(&["delete", "web/app", "other/good"]).unwrap();
     assert!(operator.stop());
     space.env[0].1 = "large".into();
     let operator = space.operator(&watches(&space, more), &[]);
