@@ -22,7 +22,7 @@ fn login(space: &Space, name: &str, password: &str) -> Value {
 fn secrets_of_one_release_change_no_word_about_another_and_no_name_and_no_word_of_ours() {
     let (mut one, two) = (Space::new("masks-one"), Space::new("masks-two"));
     one.env.push(("WATCH_NAMESPACE", format!("{},{}", one.name, two.name).into()));
-    let watches = one.watches(&[("Web", "web"), ("Other", "valued")]);
+    let watches = one.watches_with(&[("Web", "web"), ("Other", "valued")], "  allow: [valuesFrom]\n");
     let operator = one.operator(&watches, &[]);
     // The same value is a secret here and there, and a guess elsewhere.
     let token = "shared-token-7";
@@ -54,7 +54,7 @@ fn secrets_of_one_release_change_no_word_about_another_and_no_name_and_no_word_o
 #[test]
 fn what_is_too_short_to_be_replaced_is_left_out_of_the_message() {
     let space = Space::new("masks-short");
-    let operator = space.operator(&space.watches(&[("Web", "valued")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "valued")], "  allow: [valuesFrom]\n"), &[]);
     let annotations = login(&space, "login", "x7q");
     let mode = |mode: &str| space.apply_with("Web", "app", &annotations, &json!({"mode": mode, "size": mode}));
     mode("fail");
@@ -76,7 +76,7 @@ fn what_is_too_short_to_be_replaced_is_left_out_of_the_message() {
 #[test]
 fn of_five_thousand_secret_values_none_is_shown() {
     let space = Space::new("masks-many");
-    let operator = space.operator(&space.watches(&[("Web", "valued")]), &[]);
+    let operator = space.operator(&space.watches_with(&[("Web", "valued")], "  allow: [valuesFrom]\n"), &[]);
     let values: serde_json::Map<String, Value> =
         (0..5000).map(|i| (format!("v{i}"), json!(format!("canary-{i:05}")))).collect();
     let values = json!({"password": "canary-00000", "many": values}).to_string();
