@@ -3,7 +3,7 @@
 //!
 //! Whoever may write one of these texts must not be able to stop the operator with it. So each text has a limit of bytes, of values and
 //! of levels, which is checked before anything large is made. Whatever is charged while it is worked on (patches, aliases of YAML) has a
-//! [`Budget`]. All limits are here; messages name the one that was reached.
+//! budget. All limits are here; messages name the one that was reached.
 
 use std::fmt::Display;
 

@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// Ends what runs within a [`Budget`], from any thread.
+/// Ends what runs within a budget, from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
