@@ -61,12 +61,11 @@ fn attack(custom_resources: usize, more: &[&str], scheme: &str, opening: &[u8]) 
     let args = [&["--leader-elect"], more].concat();
     let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "objects")]), &args);
     for number in 0..custom_resources {
-        let metadata = json!({"name": format!("config-{number}")});
-        let objects = json!([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}]);
-        space.apply("Other", &format!("other-{number}"), &json!({"objects": objects}));
+        // Paused: what the operator knows and tells of them is the point.
+        space.apply_with("Other", &format!("other-{number}"), &json!({"tillerman.dev/paused": "true"}), &json!({}));
     }
     if custom_resources > 0 {
-        space.wait(&format!("other/other-{}", custom_resources - 1), "Ready", "True");
+        space.wait(&format!("other/other-{}", custom_resources - 1), "Reconciling", "False");
         operator.settle();
     }
     space.apply("Web", "app", &json!({}));
@@ -91,7 +90,10 @@ fn attack(custom_resources: usize, more: &[&str], scheme: &str, opening: &[u8]) 
                     refused += 1;
                     break;
                 };
-                if stream.write_all(opening).is_ok() {
+                // One in ten asks, and never reads the answer.
+                let asks = scheme == "http" && open.len() % 10 == 0;
+                let first = if asks { &b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"[..] } else { opening };
+                if stream.write_all(first).is_ok() {
                     stream.set_nonblocking(true).unwrap();
                     open.push(stream);
                 }
