@@ -20,8 +20,9 @@ use tokio_util::task::TaskTracker;
 const CONNECTIONS: usize = 256;
 /// How long a client may take for its handshake, and again for the headers of its request.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long a connection lives, so also how long a client may take to read its answer.
-const LIFETIME: Duration = Duration::from_secs(25);
+/// How long a connection lives, so also how long a client may take to read its answer: as long as Prometheus waits, and a half. Each
+/// second of it may be the memory of one more text of the metrics.
+const LIFETIME: Duration = Duration::from_secs(15);
 /// Bytes of the headers of a request. A token of a service account has two thousand.
 const HEADER_BYTES: usize = 16 << 10;
 /// Requests at one time on one connection of HTTP/2.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -78,7 +78,9 @@ async fn healthz(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
 }
 
 async fn metrics_text(State(page): State<Arc<Page>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], page.text().await)
+    let text = page.text().await;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8".to_owned();
+    ([(CONTENT_TYPE, kind), (CONTENT_LENGTH, text.len().to_string())], page::body(text))
 }
 
 #[cfg(test)]
