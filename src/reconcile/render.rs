@@ -43,7 +43,7 @@ const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memor
 /// What reading the manifests that it made may cost.
 const READING: Limits = Limits { steps: Some(50_000_000), output: usize::MAX, memory: Some(256 << 20) };
 /// Objects of one release; the inventory of so many still fits into an annotation.
-const MAX_OBJECTS: usize = 1500;
+pub(super) const MAX_OBJECTS: usize = 1500;
 
 /// What a release should consist of, and what it was rendered to when it was.
 #[derive(Default)]

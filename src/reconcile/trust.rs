@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::observe::{Observed, read_record};
-use super::render::{Drawn, Surroundings, draw};
+use super::render::{Drawn, MAX_OBJECTS, Surroundings, draw};
 use super::report::event;
 use super::{Context, Error, values};
 use crate::plan::situation::{Operation, Situation, operation};
@@ -322,11 +322,14 @@ fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) ->
         let candidates = pairs(drawn);
         for (at, object) in record.objects()?.iter().enumerate() {
             let is_one = |candidate: &Vec<&Object>| {
+                if !is_like(object, candidate) {
+                    return false;
+                }
                 let bodies: Vec<Value> = candidate.iter().map(|o| Value::Object(o.body.clone())).collect();
-                is_like(object, candidate)
-                    && is_rendering(&Value::Object(object.body.clone()), &bodies.iter().collect::<Vec<_>>())
+                is_rendering(&Value::Object(object.body.clone()), &bodies.iter().collect::<Vec<_>>())
             };
-            if !candidates.iter().any(is_one) {
+            // No chart may make more, and each is looked for among all.
+            if at >= MAX_OBJECTS || !candidates.iter().any(is_one) {
                 left_out.objects.insert(at);
             }
         }
@@ -338,7 +341,7 @@ fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) ->
                 let all: Option<Vec<&Value>> = rendered.iter().map(|hooks| hooks.get(at)).collect();
                 all.is_some_and(|all| is_rendering(&hook, &all))
             };
-            if !(0..rendered[0].len()).any(same) {
+            if at >= MAX_OBJECTS || !(0..rendered[0].len()).any(same) {
                 left_out.hooks.insert(at);
             }
         }
