@@ -113,9 +113,22 @@ impl Cluster {
         body: &T,
         conflicts: Conflicts,
     ) -> Result<Value, ApiError> {
+        self.apply_or_try(resource, id, body, conflicts, false).await
+    }
+
+    /// The same, only to see what comes of it when `dry`.
+    pub async fn apply_or_try<T: Serialize + Debug + Sync>(
+        &self,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &T,
+        conflicts: Conflicts,
+        dry: bool,
+    ) -> Result<Value, ApiError> {
         let what = describe("apply", id);
         let mut params = PatchParams::apply(MANAGER).validation_ignore();
         params.force = conflicts == Conflicts::Force;
+        params.dry_run = dry;
         let request = collection(resource, id);
         let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await
@@ -128,12 +141,13 @@ impl Cluster {
         resource: &Resource,
         id: &ObjectId,
         body: &Map<String, Value>,
+        dry: bool,
     ) -> Result<Value, ApiError> {
         let mut metadata = body.get("metadata").cloned().unwrap_or_default();
         metadata["resourceVersion"] = "1".into();
         let mut body: BTreeMap<&str, &Value> = body.iter().map(|(field, value)| (field.as_str(), value)).collect();
         body.insert("metadata", &metadata);
-        self.apply(resource, id, &body, Conflicts::Force).await
+        self.apply_or_try(resource, id, &body, Conflicts::Force, dry).await
     }
 
     /// Writes who owns which fields, only to the object as it was seen.

@@ -1,6 +1,7 @@
 //! What server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not
-//! have (apply.md B3). Of two the last counts, as it does in a container's environment; an unknown field is left out, as the API
-//! server does with those of a create.
+//! have (apply.md B3). An unknown field is left out, as the API server does with those of a create. Of two items the last is applied,
+//! as a trial; what the API server makes of that gets both items back and replaces the object. Where that is refused as well, the last
+//! item stays, as it counts in a container's environment.
 //!
 //! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
 //! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
@@ -14,15 +15,57 @@ use serde_json::{Map, Value};
 pub enum Fault {
     /// A field that the kind does not have was left out.
     Unknown(String),
-    /// Of several items with one key only the last is left: where, and the names of those that went.
-    Duplicate(String, Vec<String>),
+    /// A list has several items with one key.
+    Duplicate(Duplicate),
+}
+
+/// Several items of a list with one key, of which only the last was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Where, with the key, as people write it.
+    path: String,
+    /// The names of those that went.
+    lost: Vec<String>,
+    /// The whole list.
+    list: Twins,
+}
+
+/// A list in which several items have one key, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Twins {
+    /// Where, as the API server writes it.
+    path: String,
+    /// The fields that make the key; none of a set of plain values.
+    keys: Vec<String>,
+    items: Vec<Value>,
+}
+
+impl Twins {
+    /// Whether both are of one place in an object.
+    pub fn is_same_list(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Duplicate {
+    /// What is said when the object was replaced, with all items.
+    pub fn kept(&self) -> String {
+        format!(
+            "{} is there more than once, which server-side apply does not take; all of them are kept, and the object is replaced instead",
+            self.path
+        )
+    }
+    /// The list in which it was.
+    pub const fn list(&self) -> &Twins {
+        &self.list
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
-            Self::Duplicate(path, lost) => {
+            Self::Duplicate(Duplicate { path, lost, .. }) => {
                 write!(
                     f,
                     "{path} is there more than once, which server-side apply does not take; only the last one is left"
@@ -59,7 +102,10 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
     }
     let (path, key) = line.split_once(": duplicate entries for key ")?;
     let items = at(object, path)?.as_array_mut()?;
-    let fits = matcher(key.strip_prefix('[')?.strip_suffix(']')?)?;
+    let key_text = key.strip_prefix('[')?.strip_suffix(']')?;
+    let keys = pairs(key_text)?.into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
+    let list = Twins { path: path.to_owned(), keys, items: items.clone() };
+    let fits = matcher(key_text)?;
     let exact = items.iter().filter(|i| fits(i) == Fit::Exact).count();
     let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
     let last = items.iter().rposition(counts)?;
@@ -74,7 +120,34 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
         index += 1;
         keep
     });
-    (items.len() < before).then(|| Fault::Duplicate(format!("{}{key}", name(path)), gone))
+    let duplicate = || Duplicate { path: format!("{}{key}", name(path)), lost: gone, list };
+    (items.len() < before).then(|| Fault::Duplicate(duplicate()))
+}
+
+/// Puts all items back into the lists of an object that was made with the last ones. Items of others stay behind them.
+pub fn restore<'a>(object: &mut Value, lists: impl IntoIterator<Item = &'a Twins>) {
+    for twins in lists.into_iter().filter(|twins| !twins.keys.is_empty()) {
+        let Some(Value::Array(items)) = at(object, &twins.path) else { continue };
+        let mut merged: Vec<Value> = std::mem::take(items);
+        // The last of several is the one that was applied. What the API server or others added to an item stays in it.
+        for wanted in twins.items.iter().rev() {
+            let whole = merged.iter().position(|item| is_within(wanted, item));
+            items.push(whole.map_or_else(|| wanted.clone(), |at| merged.remove(at)));
+        }
+        items.reverse();
+        let same = |a: &Value, b: &Value| twins.keys.iter().all(|key| b.get(key).is_none_or(|b| a.get(key) == Some(b)));
+        items.extend(merged.into_iter().filter(|item| !twins.items.iter().any(|wanted| same(item, wanted))));
+    }
+}
+
+/// Whether all that is wanted is there.
+fn is_within(wanted: &Value, there: &Value) -> bool {
+    match (wanted, there) {
+        (Value::Object(wanted), Value::Object(there)) => {
+            wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_within(value, there)))
+        }
+        _ => wanted == there,
+    }
 }
 
 /// The names of the items that go and that others may refer to, such as those of ports.
@@ -117,16 +190,7 @@ enum Fit {
 
 /// Reads `name="web"`, `containerPort=80,protocol="TCP"`, or `="x"` of a set.
 fn matcher(key: &str) -> Option<impl Fn(&Value) -> Fit> {
-    let mut pairs: Vec<(String, Value)> = Vec::new();
-    let mut rest = key;
-    while !rest.is_empty() {
-        let (name, after) = rest.split_once('=')?;
-        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-        let value = values.next()?.ok()?;
-        rest = after.get(values.byte_offset()..)?;
-        rest = rest.strip_prefix(',').unwrap_or(rest);
-        pairs.push((name.to_owned(), value));
-    }
+    let pairs = pairs(key)?;
     Some(move |item: &Value| {
         if let [(name, value)] = &pairs[..]
             && name.is_empty()
@@ -140,6 +204,21 @@ fn matcher(key: &str) -> Option<impl Fn(&Value) -> Fit> {
             () => Fit::Not,
         }
     })
+}
+
+/// The fields of a key and their values.
+fn pairs(key: &str) -> Option<Vec<(String, Value)>> {
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    let mut rest = key;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('=')?;
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        rest = after.get(values.byte_offset()..)?;
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+        pairs.push((name.to_owned(), value));
+    }
+    Some(pairs)
 }
 
 /// The value at a path.
@@ -197,7 +276,7 @@ fn unquoted(text: &str, wanted: char) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, mend};
+    use super::{Fault, mend, restore};
     use serde_json::{Value, json};
 
     fn mended(object: &Value, faults: &str) -> Option<(Value, Vec<String>)> {
@@ -265,6 +344,24 @@ mod tests {
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
         let (_, said) = mended(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
         assert!(said[0].ends_with("only the last one is left, and what refers to http finds nothing"), "{said:?}");
+    }
+
+    #[test]
+    fn f1_all_items_come_back_with_what_was_added() {
+        let fault =
+            ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]";
+        let with = |ports: Value| containers(&json!({"name": "a", "ports": ports}));
+        let udp = json!({"containerPort": 80, "protocol": "UDP"});
+        let chart = with(json!([{"containerPort": 80}, {"containerPort": 80, "name": "b"}, udp]));
+        let mut body = chart.as_object().unwrap().clone();
+        let message = format!("failed to create typed patch object (ns/x; v1, Kind=Pod): {fault}");
+        let [Fault::Duplicate(duplicate)] = &mend(&mut body, &message).unwrap()[..] else { panic!("one duplicate") };
+        // As the API server answers: with a default, and an item of somebody else.
+        let default = json!({"containerPort": 80, "name": "b", "protocol": "TCP"});
+        let theirs = json!({"containerPort": 9, "protocol": "TCP"});
+        let mut object = with(json!([default, udp, theirs]));
+        restore(&mut object, [duplicate.list()]);
+        assert_eq!(object, with(json!([{"containerPort": 80}, default, udp, theirs])));
     }
 
     #[test]

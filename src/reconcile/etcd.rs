@@ -187,7 +187,7 @@ impl ConfigMaps for InitialClusterMap {
         let mut body = self.body(&data)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = match seen {
-            None => self.cluster.apply_new(&self.resource, &self.id, &body).await,
+            None => self.cluster.apply_new(&self.resource, &self.id, &body, false).await,
             Some(version) => {
                 if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
                     metadata.insert("resourceVersion".into(), version);

@@ -11,7 +11,7 @@ use super::observe::Observed;
 use super::report::event;
 use super::sinks::metadata;
 use super::{Context, Error};
-use crate::cluster::client::{Conflicts, describe};
+use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
@@ -32,6 +32,9 @@ use crate::release::record::Status;
 
 /// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
 const MAX_FAULTS: usize = 20;
+
+/// The metadata of an object that is not the API server's own.
+const WRITTEN: [&str; 6] = ["name", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
 
 /// The objects of one release.
 pub struct Objects<'a> {
@@ -126,6 +129,7 @@ impl<'a> Objects<'a> {
             body: Cow::Borrowed(&object.body),
             is_stepped: substituted.is_some(),
             first,
+            duplicates: Vec::new(),
             notices: Vec::new(),
         };
         let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
@@ -263,6 +267,8 @@ struct One<'a> {
     is_stepped: bool,
     /// What is sent before.
     first: Option<Map<String, Value>>,
+    /// Items of one key that `body` lacks.
+    duplicates: Vec<tolerate::Duplicate>,
     notices: Vec<Notice>,
 }
 
@@ -355,24 +361,82 @@ impl One<'_> {
 
     /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
     async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
-        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
         for _ in 0..MAX_FAULTS {
-            let answer = if new {
-                cluster.apply_new(self.resource, id, &self.body).await
-            } else {
-                cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
-            };
+            let answer = self.apply_once(new, !self.duplicates.is_empty()).await;
             let faults = match &answer {
                 Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message()),
                 _ => None,
             };
-            let Some(faults) = faults else { return answer };
-            let bare = "the API server does not take a part of it, which was left out";
-            let text = |fault: &Fault| Text::foreign_or(fault.to_string(), bare);
-            let notice = |fault: &Fault| Notice { reason: "ManifestMended", text: text(fault), warning: true };
-            self.notices.extend(faults.iter().map(notice));
+            let Some(faults) = faults else {
+                return if self.duplicates.is_empty() { answer } else { self.replace(answer?, new).await };
+            };
+            for fault in faults {
+                match fault {
+                    Fault::Duplicate(duplicate) => self.duplicates.push(duplicate),
+                    Fault::Unknown(_) => self.note_mended(&fault.to_string()),
+                }
+            }
         }
-        cluster.apply(self.resource, id, &self.body, Conflicts::Force).await
+        self.apply_once(new, false).await
+    }
+
+    async fn apply_once(&self, new: bool, dry: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        if new {
+            cluster.apply_new(self.resource, id, &self.body, dry).await
+        } else {
+            cluster.apply_or_try(self.resource, id, &self.body, Conflicts::Force, dry).await
+        }
+    }
+
+    fn note_mended(&mut self, what: &str) {
+        let bare = "the API server does not take a part of it as the chart has it";
+        let text = Text::foreign_or(what.to_owned(), bare);
+        let notice = Notice { reason: "ManifestMended", text, warning: true };
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
+    }
+
+    /// Writes an object with several items of one key whole: what an apply without them would make of it, and all of the items. The
+    /// fields are owned as after that apply. Where that is refused, the apply itself is sent.
+    async fn replace(&mut self, tried: Value, new: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let mut whole = tried;
+        let wanted = managed(&whole).to_vec();
+        let mut lists: Vec<&tolerate::Twins> = Vec::new();
+        for list in self.duplicates.iter().map(tolerate::Duplicate::list) {
+            // The first of a path has all of its items.
+            if !lists.iter().any(|earlier| earlier.is_same_list(list)) {
+                lists.push(list);
+            }
+        }
+        tolerate::restore(&mut whole, lists);
+        let answer = if new {
+            if let Some(Value::Object(metadata)) = whole.get_mut("metadata") {
+                metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
+            }
+            cluster.create(self.resource, id, &whole, Answer::Object).await
+        } else {
+            cluster.replace(self.resource, id, &whole, false, Answer::Object).await
+        };
+        let refused = match answer {
+            Ok(answer) => {
+                let said: Vec<String> = self.duplicates.iter().map(tolerate::Duplicate::kept).collect();
+                said.iter().for_each(|text| self.note_mended(text));
+                let Some(managers) = managers::replaced(managed(&answer), &wanted, CONTROLLER_MANAGER) else {
+                    return Ok(answer);
+                };
+                return cluster.set_managers(self.resource, id, &answer, &managers).await;
+            }
+            Err(e) => e,
+        };
+        if refused.invalid().is_empty() && !refused.is_forbidden() {
+            return Err(refused);
+        }
+        let said: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
+        said.iter().for_each(|text| self.note_mended(text));
+        self.apply_once(new, false).await
     }
 
     /// Makes the object. One that is there already is taken over when it may be.
@@ -422,6 +486,7 @@ impl One<'_> {
                 spec.insert("replicas".into(), replicas.clone());
             }
             self.body = Cow::Owned(body);
+            self.duplicates.clear();
         }
     }
 
@@ -465,9 +530,8 @@ impl One<'_> {
 fn whole(found: &Value) -> Map<String, Value> {
     let mut body = found.as_object().cloned().unwrap_or_default();
     body.remove("status");
-    let parts = ["name", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-        metadata.retain(|key, _| parts.contains(&key.as_str()));
+        metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
     }
     body
 }

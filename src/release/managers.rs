@@ -104,6 +104,16 @@ pub fn take(managed: &[Value], api_version: &str, taken: &Fields) -> (Vec<Value>
     (entries, owners)
 }
 
+/// `managedFields` after an object was replaced by `replacer` with what an apply would have made of it: what is ours is as after that apply
+/// (`wanted`), and the replacement owns nothing. `None` when that is so.
+pub fn replaced(managed: &[Value], wanted: &[Value], replacer: &str) -> Option<Vec<Value>> {
+    let is_replacement = |e: &Value| manager(e) == replacer && !has_subresource(e);
+    let left = managed.iter().filter(|e| !is_ours(e) && !is_replacement(e));
+    let entries: Vec<Value> = left.chain(wanted.iter().filter(|e| is_ours(e))).cloned().collect();
+    let is_so = !managed.iter().any(is_replacement) && ours(managed).write() == ours(wanted).write();
+    (!is_so).then_some(entries)
+}
+
 /// `managedFields` in which no `Update` of others owns a field beside us, or `None` when none does: a field that somebody
 /// edited away and back would stay when the chart drops it. Other appliers keep their share.
 pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {

@@ -32,6 +32,117 @@ fn deployment(env: &Value, more: &Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec})
 }
 
+/// A Deployment with twins, and the Service of one of them.
+fn twins(image: &str) -> [Value; 2] {
+    let env = json!([{"name": "OPTS", "value": "-a"}, {"name": "MORE", "value": "x"}, {"name": "OPTS", "value": "$(OPTS) -b"}]);
+    let mut deployment = deployment(&env, &json!({}));
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    container["image"] = image.into();
+    container["ports"] = json!([{"name": "http", "containerPort": 3001}, {"name": "health", "containerPort": 3001}]);
+    container["readinessProbe"] = json!({"httpGet": {"port": "http"}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "d"}, "spec": {"selector": {"app": "d"},
+        "ports": [{"port": 80, "targetPort": "http"}]}});
+    [deployment, service]
+}
+
+/// helm#31529, helm#12643, helm#12771.
+#[test]
+fn f1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
+    let (space, operator) = with_objects("twins");
+    apply(&space, &twins("i:1"));
+    deployed(&space, 1);
+    let container = || space.get("deployment/d").unwrap()["spec"]["template"]["spec"]["containers"][0].clone();
+    let wanted = &twins("i:1")[0]["spec"]["template"]["spec"]["containers"][0];
+    let names = |list: &Value| list.as_array().unwrap().iter().map(|item| item["name"].clone()).collect::<Vec<_>>();
+    let is_whole = || {
+        let live = container();
+        (live["env"] == wanted["env"] && names(&live["ports"]) == ["http", "health"]).then_some(()).ok_or(live)
+    };
+    is_whole().unwrap();
+    assert_eq!(space.get("deployment/d").unwrap()["metadata"]["generation"], 1, "written once");
+    let said = space.wait_event("ManifestMended");
+    assert!(said.contains("is there more than once, which server-side apply does not take; all of them are kept"), "{said}");
+    let before = operator.settle();
+    assert_eq!(operator.settle(), before);
+    // An edit of one of them is repaired, and so is another one.
+    let edit = r#"[{"op": "remove", "path": "/spec/template/spec/containers/0/ports/0"}]"#;
+    space.kubectl(&["patch", "deployment/d", "--type=json", "-p", edit]).unwrap();
+    eventually("both ports are there again", &is_whole);
+    space.kubectl(&["set", "image", "deployment/d", "c=other"]).unwrap();
+    space.wait_field("deployment/d", "/spec/template/spec/containers/0/image", &json!("i:1"));
+    is_whole().unwrap();
+    // What others add stays, and what the chart drops goes.
+    space.kubectl(&["annotate", "deployment/d", "theirs=1"]).unwrap();
+    apply(&space, &twins("i:2"));
+    deployed(&space, 2);
+    is_whole().unwrap();
+    let live = space.get("deployment/d").unwrap();
+    assert_eq!(live["metadata"]["annotations"]["theirs"], "1");
+    apply(&space, &[deployment(&json!([{"name": "MORE", "value": "x"}]), &json!({})), twins("i:2")[1].clone()]);
+    deployed(&space, 3);
+    let live = container();
+    assert_eq!((&live["env"], live.get("ports")), (&json!([{"name": "MORE", "value": "x"}]), None), "{live}");
+    assert_eq!(live.get("readinessProbe"), None);
+    operator.settle();
+}
+
+/// A release that Helm made on the client's side, which has the twins.
+#[test]
+fn f1_taking_over_a_release_with_twins_changes_nothing() {
+    let space = Space::new("twinstaken");
+    let values = format!("objects={}", json!(twins("i:1")));
+    let chart = crate::harness::repository("tests/charts/tenant").display().to_string();
+    space.helm(&["install", "app", &chart, "--server-side=false", "--set-json", &values]).unwrap();
+    let spec = |object: &Value| (object["spec"].clone(), object["metadata"]["generation"].clone());
+    let before = space.get("deployment/d").unwrap();
+    let operator = space.operator(&space.watches_with(&[("Web", "tenant")], "  takeOwnership: true\n"), &[]);
+    apply(&space, &twins("i:1"));
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    let after = space.get("deployment/d").unwrap();
+    assert_eq!(spec(&after), spec(&before));
+    let managers = after["metadata"]["managedFields"].as_array().unwrap();
+    let managers = managers.iter().filter(|m| m.get("subresource").is_none()).filter_map(|m| m["manager"].as_str());
+    assert_eq!(managers.collect::<Vec<_>>(), ["tillerman"]);
+}
+
+/// Two custom resources of one name: the one that waits goes on as soon as the name is free.
+#[test]
+fn after_a_rename_the_other_goes_on_within_seconds() {
+    let space = Space::new("renamed");
+    let allow = "  allow: [releaseName]\n";
+    let _operator = space.operator(&space.watches_with(&[("Web", "tenant"), ("Other", "tenant")], allow), &[]);
+    let config = |name: &str| json!({"objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]});
+    let put = |kind: &str, name: &str, release: &str| {
+        space.apply_with(kind, name, &json!({"tillerman.dev/release-name": release}), &config(&format!("{kind}-{name}").to_lowercase()));
+    };
+    put("Web", "a", "one");
+    space.wait("web/a", "Deployed", "True");
+    put("Other", "a", "one");
+    let began = std::time::Instant::now();
+    space.wait("other/a", "Stalled", "True");
+    put("Other", "a", "two");
+    space.wait("other/a", "Deployed", "True");
+    eprintln!("took another name: {:?}", began.elapsed());
+    // Each wants the name of the other.
+    let began = std::time::Instant::now();
+    put("Web", "a", "two");
+    put("Other", "a", "one");
+    space.wait("other/a", "Stalled", "True");
+    space.wait("web/a", "Stalled", "True");
+    put("Web", "a", "one");
+    put("Other", "a", "two");
+    eventually("both are as they were", || {
+        for name in ["web/a", "other/a"] {
+            let found = space.get(name)?;
+            let stalled = found["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Stalled" && c["status"] == "True");
+            if stalled { return Err(found["status"].to_string()); }
+        }
+        Ok(())
+    });
+    eprintln!("back: {:?}", began.elapsed());
+}
+
 /// helm#5144, bitnami/charts#7532.
 #[test]
 fn f2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
