@@ -85,6 +85,7 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     let (plan, prepared) = match plan {
         Ok(planned) => planned,
         Err(error) => {
+            ctx.waits.end(&observed.key);
             return Outcome { error: Some(error), ..Outcome::nothing(Verb::Rest) };
         }
     };
@@ -97,8 +98,12 @@ pub async fn apply(observed: &Observed, plan: Result<(Plan, Prepared), Error>, c
     let plan = if dry { Plan { verb: Verb::Rest, revision: plan.revision, steps: Vec::new() } } else { plan };
     let mut run = Run::new(observed, &prepared, &plan, ctx);
     let mut error = None;
-    for step in &plan.steps {
+    if plan.verb != Verb::Rest {
+        ctx.waits.end(&observed.key);
+    }
+    for (at, step) in plan.steps.iter().enumerate() {
         if let Err(e) = run.step(step).await {
+            run.give_up(&plan.steps[at..]).await;
             match step {
                 Step::Apply { .. } if plan.is_at_once() => run.record_failure(&e).await,
                 _ => run.mark_failed(&e).await,
@@ -228,6 +233,18 @@ impl<'a> Run<'a> {
             Step::Note(revision) => self.note(*revision).await,
             Step::Forget(revision) => self.forget(*revision).await,
             Step::Unfinalize => self.unfinalize().await,
+        }
+    }
+
+    /// Deletes what another release waits for that has what this one waits for.
+    async fn give_up(&mut self, left: &[Step]) {
+        for step in left {
+            if let Step::Prune { id, .. } = step
+                && self.ctx.waits.is_mutual(&self.observed.key, id)
+                && let Err(error) = self.step(step).await
+            {
+                tracing::debug!(object = %id, %error, "another release waits for an object that cannot be deleted yet");
+            }
         }
     }
 

@@ -136,6 +136,7 @@ impl Controller {
             drivers: settings.drivers,
             results: Results::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
             begun: super::begun::Begun::default(),
+            waits: Arc::default(),
             kept: super::kept::Kept::default(),
             trusted: super::trust::Trusted::default(),
             sources: Arc::default(),

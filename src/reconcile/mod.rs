@@ -32,6 +32,7 @@ mod sources;
 pub mod tasks;
 mod trust;
 mod values;
+mod waits;
 mod watches;
 
 use std::sync::Arc;
@@ -65,6 +66,7 @@ use render::Renderer;
 use results::Results;
 use sources::SourceWatches;
 use trust::Trusted;
+use waits::Waits;
 use watches::Watches;
 
 /// helm-operator's finalizer, set before the first write of a release.
@@ -82,6 +84,8 @@ pub struct Context {
     pub cache: Arc<Cache>,
     /// The kinds of custom resources, with their charts.
     pub kinds: Vec<Served>,
+    /// Who waits for an object of another release.
+    pub waits: Arc<Waits>,
     /// What others change as often as we repair it.
     pub contests: contests::Contests,
     /// Watches of the objects of releases.
@@ -137,6 +141,7 @@ impl Context {
     /// A custom resource is gone, and what is kept for it goes too.
     pub fn forget(&self, key: &ReleaseKey) {
         self.contests.forget(key);
+        self.waits.end(key);
         self.pods.forget(key);
         self.looks.forget(key);
         self.results.forget(key, &self.cache);

@@ -11,6 +11,7 @@ use super::observe::Observed;
 use super::report::event;
 use super::sinks::metadata;
 use super::{Context, Error};
+use crate::cluster::cache::ReleaseKey;
 use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -23,7 +24,7 @@ use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
 use crate::plan::reshape::reshape;
 use crate::plan::situation::Situation;
-use crate::plan::stamp::Stamped;
+use crate::plan::stamp::{RELEASE_NAME, RELEASE_NAMESPACE, Stamped};
 use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
 use crate::release::managers;
@@ -185,6 +186,15 @@ impl<'a> Objects<'a> {
         claim(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
     }
 
+    /// The custom resources to whose release an object says that it belongs.
+    fn holders(&self, object: &Value) -> Vec<ReleaseKey> {
+        let annotation = |name: &str| metadata(object).get("annotations")?.get(name)?.as_str();
+        let (Some(namespace), Some(name)) = (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) else {
+            return Vec::new();
+        };
+        self.ctx.cache.keys_of_release_named(&namespace.into(), name)
+    }
+
     /// The same where nobody's objects give way, as to the runs of hooks.
     pub fn claim_of_anybody(&self, object: &Value) -> Claim {
         of_anybody(object, self.observed, self.ctx)
@@ -212,6 +222,7 @@ impl<'a> Objects<'a> {
             }
             Ok(None) => {
                 self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
+                self.ctx.queue.add_all(self.ctx.waits.free(id));
             }
             Err(e) => return Err(e.into()),
         }
@@ -457,7 +468,11 @@ impl One<'_> {
                     warning: false,
                 });
             }
-            Claim::Refused(why) => return Err(ApiError::Foreign { what: describe("apply", id), why }.into()),
+            Claim::Refused(why) => {
+                let Objects { observed, ctx, .. } = self.objects;
+                ctx.waits.begin(&observed.key, id, self.objects.holders(&found));
+                return Err(ApiError::Foreign { what: describe("apply", id), why }.into());
+            }
         }
         self.leave(&found);
         self.hand_over(&found).await?;

@@ -123,6 +123,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
+    let free = ctx.waits.is_over(key);
     let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
     let (history, complete) = ctx.cache.release(key);
@@ -146,8 +147,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         foreign: foreign(&owner, &cr, &switches, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
-        spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried,
-        pausing: (refusal.is_none() || cr.deleting) && pause > 0,
+        spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried && !free,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0 && !free,
         switches,
         refusal,
         inputs: inputs.map(Into::into),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::controller::Scope;
 use super::queue::Queue;
+use super::waits::Waits;
 use crate::cluster::cache::{Cache, ReleaseKey, WatchKey, summary};
 use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
@@ -30,6 +31,7 @@ pub struct ObjectSink {
     /// Of each kind of custom resources: a changed object of a release that is at rest starts no pass
     /// (`watchDependentResources: false`). How it is is told all the same.
     deaf: Vec<bool>,
+    waits: Arc<Waits>,
 }
 
 impl ObjectSink {
@@ -37,7 +39,7 @@ impl ObjectSink {
     pub fn new(watch: WatchKey, ctx: &super::Context) -> Self {
         let deaf = ctx.kinds.iter().map(|served| !served.kind.watch_dependents).collect();
         let (cache, queue) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.queue));
-        Self { watch, cache, queue, seen: HashSet::new(), since: 0, deaf }
+        Self { watch, cache, queue, seen: HashSet::new(), since: 0, deaf, waits: Arc::clone(&ctx.waits) }
     }
 
     fn add_all(&self, keys: Vec<ReleaseKey>) {
@@ -75,6 +77,7 @@ impl Sink<DynamicObject> for ObjectSink {
         let Ok(object) = serde_json::to_value(object) else { return };
         if let Some((id, live)) = summary(&self.watch.0, &object) {
             self.add_all(self.cache.remove_object(&id, Some(&live.uid), live.resource_version, &object));
+            self.queue.add_all(self.waits.free(&id));
         }
     }
 
