@@ -104,7 +104,10 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
         Some(text) => {
             let schema: Value =
                 serde_json::from_slice(text).map_err(|e| format!("values.schema.json is not JSON: {e}"))?;
-            let mut spec = Converter { root: &schema }.convert(&schema, 0);
+            let mut spec = Converter { root: &schema, is_nullable: true }.convert(&schema, 0);
+            if let Some(entries) = spec.as_object_mut() {
+                entries.remove("nullable");
+            }
             if spec["type"] != "object" {
                 spec = open_object();
             }
@@ -184,7 +187,7 @@ fn description(chart: &Chart, kind: &str) -> String {
 /// The schema of the status. What it does not name is kept, so that another version's status survives.
 fn status() -> Value {
     let schema = schemars::schema_for!(Status).to_value();
-    let mut status = Converter { root: &schema }.convert(&schema, 0);
+    let mut status = Converter { root: &schema, is_nullable: false }.convert(&schema, 0);
     if let Some(entries) = status.as_object_mut() {
         entries.remove("required");
         entries.remove("title");
@@ -196,24 +199,31 @@ fn open_object() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-fn open_value() -> Value {
-    json!({"x-kubernetes-preserve-unknown-fields": true})
-}
-
 struct Converter<'a> {
     root: &'a Value,
+    /// Every field takes a null, by which Helm's users delete a default of the chart. The API server drops one that a field does not
+    /// take, without a word, and the default stays.
+    is_nullable: bool,
 }
 
 impl Converter<'_> {
+    fn open_value(&self) -> Value {
+        let mut open = json!({"x-kubernetes-preserve-unknown-fields": true});
+        if self.is_nullable {
+            open["nullable"] = true.into();
+        }
+        open
+    }
+
     fn convert(&self, schema: &Value, depth: usize) -> Value {
-        let Value::Object(source) = schema else { return open_value() };
+        let Value::Object(source) = schema else { return self.open_value() };
         if depth > MAX_DEPTH {
-            return open_value();
+            return self.open_value();
         }
         if let Some(reference) = source.get("$ref").and_then(Value::as_str) {
             // Only what the file holds itself; a `$ref` to elsewhere is open.
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-            let mut found = target.map_or_else(open_value, |target| self.convert(target, depth + 1));
+            let mut found = target.map_or_else(|| self.open_value(), |target| self.convert(target, depth + 1));
             if let (Some(text), Some(entries)) = (source.get("description"), found.as_object_mut()) {
                 entries.insert("description".into(), text.clone());
             }
@@ -226,6 +236,7 @@ impl Converter<'_> {
             }
         }
         let (types, nullable) = types(source);
+        let nullable = nullable || self.is_nullable;
         if nullable {
             to.insert("nullable".into(), Value::Bool(true));
         }
@@ -244,6 +255,10 @@ impl Converter<'_> {
                 to.remove("pattern");
                 to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
             }
+        }
+        if nullable && let Some(Value::Array(options)) = to.remove("enum") {
+            // The API server refuses a null where there is an `enum`, even one with a null in it.
+            to.extend(as_pattern(&options).map(|pattern| ("pattern".to_owned(), pattern.into())));
         }
         if let Some(default) = source.get("default").filter(|d| !d.is_null()) {
             to.insert("default".into(), default.clone());
@@ -285,7 +300,7 @@ impl Converter<'_> {
         to.insert("type".into(), "array".into());
         copy(source, to, &["minItems", "maxItems"]);
         let items = source.get("items").filter(|i| i.is_object());
-        to.insert("items".into(), items.map_or_else(open_value, |items| self.convert(items, depth + 1)));
+        to.insert("items".into(), items.map_or_else(|| self.open_value(), |items| self.convert(items, depth + 1)));
     }
 }
 
@@ -333,6 +348,12 @@ fn scalar(source: &Map<String, Value>, to: &mut Map<String, Value>, kind: &str, 
     }
 }
 
+/// A pattern for some strings and no others. `None` when there are numbers among them.
+fn as_pattern(options: &[Value]) -> Option<String> {
+    let texts: Vec<String> = options.iter().map(|option| option.as_str().map(regex::escape)).collect::<Option<_>>()?;
+    Some(format!("^({})$", texts.join("|")))
+}
+
 /// The types a schema allows, without null, and whether null is one of them. A schema that names none, but has
 /// properties or items, means an object or an array.
 fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
@@ -354,7 +375,24 @@ mod tests {
     use serde_json::{Value, json};
 
     fn convert(schema: &Value) -> Value {
-        Converter { root: schema }.convert(schema, 0)
+        Converter { root: schema, is_nullable: false }.convert(schema, 0)
+    }
+
+    #[test]
+    fn f8_every_field_of_a_custom_resource_takes_a_null() {
+        let schema = json!({"type": "object", "properties": {
+            "name": {"type": "string", "enum": ["a.b", "c"]}, "one": {"enum": [1, 2], "type": "integer"},
+            "any": {}, "list": {"type": "array", "items": {"type": "string"}}}});
+        let converted = Converter { root: &schema, is_nullable: true }.convert(&schema, 0);
+        assert_eq!(
+            converted["properties"],
+            json!({
+                "name": {"type": "string", "nullable": true, "pattern": "^(a\\.b|c)$"},
+                "one": {"type": "integer", "nullable": true},
+                "any": {"nullable": true, "x-kubernetes-preserve-unknown-fields": true},
+                "list": {"type": "array", "nullable": true, "items": {"type": "string", "nullable": true}},
+            })
+        );
     }
 
     #[test]

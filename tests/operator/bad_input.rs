@@ -210,7 +210,13 @@ fn a_value_of_a_wrong_type_is_refused_by_the_api_server_with_its_path() {
         kubectl(&["create", "-f", "-"], Some(&text))
     };
     eventually("the kind is served", || create("good", "{replicas: 2, resources: {limits: {cpu: 1}}}"));
+    // A null is kept: Helm deletes the chart's default by it.
+    create("nulls", "{imagePullPolicy: null, resources: {limits: null}, env: [{name: A, value: null}]}").unwrap();
+    let kept = space.get("typed/nulls").unwrap()["spec"].clone();
+    let given = json!({"imagePullPolicy": null, "resources": {"limits": null}, "env": [{"name": "A", "value": null}]});
+    assert_eq!(kept, given);
     for (name, spec, words) in [
+        ("p", "{imagePullPolicy: Sometimes}", "spec.imagePullPolicy in body should match"),
         ("a", "{replicas: three}", "spec.replicas in body must be of type integer"),
         ("b", "{service: {port: 70000}}", "spec.service.port in body should be less than or equal to 65535"),
         ("c", "{nope: 1}", "unknown field \"spec.nope\""),

@@ -106,7 +106,7 @@ fn a_wrong_value_is_refused_by_the_api_server_with_its_path() {
         (json!({"size": 8}), "spec.size in body should be less than or equal to 7"),
         (json!({"version": "latest"}), "spec.version in body should match"),
         (json!({"pod": {"label": {}}}), "unknown field \"spec.pod.label\""),
-        (json!({"spread": {"hosts": "Maybe"}}), "spec.spread.hosts: Unsupported value"),
+        (json!({"spread": {"hosts": "Maybe"}}), "spec.spread.hosts in body should match '^(Prefer|Require|Ignore)$'"),
         (json!({"members": {"deadAfter": "soon"}}), "spec.members.deadAfter in body should match"),
     ] {
         let body = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
