@@ -4,10 +4,13 @@ use super::CliError;
 use super::explain;
 use super::values::ValueArgs;
 use crate::host;
+use crate::kind::crd;
 use crate::kind::placement::{ClusterScoped, Namespaces};
 use crate::kind::{self, ChartRef, Kind};
 use crate::lint::{self, Severity};
 use crate::render::{KubeVersion, Options};
+use crate::template::yaml;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -132,10 +135,38 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
             let opened = opened.map(|text| message(Severity::Info, text)).collect::<Vec<_>>();
             let unusable =
                 watches.kinds.iter().filter_map(|kind| Some(message(Severity::Error, kind.unusable.clone()?)));
-            unknown.chain(missing).chain(unusable).chain(opened).collect()
+            let definitions = definitions(path.parent().unwrap_or_else(|| Path::new("")));
+            let lost = watches.kinds.iter().filter_map(|kind| {
+                let (file, definition) = definitions.iter().find(|(_, definition)| is_of(definition, kind))?;
+                let fault = crd::status_fault(definition, &kind.gvk.version)?;
+                let text =
+                    format!("{}: a status is lost, because of {file}: {fault}. {}", kind.gvk, crd::STATUS_REMEDY);
+                Some(message(Severity::Warning, text))
+            });
+            unknown.chain(missing).chain(unusable).chain(lost.collect::<Vec<_>>()).chain(opened).collect()
         }
     };
     Ok(lint::Report { messages })
+}
+
+/// Where operator-sdk's projects have the definitions of their kinds.
+const DEFINITIONS: &str = "config/crd/bases";
+
+/// The definitions of a project's kinds, with the names of their files.
+fn definitions(project: &Path) -> Vec<(String, Value)> {
+    let Ok(entries) = std::fs::read_dir(project.join(DEFINITIONS)) else { return Vec::new() };
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    let read = |name: String| {
+        let text = std::fs::read_to_string(project.join(DEFINITIONS).join(&name)).ok()?;
+        Some((format!("{DEFINITIONS}/{name}"), yaml::parse(text.as_bytes()).ok()?))
+    };
+    names.into_iter().filter_map(read).collect()
+}
+
+fn is_of(definition: &Value, kind: &Kind) -> bool {
+    let is = |pointer: &str, text: &str| definition.pointer(pointer).and_then(Value::as_str) == Some(text);
+    is("/spec/group", &kind.gvk.group) && is("/spec/names/kind", &kind.gvk.kind)
 }
 
 /// What editors of custom resources of a kind can do beyond its chart.

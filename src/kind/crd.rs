@@ -195,6 +195,25 @@ fn status() -> Value {
     status
 }
 
+/// What keeps the status of custom resources from being kept, in a CustomResourceDefinition that serves them in a version.
+pub fn status_fault(definition: &Value, version: &str) -> Option<&'static str> {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let version = versions.into_iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version))?;
+    if version.pointer("/subresources/status").is_none() {
+        return Some("it has no subresource status");
+    }
+    let schema = version.pointer("/schema/openAPIV3Schema")?;
+    let keeps = |schema: &Value| schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+    let status = schema.pointer("/properties/status");
+    let is_kept = keeps(schema) && status.is_none()
+        || status.is_some_and(|status| keeps(status) || status.pointer("/properties/lastAttempted").is_some());
+    (!is_kept).then_some("its schema leaves out fields of the status")
+}
+
+/// What to do about a [`status_fault`].
+pub const STATUS_REMEDY: &str = "Give it the subresource status, and a status with x-kubernetes-preserve-unknown-fields: true; tillerman \
+                                 crd writes both";
+
 fn open_object() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
@@ -370,7 +389,7 @@ fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Converter, Names, of_chart, plural};
+    use super::{Converter, Names, of_chart, plural, status_fault};
     use crate::chart::Chart;
     use serde_json::{Value, json};
 
@@ -430,6 +449,25 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn f7_a_definition_that_does_not_keep_the_status_is_known() {
+        let of = |subresources: Value, schema: Value| {
+            let version = json!({"name": "v1", "subresources": subresources, "schema": {"openAPIV3Schema": schema}});
+            status_fault(&json!({"spec": {"versions": [version]}}), "v1")
+        };
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let with = |status: Value| json!({"type": "object", "properties": {"status": status}});
+        let missing = Some("it has no subresource status");
+        let loses = Some("its schema leaves out fields of the status");
+        assert_eq!(of(json!({}), open.clone()), missing);
+        assert_eq!(of(json!({"status": {}}), open.clone()), None);
+        assert_eq!(of(json!({"status": {}}), with(open)), None);
+        assert_eq!(of(json!({"status": {}}), with(json!({"type": "object"}))), loses);
+        assert_eq!(of(json!({"status": {}}), json!({"type": "object"})), loses);
+        let ours = of_chart(&Chart::default(), &Names::of_chart(&Chart::default())).unwrap();
+        assert_eq!(status_fault(&ours, "v1alpha1"), None);
     }
 
     #[test]

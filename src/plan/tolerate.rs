@@ -104,7 +104,7 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
     let items = at(object, path)?.as_array_mut()?;
     let key_text = key.strip_prefix('[')?.strip_suffix(']')?;
     let keys = pairs(key_text)?.into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
-    let list = Twins { path: path.to_owned(), keys, items: items.clone() };
+    let whole = Twins { path: path.to_owned(), keys, items: items.clone() };
     let fits = matcher(key_text)?;
     let exact = items.iter().filter(|i| fits(i) == Fit::Exact).count();
     let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
@@ -120,7 +120,7 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
         index += 1;
         keep
     });
-    let duplicate = || Duplicate { path: format!("{}{key}", name(path)), lost: gone, list };
+    let duplicate = || Duplicate { path: format!("{}{key}", name(path)), lost: gone, list: whole };
     (items.len() < before).then(|| Fault::Duplicate(duplicate()))
 }
 
@@ -348,8 +348,7 @@ mod tests {
 
     #[test]
     fn f1_all_items_come_back_with_what_was_added() {
-        let fault =
-            ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]";
+        let fault = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]";
         let with = |ports: Value| containers(&json!({"name": "a", "ports": ports}));
         let udp = json!({"containerPort": 80, "protocol": "UDP"});
         let chart = with(json!([{"containerPort": 80}, {"containerPort": 80, "name": "b"}, udp]));

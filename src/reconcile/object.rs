@@ -434,7 +434,9 @@ impl One<'_> {
         let refused = match answer {
             Ok(answer) => {
                 let said: Vec<String> = self.duplicates.iter().map(tolerate::Duplicate::kept).collect();
-                said.iter().for_each(|text| self.note_mended(text));
+                for text in &said {
+                    self.note_mended(text);
+                }
                 let Some(managers) = managers::replaced(managed(&answer), &wanted, CONTROLLER_MANAGER) else {
                     return Ok(answer);
                 };
@@ -446,7 +448,9 @@ impl One<'_> {
             return Err(refused);
         }
         let said: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
-        said.iter().for_each(|text| self.note_mended(text));
+        for text in &said {
+            self.note_mended(text);
+        }
         self.apply_once(new, false).await
     }
 

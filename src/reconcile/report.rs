@@ -14,6 +14,7 @@ use super::{Context, Error, FINALIZER, LEGACY_FINALIZER, Next, lookups, render};
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
 use crate::kind::allow;
+use crate::kind::crd::STATUS_REMEDY;
 use crate::mask::{Text, WITHHELD};
 use crate::plan::Verb;
 use crate::plan::attempts;
@@ -299,8 +300,7 @@ fn not_kept(observed: &Observed, mut status: Map<String, Value>, why: &str, ctx:
     ctx.cache.keep_status(&observed.key, &observed.cr.uid, &status);
     if is_news && ctx.cache.cr(&observed.key).is_some() {
         let note = format!(
-            "the status of this custom resource is lost, because of the CustomResourceDefinition of {}: {why}. Give it the subresource \
-             status, and a status with x-kubernetes-preserve-unknown-fields: true; tillerman crd writes both",
+            "the status of this custom resource is lost, because of the CustomResourceDefinition of {}: {why}. {STATUS_REMEDY}",
             observed.owner.gvk.kind_group()
         );
         tracing::warn!(name = %observed.key.name, namespace = %observed.key.namespace, "{note}");

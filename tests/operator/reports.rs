@@ -61,7 +61,10 @@ fn f1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
     is_whole().unwrap();
     assert_eq!(space.get("deployment/d").unwrap()["metadata"]["generation"], 1, "written once");
     let said = space.wait_event("ManifestMended");
-    assert!(said.contains("is there more than once, which server-side apply does not take; all of them are kept"), "{said}");
+    assert!(
+        said.contains("is there more than once, which server-side apply does not take; all of them are kept"),
+        "{said}"
+    );
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
     // An edit of one of them is repaired, and so is another one.
@@ -111,7 +114,8 @@ fn f1_taking_over_a_release_with_twins_changes_nothing() {
 fn an_object_that_another_release_gives_up_is_taken_within_seconds() {
     let (space, _operator) = with_objects("givenup");
     let put = |name: &str, object: &str| {
-        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": {"of": name}});
+        let config =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": {"of": name}});
         space.apply("Web", name, &json!({"objects": [config]}));
     };
     let of = |object: &str, name: &str| space.wait_field(&format!("configmap/{object}"), "/data/of", &json!(name));
