@@ -141,19 +141,19 @@ fn every_dependency_has_a_row_with_its_version() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name))
             .expect("the file is part of the repository")
     };
-    let (manifest, lock, architecture) = (read("Cargo.toml"), read("Cargo.lock"), read("ARCHITECTURE.md"));
+    let (manifest, lock, table) = (read("Cargo.toml"), read("Cargo.lock"), read("docs/dependencies.md"));
     let mut inside = false;
     let mut wrong = Vec::new();
     for line in manifest.lines() {
         if line.starts_with('[') {
             inside = line == "[dependencies]" || line == "[dev-dependencies]";
         } else if let Some((name, _)) = line.split_once(" = ").filter(|(name, _)| inside && !name.starts_with('#')) {
-            let row = architecture.lines().find_map(|row| row.strip_prefix(&format!("| {name} | ")));
+            let row = table.lines().find_map(|row| row.strip_prefix(&format!("| {name} | ")));
             let version = row.and_then(|row| row.split(" | ").next()).unwrap_or("no row");
             if !lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n")) {
                 wrong.push(format!("{name}: {version}"));
             }
         }
     }
-    assert!(wrong.is_empty(), "ARCHITECTURE.md does not give the versions of Cargo.lock: {wrong:?}");
+    assert!(wrong.is_empty(), "docs/dependencies.md does not give the versions of Cargo.lock: {wrong:?}");
 }
