@@ -50,23 +50,27 @@ node-up: ## start a real one-node cluster with pods (root on Linux)
 node-down: ## stop it
 	tests/cluster/node-down.sh
 
+# Runs parts of the tests, and ends with a table of their seconds: tests/xtask.
+XTASK = $(CARGO) run --quiet --manifest-path tests/xtask/Cargo.toml --target-dir $(OUT)/xtask --
+MOST := format lint library unit cluster sources alerts conformance instructions lint-charts members backup
+
 .PHONY: test
-test: ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
-	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup
+test: protoc ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
+	$(XTASK) $(MOST)
 
 .PHONY: test-full
-test-full: ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node
+test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
+	$(XTASK) $(MOST) peer faults traces node
 
 .PHONY: ci
 # A clean clone is compiled once, which is a quarter less work when nothing is noted for the next time.
 ci: export CARGO_INCREMENTAL = 0
-ci: ## what continuous integration runs: all tests, and the demo from end to end
-	tests/run.sh format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces node demo
+ci: protoc ## what continuous integration runs: all tests, of sweeps the share that the commit chooses, and the demo from end to end
+	CHAOS_SECONDS=$${CHAOS_SECONDS:-45} $(XTASK) --share --compare $(MOST) peer traces faults node demo
 
 .PHONY: test-node
-test-node: ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
-	tests/run.sh node
+test-node: protoc ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
+	$(XTASK) node
 
 # How long faults are done at random, and a seed to repeat.
 CHAOS_SECONDS ?= 600
@@ -82,8 +86,8 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 
 .PHONY: format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces
-format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces: ## (each also alone) one part of `make test`
-	tests/run.sh $@
+format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces: protoc ## (each also alone) one part of `make test`
+	$(XTASK) $@
 
 # How long each target runs, and which of them.
 MINUTES ?= 10

@@ -12,6 +12,7 @@ use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::kubelet::Kubelet;
 use crate::node::Node;
 use crate::proxy::{Fault, Proxy};
+use crate::share::Share;
 use crate::release::{Sight, Web, apply, chunked, hooked};
 
 /// Whether a release of this name is as it should be.
@@ -37,7 +38,7 @@ pub struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer; each time with
-    /// a release of its own. How often that was.
+    /// a release of its own; of a [`Share`] only after the writes in it. How many writes there are, at most.
     pub fn run(&self) -> u64 {
         self.run_with(Fault::Freeze)
     }
@@ -53,15 +54,17 @@ impl Sweep<'_> {
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| panic!("{}", said(panic)))).sum()
         });
         let when = if fault == Fault::Freeze { "after" } else { "before" };
-        println!("{}: killed {when} each of {kills} writes", self.test);
-        kills
+        println!("{}: killed {when} each of {kills} writes{}", self.test, Share::of_variable());
+        Share::of_variable().at_most(kills)
     }
 
     fn lane(&self, lane: u64, fault: Fault) -> u64 {
         let scene = Scene::new(self.test, self.chart);
         let mut operator = scene.start();
         let mut kills = 0;
-        for write in (lane + 1..).step_by(usize::try_from(self.lanes).unwrap()) {
+        let Share { remainder, of } = Share::of_variable();
+        let stride = usize::try_from(self.lanes * of).unwrap();
+        for write in (1 + remainder + of * lane..).step_by(stride) {
             let name = format!("r{write}");
             (self.prepare.0)(&scene, &name);
             eventually(&format!("{name} is prepared"), || (self.prepare.1)(&scene.sight()?, &name));

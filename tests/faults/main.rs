@@ -14,6 +14,7 @@ mod operations;
 mod proxy;
 mod refused;
 mod release;
+mod share;
 #[path = "../members/signal.rs"]
 mod signal;
 

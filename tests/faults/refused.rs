@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Space, definition, established, eventually, eventually_within, kubectl};
 use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy, Seen};
+use crate::share::Share;
 use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
 
 const FAULTS: [(&str, Fault); 7] = [
@@ -70,15 +71,14 @@ impl Sweep<'_> {
         let watches = space.watches(&[("Web", self.chart)]);
         let _kubelet = Kubelet::new(&space);
         let _operator = space.operator_with(&watches, &kubeconfig, &["--max-concurrent-reconciles=100"]);
-        let names: Vec<String> = (0..FAULTS.len())
-            .flat_map(|fault| self.requests.clone().map(move |request| format!("webf{fault}x{request}x")))
-            .collect();
+        let cells = (0..FAULTS.len()).flat_map(|fault| self.requests.clone().map(move |request| (fault, request)));
+        let names = Share::of_variable().of(cells.map(|(fault, request)| format!("webf{fault}x{request}x")));
         for (act, look) in self.steps {
             apply(&space, &names, act);
             all(&space, self.test, &names, &done, look);
         }
         let faulted = done.lock().unwrap().len();
-        println!("{}: {faulted} requests of {} releases refused, cut or late", self.test, names.len());
+        println!("{}: {faulted} requests of {} releases refused, cut or late{}", self.test, names.len(), Share::of_variable());
         assert!(faulted > names.len() * 3 / 4, "{faulted} of {}", names.len());
         space.kubectl(&["delete", "webs.test.tillerman.dev", "--all", "--wait=false"]).unwrap();
         all(&space, self.test, &names, &done, &Sight::is_gone);
@@ -144,9 +144,9 @@ fn each_request_of_a_start() {
     space.wait_web("app");
     operator.settle();
     operator.kill();
-    let mut faults = 0;
+    let (mut faults, share) = (0, Share::of_variable());
     for (what, fault) in FAULTS.iter().filter(|(_, fault)| *fault != Fault::Hang) {
-        for at in 1.. {
+        for at in (1 + share.remainder..).step_by(usize::try_from(share.of).unwrap()) {
             let mut seen = 0;
             let fault = *fault;
             proxy.judge(move |_| {
@@ -165,8 +165,8 @@ fn each_request_of_a_start() {
             faults += 1;
         }
     }
-    println!("{faults} requests of a start refused or cut");
-    assert!(faults > 20, "{faults}");
+    println!("{faults} requests of a start refused or cut{share}");
+    assert!(share.at_most(faults) > 20, "{faults}");
 }
 
 /// D2: hooks are skipped when they cannot be read, and not when the API server is away for a moment.

@@ -1,4 +1,4 @@
-//! Traces, as a real collector of OpenTelemetry gets them. `tests/run.sh traces` has it built and runs these; without it they are left out.
+//! Traces, as a real collector of OpenTelemetry gets them. `make traces` has it built and runs these; without it they are left out.
 
 use crate::harness::{Space, eventually, free_port, repository};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl Collector {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .expect("otelcol is on PATH: tests/run.sh traces");
+            .expect("otelcol is on PATH: make traces");
         let collector = Self { child, port, file };
         eventually("the collector listens", || std::net::TcpStream::connect(("127.0.0.1", port)));
         collector
@@ -109,7 +109,7 @@ fn attributes(of: &Value) -> BTreeMap<String, String> {
 }
 
 #[test]
-#[ignore = "needs a collector: tests/run.sh traces"]
+#[ignore = "needs a collector: make traces"]
 fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
     let mut space = Space::new("traces");
     let collector = Collector::start(&space);
@@ -187,7 +187,7 @@ fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
 }
 
 #[test]
-#[ignore = "needs a collector: tests/run.sh traces"]
+#[ignore = "needs a collector: make traces"]
 fn a_sampler_is_obeyed_and_a_collector_that_is_away_is_said_once() {
     let mut space = Space::new("sampled");
     let collector = Collector::start(&space);

@@ -1,4 +1,4 @@
-//! Beside the real helm-operator of operator-sdk, built from its Go module: `tests/run.sh peer`.
+//! Beside the real helm-operator of operator-sdk, built from its Go module: `make peer`.
 //!
 //! What it installed yesterday is ours today with nothing touched, and its again tomorrow. Both run with the very same files,
 //! arguments and environment.

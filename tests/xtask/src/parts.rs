@@ -1,0 +1,363 @@
+//! The parts: what each needs and runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+/// A part of the tests.
+pub struct Part {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Sets of tools that `tests/cluster/build-tools.sh` builds for it.
+    pub tools: &'static [&'static str],
+    /// Whether it needs the program as it is released.
+    pub release: bool,
+    /// It keeps all cores busy, or waits for what has to happen within seconds: nothing runs beside it.
+    pub alone: bool,
+    pub steps: fn() -> Vec<Step>,
+}
+
+/// One command of a part, with what has to be there before.
+pub struct Step {
+    pub name: String,
+    pub command: String,
+    pub counts: Counts,
+    pub prepare: Vec<String>,
+    pub limit: Duration,
+    /// It is a command of cargo's test runner of which a share of the tests may be run.
+    pub takes_share: bool,
+}
+
+/// How the output of a command says what passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// It passes or fails as a whole.
+    Whole,
+    /// As cargo's test runner.
+    Cargo,
+    /// Lines `…: N passed, N failed` of a script.
+    Lines,
+}
+
+impl Step {
+    pub fn new(name: &str, command: impl Into<String>, counts: Counts) -> Self {
+        Self {
+            name: name.to_owned(),
+            command: command.into(),
+            counts,
+            prepare: Vec::new(),
+            limit: Duration::from_mins(40),
+            takes_share: false,
+        }
+    }
+    fn whole(name: &str, command: impl Into<String>) -> Self {
+        Self::new(name, command, Counts::Whole)
+    }
+    fn cargo(name: &str, command: impl Into<String>) -> Self {
+        Self::new(name, command, Counts::Cargo)
+    }
+    fn lines(name: &str, command: impl Into<String>) -> Self {
+        Self::new(name, command, Counts::Lines)
+    }
+    fn after<const N: usize>(mut self, commands: [&str; N]) -> Self {
+        self.prepare = commands.map(str::to_owned).into();
+        self
+    }
+    fn within(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+    fn shared(mut self) -> Self {
+        self.takes_share = true;
+        self
+    }
+}
+
+const TEST: &str = "nice cargo test --features cluster-tests";
+const BUILD: &str = "make --no-print-directory build";
+const BUILD_OPERATOR: &str = "nice cargo test --no-run --features cluster-tests --test operator";
+const WITH: &str = "tests/cluster/with.sh";
+/// What `make build` makes.
+const BIN: &str = "${CARGO_TARGET_DIR:-target}/tillerman";
+
+/// All parts.
+pub const PARTS: &[Part] = &[
+    Part { name: "format", about: "rustfmt", tools: &[], release: false, alone: true, steps: format },
+    Part {
+        name: "lint",
+        about: "clippy, pedantic, warnings are errors; the documentation; licences of crates",
+        tools: &[],
+        release: false,
+        alone: true,
+        steps: lint,
+    },
+    Part {
+        name: "library",
+        about: "the crate without its default features: a renderer without Kubernetes",
+        tools: &[],
+        release: false,
+        alone: true,
+        steps: library,
+    },
+    Part {
+        name: "unit",
+        about: "unit, case and documentation tests",
+        tools: &[],
+        release: false,
+        alone: true,
+        steps: unit,
+    },
+    Part {
+        name: "cluster",
+        about: "tests on a real API server",
+        tools: &["control-plane", "sources", "members"],
+        release: false,
+        alone: false,
+        steps: cluster,
+    },
+    Part {
+        name: "sources",
+        about: "charts from repositories, registries and directories, side by side with helm",
+        tools: &["sources"],
+        release: false,
+        alone: false,
+        steps: sources,
+    },
+    Part {
+        name: "alerts",
+        about: "alert rules and dashboard against Prometheus' own tool",
+        tools: &["metrics"],
+        release: false,
+        alone: false,
+        steps: || vec![Step::whole("alerts", "tests/alerts.sh")],
+    },
+    Part {
+        name: "conformance",
+        about: "charts and function vectors against the recorded output of Helm 4.3.1",
+        tools: &[],
+        release: true,
+        alone: false,
+        steps: || released("conformance", "tests/conformance/run.sh"),
+    },
+    Part {
+        name: "instructions",
+        about: "how many instructions three charts take, against the recorded counts",
+        tools: &[],
+        release: true,
+        alone: false,
+        steps: || released("instructions", "tests/instructions/run.sh"),
+    },
+    Part {
+        name: "lint-charts",
+        about: "`tillerman lint` side by side with `helm lint` on the corpus",
+        tools: &["control-plane"],
+        release: true,
+        alone: false,
+        steps: lint_charts,
+    },
+    Part {
+        name: "members",
+        about: "members of etcd clusters, on processes of etcd",
+        tools: &["members"],
+        release: false,
+        alone: false,
+        steps: members,
+    },
+    Part {
+        name: "backup",
+        about: "backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them",
+        tools: &["members", "backup"],
+        release: false,
+        alone: false,
+        steps: backup,
+    },
+    Part {
+        name: "peer",
+        about: "beside the real helm-operator: its releases go to us and back",
+        tools: &["control-plane", "helm-operator"],
+        release: false,
+        alone: false,
+        steps: peer,
+    },
+    Part {
+        name: "traces",
+        about: "traces, as a real collector of OpenTelemetry gets them",
+        tools: &["traces"],
+        release: false,
+        alone: false,
+        steps: traces,
+    },
+    Part {
+        name: "faults",
+        about: "kills after each write, requests that fail, an API server that dies, all at random",
+        tools: &["control-plane", "members"],
+        release: true,
+        alone: true,
+        steps: faults,
+    },
+    Part {
+        name: "node",
+        about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
+        tools: &["node", "issuer"],
+        release: true,
+        alone: true,
+        steps: || vec![Step::cargo("node", format!("tests/node/run.sh {BIN}")).after([BUILD])],
+    },
+    Part {
+        name: "demo",
+        about: "`make demo` on a local control plane, from end to end",
+        tools: &[],
+        release: true,
+        alone: true,
+        steps: || vec![Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD])],
+    },
+];
+
+fn released(name: &str, script: &str) -> Vec<Step> {
+    vec![Step::lines(name, format!("{script} {BIN}")).after([BUILD])]
+}
+
+fn format() -> Vec<Step> {
+    vec![
+        Step::whole("format", "nice cargo fmt --check"),
+        Step::whole("format of xtask", "nice cargo fmt --check --manifest-path tests/xtask/Cargo.toml"),
+    ]
+}
+
+fn lint() -> Vec<Step> {
+    let xtask = "--quiet --manifest-path tests/xtask/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target}/xtask";
+    vec![
+        Step::whole("lint code", "nice cargo clippy --all-targets --features cluster-tests -- -D warnings"),
+        Step::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps --quiet"),
+        Step::whole("lint crates", format!("{TEST} --quiet --test crates")),
+        Step::whole("lint xtask", format!("nice cargo clippy {xtask} --all-targets -- -D warnings")),
+        Step::cargo("xtask", format!("nice cargo test {xtask}")),
+    ]
+}
+
+fn library() -> Vec<Step> {
+    let library = "--no-default-features";
+    vec![
+        Step::whole("library", format!("nice cargo clippy {library} --lib --examples -- -D warnings")),
+        Step::whole(
+            "library documentation",
+            format!("RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps {library} --quiet"),
+        ),
+        // For one test cargo does not build the examples by itself.
+        Step::cargo("library examples", format!("nice cargo test {library} --test examples"))
+            .after(["nice cargo build --no-default-features --examples"]),
+        Step::cargo("library documentation tests", format!("nice cargo test {library} --doc")),
+    ]
+}
+
+fn unit() -> Vec<Step> {
+    // With the features of the other parts, so that the crate is compiled once for all.
+    let tests: Vec<String> = tests_without_a_cluster().iter().map(|name| format!("--test {name}")).collect();
+    vec![
+        Step::cargo("unit", format!("{TEST} --no-fail-fast --lib --bins {}", tests.join(" ")))
+            .after(["nice cargo build --features cluster-tests --examples"]),
+        Step::cargo("documentation tests", format!("{TEST} --no-fail-fast --doc")),
+    ]
+}
+
+/// The names of the tests that need no cluster: those that do are declared in Cargo.toml.
+fn tests_without_a_cluster() -> Vec<String> {
+    let declared = std::fs::read_to_string("Cargo.toml").unwrap_or_default();
+    let entries = std::fs::read_dir("tests").into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let (test, path) = match name.strip_suffix(".rs") {
+                Some(test) => (test.to_owned(), format!("tests/{name}")),
+                None => (name.clone(), format!("tests/{name}/main.rs")),
+            };
+            let is_test = Path::new(&path).is_file() && !declared.contains(&format!("path = \"{path}\""));
+            is_test.then_some(test)
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+fn cluster() -> Vec<Step> {
+    // Built before the cluster starts, so that it does not idle meanwhile. The tests wait more than they work, whatever the number of cores.
+    vec![Step::cargo("cluster", format!("{WITH} {TEST} --test operator -- --test-threads=6")).after([
+        "need_redis",
+        "tests/cluster/build-tools.sh control-plane sources members",
+        "nice cargo build --features cluster-tests --example custom-driver",
+        BUILD_OPERATOR,
+    ])]
+}
+
+fn sources() -> Vec<Step> {
+    // The program is built with its tests, and as for them.
+    let program = "${CARGO_TARGET_DIR:-target}/debug/tillerman";
+    vec![Step::lines("sources", format!("tests/sources/run.sh {program}")).after([BUILD_OPERATOR])]
+}
+
+fn lint_charts() -> Vec<Step> {
+    let tools = "tests/cluster/build-tools.sh control-plane";
+    vec![Step::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD, tools])]
+}
+
+fn members() -> Vec<Step> {
+    let members = format!("{TEST} --test members -- --nocapture --test-threads=8");
+    let (tools, built) = ("tests/cluster/build-tools.sh members", format!("{TEST} --test members --no-run"));
+    vec![
+        Step::cargo("members", &members).after([tools, &built]).within(1200),
+        Step::cargo("members of etcd 3.5", format!("ETCD=$TOOLS/etcd-3.5 {members}")).within(1200).shared(),
+    ]
+}
+
+fn backup() -> Vec<Step> {
+    let built = format!("{TEST} --test backup --no-run");
+    vec![
+        Step::cargo("backup", format!("{TEST} --test backup -- --nocapture --test-threads=3"))
+            .after(["tests/cluster/build-tools.sh members backup", &built])
+            .within(600),
+    ]
+}
+
+fn peer() -> Vec<Step> {
+    let built = format!("{TEST} --test peer --no-run");
+    vec![
+        Step::cargo("peer", format!("{WITH} {TEST} --test peer"))
+            .after(["tests/cluster/build-tools.sh helm-operator", &built]),
+    ]
+}
+
+fn traces() -> Vec<Step> {
+    vec![
+        Step::cargo("traces", format!("{WITH} {TEST} --test operator -- --ignored traces::"))
+            .after(["tests/cluster/build-tools.sh traces", BUILD_OPERATOR]),
+    ]
+}
+
+fn faults() -> Vec<Step> {
+    // The program as it is released: what is compiled for tests needs most of the cores for itself.
+    let faults = format!("TILLERMAN=$(realpath \"{BIN}\") {WITH} {TEST} --test faults -- --nocapture");
+    let built = format!("{TEST} --test faults --no-run");
+    vec![
+        Step::cargo("faults of requests", format!("{faults} --skip alone:: --skip etcd:: --test-threads=6"))
+            .after([&built, BUILD]),
+        // Members write and vote all the while: not beside what waits for seconds.
+        Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::"))
+            .after(["tests/cluster/build-tools.sh members"]),
+        Step::cargo(
+            "faults of the cluster",
+            format!("CHAOS_SECONDS=${{CHAOS_SECONDS:-120}} {faults} --test-threads=1 alone::"),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PARTS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_part_has_steps_and_a_name_of_its_own() {
+        let names: BTreeSet<&str> = PARTS.iter().map(|part| part.name).collect();
+        assert_eq!(names.len(), PARTS.len());
+        assert!(PARTS.iter().all(|part| !(part.steps)().is_empty()));
+    }
+}

@@ -1,0 +1,164 @@
+//! What parts did: a table of seconds beside the recorded ones, and a file that CI servers read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The seconds of each part, on two cores, without what had to be built for it.
+const RECORDED: &str = "tests/xtask/seconds.tsv";
+/// A part that takes less than this longer than recorded is never too slow: it may have met a pause of the machine.
+const GRACE: f64 = 60.0;
+
+/// A part that ran.
+pub struct Report {
+    pub part: &'static str,
+    /// How long what it needs was built.
+    pub prepared: Duration,
+    pub took: Duration,
+    pub steps: Vec<StepReport>,
+}
+
+/// A step of a part.
+pub struct StepReport {
+    pub name: String,
+    pub passed: usize,
+    pub failed: usize,
+    pub cases: Vec<Case>,
+    /// Why it failed, where no test says so.
+    pub why: Option<String>,
+}
+
+/// One test.
+pub struct Case {
+    pub name: String,
+    pub passed: bool,
+}
+
+impl StepReport {
+    /// A step that did not run.
+    pub fn failed(name: &str, why: String) -> Self {
+        println!("error: {name}: {why}");
+        Self { name: name.to_owned(), passed: 0, failed: 1, cases: Vec::new(), why: Some(why) }
+    }
+}
+
+impl Report {
+    pub fn passed(&self) -> usize {
+        self.steps.iter().map(|step| step.passed).sum()
+    }
+    pub fn failed(&self) -> usize {
+        self.steps.iter().map(|step| step.failed).sum()
+    }
+}
+
+/// The recorded seconds by part.
+pub fn recorded() -> BTreeMap<String, f64> {
+    let text = std::fs::read_to_string(RECORDED).unwrap_or_default();
+    let read = |line: &str| {
+        let (part, seconds) = line.split_once('\t')?;
+        Some((part.to_owned(), seconds.trim().parse().ok()?))
+    };
+    text.lines().filter_map(read).collect()
+}
+
+/// Writes the seconds; those of parts that did not run stay.
+pub fn record(reports: &[Report], recorded: &BTreeMap<String, f64>) -> std::io::Result<()> {
+    let mut all = recorded.clone();
+    all.extend(reports.iter().map(|report| (report.part.to_owned(), report.took.as_secs_f64().round())));
+    let lines: Vec<String> = all.iter().map(|(part, seconds)| format!("{part}\t{seconds}")).collect();
+    std::fs::write(RECORDED, lines.join("\n") + "\n")
+}
+
+/// A line for each part.
+pub fn table(reports: &[Report], recorded: &BTreeMap<String, f64>) -> String {
+    let mut table =
+        format!("{:<14}{:>8}{:>8}{:>10}{:>9}{:>8}\n", "part", "built s", "ran s", "recorded", "passed", "failed");
+    for report in reports {
+        let known = recorded.get(report.part).map_or_else(String::new, |seconds| format!("{seconds:.0}"));
+        let (built, took) = (report.prepared.as_secs_f64(), report.took.as_secs_f64());
+        let _ = writeln!(
+            table,
+            "{:<14}{built:>8.0}{took:>8.0}{known:>10}{:>9}{:>8}",
+            report.part,
+            report.passed(),
+            report.failed()
+        );
+    }
+    table
+}
+
+/// The parts that take more than twice as long as recorded, on a machine that is as fast as this one is by most of the parts.
+pub fn slow(reports: &[Report], recorded: &BTreeMap<String, f64>) -> Vec<String> {
+    let ratio = |report: &Report| Some(report.took.as_secs_f64() / recorded.get(report.part).filter(|s| **s > 0.0)?);
+    let mut ratios: Vec<f64> = reports.iter().filter_map(ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    let machine = ratios.get(ratios.len() / 2).copied().unwrap_or(1.0).max(1.0);
+    let mut slow = Vec::new();
+    for report in reports {
+        let Some(seconds) = recorded.get(report.part) else { continue };
+        let (took, expected) = (report.took.as_secs_f64(), seconds * machine);
+        if took > 2.0 * expected && took - expected > GRACE {
+            slow.push(format!(
+                "{} took {took:.0} s, more than twice the {expected:.0} s that are expected here. Make it quicker, or record its \
+                 seconds with --record",
+                report.part
+            ));
+        }
+    }
+    slow
+}
+
+/// Writes `junit.xml` beside what is built.
+pub fn write_junit(reports: &[Report]) -> std::io::Result<()> {
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for (report, step) in reports.iter().flat_map(|report| report.steps.iter().map(move |step| (report, step))) {
+        let (name, tests) = (escaped(&step.name), step.passed + step.failed);
+        let _ = writeln!(xml, "<testsuite name=\"{name}\" tests=\"{tests}\" failures=\"{}\">", step.failed);
+        for case in &step.cases {
+            let open = format!("<testcase classname=\"{}\" name=\"{}\"", escaped(report.part), escaped(&case.name));
+            let end = if case.passed { "/>" } else { "><failure/></testcase>" };
+            let _ = writeln!(xml, "{open}{end}");
+        }
+        if let Some(why) = &step.why {
+            let why = escaped(why);
+            let _ = writeln!(xml, "<testcase name=\"{name}\"><failure message=\"{why}\"/></testcase>");
+        }
+        xml.push_str("</testsuite>\n");
+    }
+    xml.push_str("</testsuites>\n");
+    let folder = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("junit.xml"), xml)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, slow};
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    #[test]
+    fn a_part_that_doubles_is_too_slow_and_a_slow_machine_is_not() {
+        let recorded: BTreeMap<String, f64> =
+            [("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 2.0)].map(|(part, s)| (part.to_owned(), s)).into();
+        let took = |seconds: [u64; 4]| {
+            let reports = ["a", "b", "c", "d"].into_iter().zip(seconds).map(|(part, seconds)| Report {
+                part,
+                prepared: Duration::ZERO,
+                took: Duration::from_secs(seconds),
+                steps: Vec::new(),
+            });
+            slow(&reports.collect::<Vec<_>>(), &recorded).len()
+        };
+        assert_eq!(took([100, 110, 90, 2]), 0);
+        assert_eq!(took([250, 110, 90, 2]), 1);
+        assert_eq!(took([250, 240, 260, 5]), 0, "all are slow");
+        assert_eq!(took([600, 240, 260, 5]), 1);
+        assert_eq!(took([100, 110, 90, 30]), 0, "less than a minute");
+    }
+}

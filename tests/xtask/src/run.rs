@@ -1,0 +1,226 @@
+//! Runs the commands of parts, each in a process group that ends with it, and reads what they print.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::parts::{Counts, Part, Step};
+use crate::report::{Case, Report, StepReport};
+use crate::share::Share;
+
+/// Where the shell functions and settings come from that the commands use. Standard input is a pipe that closes when this program ends,
+/// also when it is killed; then the whole group goes.
+const PRELUDE: &str = "set -uo pipefail; exec 3<&0 </dev/null; { cat <&3 >/dev/null; kill -KILL 0; } & exec 3<&-; \
+                       . tests/cluster/env.sh; . tests/cluster/lib.sh; ";
+/// What a test says of its failure is enough; control planes and members collect garbage less often, which is a quarter less work for
+/// some hundred MiB.
+const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
+
+/// Runs a part: what it needs first, then its steps.
+pub fn part(part: &'static Part, share: Share) -> Report {
+    println!("== {}", part.name);
+    let mut report = Report { part: part.name, prepared: Duration::ZERO, took: Duration::ZERO, steps: Vec::new() };
+    for step in (part.steps)() {
+        let began = Instant::now();
+        let unprepared = step.prepare.iter().find(|command| !shell(part, command, &step, share).is_success());
+        report.prepared += began.elapsed();
+        let began = Instant::now();
+        let run = match unprepared {
+            Some(command) => StepReport::failed(&step.name, format!("what it needs could not be built: {command}")),
+            None => self::step(part, &step, share),
+        };
+        report.took += began.elapsed();
+        println!("{}: {} passed, {} failed\n", step.name, run.passed, run.failed);
+        report.steps.push(run);
+    }
+    report
+}
+
+fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
+    let mut command = step.command.clone();
+    if step.takes_share && !share.is_whole() {
+        let listed = shell(part, &format!("{command} --list --format terse"), step, share);
+        let tests = listed.lines.iter().filter_map(|line| line.strip_suffix(": test"));
+        let chosen = share.of(tests);
+        if chosen.is_empty() {
+            return StepReport::failed(&step.name, "it lists no tests".to_owned());
+        }
+        command = format!("{command} --exact {}", chosen.join(" "));
+    }
+    read(step, &shell(part, &command, step, share))
+}
+
+/// What the output of a step says of its tests. One that fails without saying so counts as one failure.
+fn read(step: &Step, done: &Done) -> StepReport {
+    let mut report = StepReport { name: step.name.clone(), passed: 0, failed: 0, cases: Vec::new(), why: None };
+    for line in &done.lines {
+        match step.counts {
+            Counts::Whole => {}
+            Counts::Cargo => {
+                if let Some(rest) = line.strip_prefix("test result: ") {
+                    report.passed += number_before(rest, " passed");
+                    report.failed += number_before(rest, " failed");
+                } else if let Some(case) = case(line) {
+                    report.cases.push(case);
+                }
+            }
+            Counts::Lines => {
+                if line.contains(": ") && line.contains(" passed, ") {
+                    report.passed += number_before(line, " passed");
+                    report.failed += number_before(line, " failed");
+                }
+            }
+        }
+    }
+    match (step.counts, done.is_success()) {
+        (Counts::Whole, true) => report.passed = 1,
+        (_, false) if report.failed == 0 => {
+            report.failed = 1;
+            report.why = Some(done.why.clone());
+        }
+        _ => {}
+    }
+    report
+}
+
+/// `test NAME ... ok`, as cargo's test runner prints it.
+fn case(line: &str) -> Option<Case> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let passed = match result.split(' ').next()? {
+        "ok" => true,
+        "FAILED" => false,
+        _ => return None,
+    };
+    Some(Case { name: name.to_owned(), passed })
+}
+
+fn number_before(text: &str, word: &str) -> usize {
+    let before = text.split(word).next().filter(|before| before.len() < text.len()).unwrap_or_default();
+    before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// A command that ended.
+struct Done {
+    lines: Vec<String>,
+    /// Why it failed; empty when it did not.
+    why: String,
+}
+
+impl Done {
+    fn is_success(&self) -> bool {
+        self.why.is_empty()
+    }
+}
+
+/// Runs a command of a part in bash. What it prints is shown at once; beside others each line begins with the part's name.
+fn shell(part: &'static Part, command: &str, step: &Step, share: Share) -> Done {
+    let mut bash = bash(command);
+    bash.env("SWEEP_SHARE", share.variable()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match bash.spawn() {
+        Ok(child) => child,
+        Err(error) => return Done { lines: Vec::new(), why: format!("bash cannot be run: {error}") },
+    };
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let prefix = if part.alone { String::new() } else { format!("{:<12} ", part.name) };
+    let output = child.stdout.take().map(|output| follow(output, prefix.clone(), Some(Arc::clone(&lines))));
+    let errors = child.stderr.take().map(|errors| follow(errors, prefix, None));
+    let began = Instant::now();
+    let why = loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => break String::new(),
+            Ok(Some(status)) => break format!("{status}"),
+            Ok(None) if began.elapsed() > step.limit => {
+                break format!("not finished after {} s: {command}", step.limit.as_secs());
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) => break error.to_string(),
+        }
+    };
+    if !why.is_empty() {
+        println!("error: {}: {why}", part.name);
+    }
+    // What it left behind, such as the servers of a test that was killed, ends with it; and so does the reading of its output.
+    end_group(&mut child);
+    for reader in output.into_iter().chain(errors) {
+        let _ = reader.join();
+    }
+    let lines = std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner));
+    Done { lines, why }
+}
+
+fn bash(command: &str) -> Command {
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &format!("{PRELUDE}{command}")]).stdin(Stdio::piped()).process_group(0);
+    for (name, value) in VARIABLES {
+        if std::env::var_os(name).is_none() {
+            bash.env(name, value);
+        }
+    }
+    bash
+}
+
+fn follow(
+    from: impl Read + Send + 'static,
+    prefix: String,
+    lines: Option<Arc<Mutex<Vec<String>>>>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            println!("{prefix}{line}");
+            if let Some(lines) = &lines {
+                lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        }
+    })
+}
+
+/// Starts a command whose output nobody reads.
+pub fn start_quietly(command: &str) -> Option<Child> {
+    bash(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+}
+
+/// Ends a command and all that it started.
+pub fn end_group(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    // Nothing is left of the group in the usual case, and kill says so.
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Done, read};
+    use crate::parts::{Counts, Step};
+
+    fn lines(text: &str, why: &str) -> Done {
+        Done { lines: text.lines().map(str::to_owned).collect(), why: why.to_owned() }
+    }
+
+    #[test]
+    fn the_output_of_cargo_is_summed_and_its_cases_are_kept() {
+        let step = Step::new("unit", "cargo test", Counts::Cargo);
+        let text = "test a ... ok\ntest b::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n\
+                    test result: ok. 12 passed; 0 failed; 3 ignored";
+        let report = read(&step, &lines(text, "exit status: 101"));
+        assert_eq!((report.passed, report.failed, report.cases.len()), (13, 1, 2));
+        assert!(report.cases[0].passed && !report.cases[1].passed);
+    }
+
+    #[test]
+    fn the_lines_of_scripts_are_summed() {
+        let step = Step::new("sources", "x", Counts::Lines);
+        let report = read(&step, &lines("http: 10 passed, 1 failed\nbusy\noci: 5 passed, 0 failed", ""));
+        assert_eq!((report.passed, report.failed), (15, 1));
+    }
+
+    #[test]
+    fn a_command_that_fails_without_a_word_is_one_failure() {
+        for counts in [Counts::Whole, Counts::Cargo, Counts::Lines] {
+            let report = read(&Step::new("x", "y", counts), &lines("", "exit status: 1"));
+            assert_eq!((report.passed, report.failed), (0, 1));
+        }
+    }
+}
