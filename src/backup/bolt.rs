@@ -173,7 +173,7 @@ impl<R: Read + Seek> Bolt<R> {
 
     fn mark(&mut self, first: u64, count: u64) -> Result<(), Damage> {
         if first.checked_add(count).is_none_or(|end| end > self.pages) {
-            return damage(format!("has a page {first} that goes on beyond the last"));
+            return damage(format!("has a page {first} that continues beyond the last"));
         }
         for page in first..first + count {
             let word = usize::try_from(page / 64).ok().and_then(|word| self.seen.get_mut(word));

@@ -248,7 +248,7 @@ async fn find(place: &Place, which: Which<'_>) -> Result<(String, Record), Backu
         Which::Name(name) => match read_record(place, name).await? {
             Some(record) if record.state == State::Verified => Ok((name.into(), record)),
             Some(_) => Err(not_good(name, "was never finished")),
-            None if exists(place, name).await? => Err(not_good(name, "has no record that tells what it should be")),
+            None if exists(place, name).await? => Err(not_good(name, "has no record that says what it should be")),
             None => Err(not_good(name, "is not there")),
         },
         Which::Latest(prefix) => {

@@ -45,7 +45,7 @@ pub struct Args {
     /// Do not show the lines of the chart behind an error.
     #[arg(long)]
     no_explain: bool,
-    /// Accepted as of `tillerman template`: errors are explained unless --no-explain says otherwise.
+    /// Accepted as of `tillerman template`: errors are explained unless --no-explain is given.
     #[arg(long, hide = true)]
     explain: bool,
 }

@@ -106,7 +106,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "chaos",
         aliases: &[],
-        about: "Do faults to a cluster of etcd, and see whether a write is lost",
+        about: "Inject faults into a cluster of etcd, and check whether a write is lost",
         flags: chaos::Args::augment_args,
         run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
     },

@@ -233,7 +233,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let fence = controller.cluster().fence();
     metrics.health.register(move |limit| {
         let late = fence.closed_for().filter(|late| *late >= limit)?;
-        Some(format!("the lease has not been renewed for {} seconds, and this instance goes on", late.as_secs()))
+        Some(format!("the lease has not been renewed for {} seconds, and this instance continues", late.as_secs()))
     });
     let (cluster, of_lease) = (controller.cluster(), Arc::clone(&metrics));
     let (leads, chosen) = tokio::sync::oneshot::channel();

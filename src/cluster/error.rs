@@ -159,7 +159,7 @@ impl ApiError {
                  for good, delete the APIService of {api}"
             )),
             Self::Immutable { what, fields, lost, remedy } => Text::own(format!(
-                "{what}: {fields} cannot be changed once the object exists; were it made anew, {lost}{remedy}"
+                "{what}: {fields} cannot be changed once the object exists; if it were recreated, {lost}{remedy}"
             )),
             Self::Remaking { what } => Text::own(format!("{what}: its predecessor is being deleted")),
             Self::Foreign { what, why } => {

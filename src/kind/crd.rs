@@ -117,13 +117,17 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
     let Names { group, version, kind, plural } = names;
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     let mut columns = own_columns(chart)?;
-    columns.extend([
+    let standard = [
         column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
         column("Status", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
         column("Revision", "integer", ".status.release.revision"),
         column("Version", "string", ".status.release.appVersion"),
         column("Age", "date", ".metadata.creationTimestamp"),
-    ]);
+    ];
+    // A chart's own column has the place of a standard one of that name.
+    let is_new = |column: &Value| !columns.iter().any(|own: &Value| own["name"] == column["name"]);
+    let standard: Vec<Value> = standard.into_iter().filter(is_new).collect();
+    columns.extend(standard);
     let mut spoken = json!({
         "kind": kind,
         "listKind": format!("{kind}List"),

@@ -5,7 +5,7 @@ mod address;
 #[cfg(feature = "operator")]
 mod beyond;
 mod chartfile;
-mod deprecations;
+pub(crate) mod deprecations;
 mod manifest;
 mod names;
 mod templates;

@@ -67,7 +67,7 @@ pub fn conditions(
         });
     }
     if let Some(recovery) = &latch.recovery {
-        let message = format!("{}-{} goes on alone, and the others join it anew", workload.name, recovery.survivor);
+        let message = format!("{}-{} continues alone, and the others join it again", workload.name, recovery.survivor);
         all.push(condition("Recovering", true, "Disaster recovery", message));
     }
     all
@@ -107,7 +107,7 @@ mod tests {
         let recovery = Recovery { survivor: 1, ..Recovery::default() };
         let latch = Latch { bootstrapped: true, replicas: Some(3), recovery: Some(recovery), ..Latch::default() };
         let told = told_with(&latch, 3, 1, &Doing::Waiting("x".into()), &json!({}));
-        let message = "Disaster recovery|db-1 goes on alone, and the others join it anew".to_owned();
+        let message = "Disaster recovery|db-1 continues alone, and the others join it again".to_owned();
         assert_eq!(told.last(), Some(&("Recovering".to_owned(), true, message)));
     }
 

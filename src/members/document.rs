@@ -237,10 +237,7 @@ impl Members {
                 return Err(format!("there are two Members {name}"));
             }
             if let Some(other) = members.sets.iter().find(|s| s.status.is_some() && set.status.is_some()) {
-                return Err(format!(
-                    "Members {} and {name} both have spec.status: one can tell of itself so",
-                    other.name
-                ));
+                return Err(format!("Members {} and {name} both have spec.status, and only one may", other.name));
             }
             members.sets.push(set);
         }

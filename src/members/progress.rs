@@ -236,7 +236,7 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
             None => format!("the first member of {} is there", set.target),
         },
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),
-        _ if new.reclaimed != old.reclaimed => "note that writes are let again".to_owned(),
+        _ if new.reclaimed != old.reclaimed => "note that writes are allowed again".to_owned(),
         _ if new.since != old.since || new.stale != old.stale => "note who is waited for".to_owned(),
         _ if new.claims != old.claims => "note which claims are those of members".to_owned(),
         _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
@@ -247,7 +247,7 @@ fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
     let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
     match (&old.recovery, &new.recovery) {
         (None, Some(begun)) => format!(
-            "{} goes on without the others, as was said ({}): what only they had acknowledged is lost",
+            "{} continues without the others, as requested ({}): what only they had acknowledged is lost",
             name(begun.survivor),
             begun.statement
         ),
@@ -255,7 +255,7 @@ fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
             "{} went on without the others: the cluster has a quorum again, and what only they had acknowledged is lost",
             name(ended.survivor)
         ),
-        (Some(_), None) => "a quorum is back by itself: nobody goes on alone".to_owned(),
+        (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
         _ => "note which pod does not yet know that it is alone".to_owned(),
     }
 }

@@ -33,7 +33,7 @@ pub enum Remake {
 pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
     match (&*gvk.group, &*gvk.kind) {
         ("apps", "StatefulSet") => (Remake::Orphan, "its pods and volumes would stay"),
-        ("apps", _) | ("batch", "Job") => (Remake::Delete, "its pods would be stopped and made anew"),
+        ("apps", _) | ("batch", "Job") => (Remake::Delete, "its pods would be stopped and created again"),
         ("batch", _) => (Remake::Delete, "its jobs would be stopped"),
         ("", "Pod") => (Remake::Delete, "it would be stopped"),
         ("", "Service") => (Remake::Delete, "its addresses and node ports would be lost"),

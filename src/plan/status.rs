@@ -361,14 +361,15 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
         conditions.set("Stalled", true, reason, message);
         conditions.set("Reconciling", false, reason, "");
     } else {
-        if !blocked {
-            conditions.set("Stalled", false, "Progressing", "");
-        }
         let reconciling = match report.failure {
             Some(failure) => Some((failure.reason, failure.message.as_str())),
             None if !ready => Some((reason, message.as_str())),
             None => None,
         };
+        if !blocked {
+            let why = if reconciling.is_some() { "Progressing" } else { "Settled" };
+            conditions.set("Stalled", false, why, "");
+        }
         match reconciling {
             Some((reason, message)) => conditions.set("Reconciling", true, reason, message),
             None => conditions.set("Reconciling", false, "Settled", ""),
@@ -597,7 +598,7 @@ impl<'a> Conditions<'a> {
             .and_then(|c| c.get("lastTransitionTime").and_then(Value::as_str))
             .unwrap_or(self.now)
             .to_owned();
-        let condition = json!({"type": name, "status": status, "reason": reason, "message": bound(message),
+        let condition = json!({"type": name, "status": status, "reason": reason, "message": bound(message.trim_end()),
             "lastTransitionTime": since, "observedGeneration": self.generation});
         match at {
             Some(at) => self.list[at] = condition,

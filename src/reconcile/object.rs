@@ -359,7 +359,7 @@ impl One<'_> {
             ctx,
             true,
             "ObjectRemade",
-            format!("{id}: it is made anew, because {fields} cannot be changed"),
+            format!("{id}: it is recreated, because {fields} cannot be changed"),
         );
         match left {
             Some(left) => {

@@ -85,7 +85,7 @@ pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
                     ctx.cache.put_cr(key.clone(), cr);
                 }
             }
-            Err(error) => tracing::debug!(%error, "the panic could not be told in the status"),
+            Err(error) => tracing::debug!(%error, "the panic could not be written into the status"),
         }
     };
     let _ = caught(telling).await;

@@ -17,6 +17,7 @@ use crate::cluster::error::ApiError;
 use crate::cluster::progress;
 use crate::host::{ClusterHost, System};
 use crate::kind::placement::Place;
+use crate::lint::deprecations::successor;
 use crate::mask::Secrets;
 use crate::members::document::{self, Members};
 use crate::members::substitute;
@@ -440,10 +441,11 @@ pub(super) async fn stamp(
             None => {
                 let what = format!("apply {} {}", object.gvk.kind, object.name);
                 let served = ctx.discovery.versions_of(&object.gvk).join(", ");
-                let kind = if served.is_empty() {
-                    object.gvk.to_string()
-                } else {
-                    format!("{}; it serves the kind as {served}", object.gvk)
+                let gvk = &object.gvk;
+                let kind = match successor(&gvk.api_version(), &gvk.kind) {
+                    _ if !served.is_empty() => format!("{gvk}; it serves the kind as {served}"),
+                    Some(successor) => format!("{gvk}; Kubernetes has removed it, use {successor}"),
+                    None => gvk.to_string(),
                 };
                 return Err(ApiError::UnknownKind { what, kind }.into());
             }

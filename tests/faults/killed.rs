@@ -12,8 +12,8 @@ use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::kubelet::Kubelet;
 use crate::node::Node;
 use crate::proxy::{Fault, Proxy};
-use crate::share::Share;
 use crate::release::{Sight, Web, apply, chunked, hooked};
+use crate::share::Share;
 
 /// Whether a release of this name is as it should be.
 pub type Look<'a> = &'a (dyn Fn(&Sight, &str) -> Result<(), String> + Sync);

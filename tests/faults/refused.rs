@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::harness::{Space, definition, established, eventually, eventually_within, kubectl};
 use crate::kubelet::Kubelet;
 use crate::proxy::{Fault, Proxy, Seen};
-use crate::share::Share;
 use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
+use crate::share::Share;
 
 const FAULTS: [(&str, Fault); 7] = [
     ("conflict", Fault::Answer(409)),
@@ -78,7 +78,12 @@ impl Sweep<'_> {
             all(&space, self.test, &names, &done, look);
         }
         let faulted = done.lock().unwrap().len();
-        println!("{}: {faulted} requests of {} releases refused, cut or late{}", self.test, names.len(), Share::of_variable());
+        println!(
+            "{}: {faulted} requests of {} releases refused, cut or late{}",
+            self.test,
+            names.len(),
+            Share::of_variable()
+        );
         assert!(faulted > names.len() * 3 / 4, "{faulted} of {}", names.len());
         space.kubectl(&["delete", "webs.test.tillerman.dev", "--all", "--wait=false"]).unwrap();
         all(&space, self.test, &names, &done, &Sight::is_gone);

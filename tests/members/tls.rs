@@ -55,7 +55,7 @@ async fn f21_peers_go_from_http_to_https_pod_by_pod() {
         })
         .await;
     let url = |ordinal| cluster.driver.settings.peer_url.url(ordinal);
-    let told = |ordinal| format!("tell the others that member {ordinal} is at {}", url(ordinal));
+    let told = |ordinal| format!("announce member {ordinal} at {} to the others", url(ordinal));
     let expected = [
         told(1),
         "delete pod 1".into(),

@@ -34,7 +34,7 @@ fn only_the_operator_changes_the_replicas_of_a_stateful_set_with_members() {
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
     space.apply("Web", "a", &json!({"size": 1}));
     space.wait_field("web/a", "/status/members/db/replicas", &json!(1));
-    let told = "has members that must be told before they come and go: set the size in the custom resource (Web a)";
+    let told = "has members that must join and leave in order: set the size in the custom resource (Web a)";
     let refused = |args: &[&str]| match space.kubectl(args) {
         Ok(done) => Err(done),
         Err(e) if e.contains(told) => Ok(()),

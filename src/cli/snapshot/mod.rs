@@ -47,7 +47,7 @@ pub(super) enum Command {
     /// Put a backup in the place of the data of an `EtcdCluster`
     ///
     /// The backup is fetched and verified first. Then the cluster is paused, its members and their volumes are deleted, and the
-    /// operator begins it anew with the backup. It ends well when the cluster answers and holds the keys. For Jobs of an `EtcdRestore`.
+    /// operator founds it again with the backup. It ends well when the cluster answers and holds the keys. For Jobs of an `EtcdRestore`.
     Replace(replace::ReplaceArgs),
     /// Show what a snapshot in a file holds
     Status(StatusArgs),

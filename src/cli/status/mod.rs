@@ -99,7 +99,7 @@ async fn find(
     let owner = newest.owner.as_deref().and_then(|owner| owner.split_once(' '));
     let Some((word, place)) = owner else {
         return Err(CliError::new(format!(
-            "release {name} was not made by an operator: `helm status {name}` tells of it"
+            "release {name} was not made by an operator: `helm status {name}` shows it"
         )));
     };
     let (group_kind, (namespace, name)) = (word, place.split_once('/').unwrap_or(("", place)));

@@ -39,7 +39,7 @@ pub struct Args {
     chart_path: ChartPathArgs,
     #[command(flatten)]
     post_render: PostRenderArgs,
-    /// `client`: without a cluster. `server`: the API server answers `lookup`, tells its version and kinds, and every object's
+    /// `client`: without a cluster. `server`: the API server answers `lookup`, reports its version and kinds, and every object's
     /// kind and owner are checked; nothing is written.
     #[arg(
         long, num_args = 0..=1, require_equals = true, default_value = "client", default_missing_value = "unset",

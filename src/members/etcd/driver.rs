@@ -116,7 +116,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
                 Call::AddVoter { ordinal, .. } => format!("add member {ordinal} as a voter"),
                 Call::Promote { ordinal, .. } => format!("give member {ordinal} a vote"),
                 Call::Update { ordinal, peer_url, .. } => {
-                    format!("tell the others that member {ordinal} is at {peer_url}")
+                    format!("announce member {ordinal} at {peer_url} to the others")
                 }
                 Call::Remove { ordinal, .. } => format!("remove member {ordinal}"),
                 Call::MoveLeader { to, .. } => format!("let member {to} lead"),

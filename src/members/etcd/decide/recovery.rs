@@ -35,7 +35,7 @@ impl Scene<'_> {
     /// What the condition says of it.
     pub(super) fn recovery_offer(&self) -> String {
         let Some((ordinal, answer)) = self.survivor() else {
-            let nobody = "; nobody answers, so who of them knows most cannot be told";
+            let nobody = "; nobody answers, so it is unknown which of them has the newest data";
             return if self.observed.answers.is_empty() { nobody.to_owned() } else { String::new() };
         };
         format!(
@@ -85,7 +85,7 @@ impl Scene<'_> {
         let waits = |why: String| Step::Wait { why, after: SOON };
         let stays = self.workload.pods.iter().find(|(ordinal, pod)| **ordinal != survivor && !pod.terminating);
         if let Some((other, _)) = stays {
-            return waits(format!("{} to be told to go", self.pod_name(*other)));
+            return waits(format!("{} to be asked to leave", self.pod_name(*other)));
         }
         if let Some(step) = self.written(ClusterState::Forced, super::NOBODY.into()) {
             return step;
