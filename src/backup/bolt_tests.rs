@@ -187,7 +187,7 @@ fn sizes_of_a_hostile_file_are_not_believed() {
         pages[page][at..at + bytes.len()].copy_from_slice(bytes);
         wrong(&pages)
     };
-    assert!(changed(5, 12, &[0xff; 4]).contains("goes on beyond the last"));
+    assert!(changed(5, 12, &[0xff; 4]).contains("continues beyond the last"));
     assert!(!changed(5, 10, &[0xff; 2]).is_empty(), "it has so many elements");
     // Where the data is, how long the key is, how long the value.
     for field in [4, 8, 12] {

@@ -125,7 +125,7 @@ async fn one_that_was_started_again_without_a_quorum_cannot_be_compared() {
     destroy(&mut cluster, 0..2);
     cluster.pods.kill(2);
     cluster.until("it runs again", |cluster, _| cluster.pods.pods[&2].pod.restarts > 0).await;
-    let says = |step: &Step<_>| matches!(step, Step::Stop { why, .. } if why.contains("who of them knows most cannot be told"));
+    let says = |step: &Step<_>| matches!(step, Step::Stop { why, .. } if why.contains("it is unknown which of them has the newest data"));
     for _ in 0..3 {
         let step = cluster.pass().await;
         assert!(says(&step), "{step:?}");

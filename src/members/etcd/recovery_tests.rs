@@ -77,7 +77,7 @@ fn row_5_when_nobody_answers_it_is_told_that_nobody_can_be_compared() {
     let mut world = lost(1);
     world.down.insert(1);
     assert!(offered(&world).is_none());
-    assert!(why(&world.decide()).contains("who of them knows most cannot be told"));
+    assert!(why(&world.decide()).contains("it is unknown which of them has the newest data"));
 }
 
 #[test]
