@@ -483,13 +483,11 @@ impl One<'_> {
         self.send().await
     }
 
-    /// Whether the chart wrote the replicas in the last revision, and now has an autoscaler for them instead.
+    /// Whether an autoscaler of the release sets the replicas and the chart does not write them. They may still be ours, from an earlier
+    /// revision, also when this one was cut off.
     fn leaves_replicas_to_an_autoscaler(&self) -> bool {
-        let has = |body: &Map<String, Value>| body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
-        let Objects { previous, autoscaled, .. } = self.objects;
-        autoscaled.contains(&self.object.id)
-            && !has(&self.object.body)
-            && previous.get(&self.object.id).is_some_and(|previous| has(&previous.body))
+        let writes = self.object.body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
+        self.objects.autoscaled.contains(&self.object.id) && !writes
     }
 
     /// Leaves out what is left to others.

@@ -14,7 +14,11 @@ need() {
 	[ ${#missing[@]} -gt 0 ] || return 0
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		echo "installing Debian packages: ${missing[*]}"
-		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >/tmp/tillerman-apt.log 2>&1 ||
+		# Parts of the tests run at the same time, and apt-get by two does not.
+		{
+			flock 9 && apt-get update -q 9>&- &&
+				DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" 9>&-
+		} 9>/tmp/tillerman-apt.lock >/tmp/tillerman-apt.log 2>&1 ||
 			{ tail -5 /tmp/tillerman-apt.log >&2; die "could not install ${missing[*]}"; }
 	else
 		die "these programs are missing; install the packages: ${missing[*]}"

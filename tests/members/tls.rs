@@ -136,7 +136,7 @@ async fn f21_clients_go_from_http_to_https_and_back_pod_by_pod() {
             !cluster
                 .done
                 .iter()
-                .any(|done| done.contains("member") && !done.contains("lead") && !done.contains("tell"))
+                .any(|done| done.contains("member") && !done.contains("lead") && !done.contains("announce"))
         );
         let (observed, _) = cluster.look().await;
         assert_eq!(observed.answers.len(), 3);

@@ -10,7 +10,7 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
     space.apply("Web", "app", &json!({"replicas": 2}));
     let deployed = space.wait("web/app", "Deployed", "True");
     assert_eq!(deployed["reason"], "InstallSuccessful");
-    assert_eq!(deployed["message"], "Thank you for app: hello.\n");
+    assert_eq!(deployed["message"], "Thank you for app: hello.");
 
     let cr = space.get("web/app").unwrap();
     assert_eq!(cr["metadata"]["finalizers"], json!(["helm.sdk.operatorframework.io/uninstall-release"]));

@@ -200,7 +200,12 @@ fn f10_an_autoscaler_begins_with_the_replicas_that_there_are() {
     let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "d"}, "spec":
         {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "minReplicas": 2, "maxReplicas": 30}});
     let uid = space.get("deployment/d").unwrap()["metadata"]["uid"].clone();
-    apply(&space, &[deployment(&json!([]), &json!({})), autoscaler]);
+    // The first attempt fails before it comes to the Deployment.
+    space.kubectl(&["create", "configmap", "first"]).unwrap();
+    let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
+    apply(&space, &[first, deployment(&json!([]), &json!({})), autoscaler]);
+    space.wait("web/app", "ReleaseFailed", "True");
+    space.kubectl(&["delete", "configmap/first"]).unwrap();
     deployed(&space, 2);
     operator.settle();
     let live = space.get("deployment/d").unwrap();
