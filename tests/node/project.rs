@@ -68,10 +68,10 @@ fn a_project_of_operator_sdk_runs_with_only_its_image_changed() {
     manager();
     place.apply(&json!({}), &json!({"greeting": "one"}));
     place.wait("Ready", |c| c["status"] == "True");
-    place.wait("Deployed", |c| c["status"] == "True" && c["message"] == "app says one.\n");
+    place.wait("Deployed", |c| c["status"] == "True" && c["message"] == "app says one.");
     says_everywhere(&place, 1, "one");
     place.apply(&json!({}), &json!({"greeting": "two", "replicas": 2}));
-    place.wait("Deployed", |c| c["message"] == "app says two.\n");
+    place.wait("Deployed", |c| c["message"] == "app says two.");
     place.wait("Ready", |c| c["status"] == "True");
     says_everywhere(&place, 2, "two");
     place.kubectl(&["delete", "deployment", "app-page"]).unwrap();
