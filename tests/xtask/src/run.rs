@@ -14,6 +14,8 @@ use crate::share::Share;
 /// also when it is killed; then the whole group goes.
 const PRELUDE: &str = "set -uo pipefail; exec 3<&0 </dev/null; { cat <&3 >/dev/null; kill -KILL 0; } & exec 3<&-; \
                        . tests/cluster/env.sh; . tests/cluster/lib.sh; ";
+/// How long it may take to build what a step needs: on a new machine that is most of Kubernetes.
+const PREPARE: Duration = Duration::from_mins(75);
 /// What a test says of its failure is enough; control planes and members collect garbage less often, which is a quarter less work for
 /// some hundred MiB.
 const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
@@ -24,7 +26,7 @@ pub fn part(part: &'static Part, share: Share) -> Report {
     let mut report = Report { part: part.name, prepared: Duration::ZERO, took: Duration::ZERO, steps: Vec::new() };
     for step in (part.steps)() {
         let began = Instant::now();
-        let unprepared = step.prepare.iter().find(|command| !shell(part, command, &step, share).is_success());
+        let unprepared = step.prepare.iter().find(|command| !shell(part, command, PREPARE, share).is_success());
         report.prepared += began.elapsed();
         let began = Instant::now();
         let run = match unprepared {
@@ -41,7 +43,7 @@ pub fn part(part: &'static Part, share: Share) -> Report {
 fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
     let mut command = step.command.clone();
     if step.takes_share && !share.is_whole() {
-        let listed = shell(part, &format!("{command} --list --format terse"), step, share);
+        let listed = shell(part, &format!("{command} --list --format terse"), step.limit, share);
         let tests = listed.lines.iter().filter_map(|line| line.strip_suffix(": test"));
         let chosen = share.of(tests);
         if chosen.is_empty() {
@@ -49,7 +51,7 @@ fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
         }
         command = format!("{command} --exact {}", chosen.join(" "));
     }
-    read(step, &shell(part, &command, step, share))
+    read(step, &shell(part, &command, step.limit, share))
 }
 
 /// What the output of a step says of its tests. One that fails without saying so counts as one failure.
@@ -115,7 +117,7 @@ impl Done {
 }
 
 /// Runs a command of a part in bash. What it prints is shown at once; beside others each line begins with the part's name.
-fn shell(part: &'static Part, command: &str, step: &Step, share: Share) -> Done {
+fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> Done {
     let mut bash = bash(command);
     bash.env("SWEEP_SHARE", share.variable()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match bash.spawn() {
@@ -131,8 +133,8 @@ fn shell(part: &'static Part, command: &str, step: &Step, share: Share) -> Done 
         match child.try_wait() {
             Ok(Some(status)) if status.success() => break String::new(),
             Ok(Some(status)) => break format!("{status}"),
-            Ok(None) if began.elapsed() > step.limit => {
-                break format!("not finished after {} s: {command}", step.limit.as_secs());
+            Ok(None) if began.elapsed() > limit => {
+                break format!("not finished after {} s: {command}", limit.as_secs());
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(50)),
             Err(error) => break error.to_string(),
