@@ -197,7 +197,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
-        tools: &["node", "issuer"],
+        tools: &["node", "issuer", "members", "backup"],
         release: true,
         alone: true,
         steps: || vec![Step::cargo("node", format!("tests/node/run.sh {BIN}")).after([BUILD])],
@@ -205,7 +205,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "demo",
         about: "`make demo` on a local control plane, from end to end",
-        tools: &[],
+        tools: &["control-plane"],
         release: true,
         alone: true,
         steps: || vec![Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD])],
@@ -282,7 +282,6 @@ fn cluster() -> Vec<Step> {
     // Built before the cluster starts, so that it does not idle meanwhile. The tests wait more than they work, whatever the number of cores.
     vec![Step::cargo("cluster", format!("{WITH} {TEST} --test operator -- --test-threads=6")).after([
         "need_redis",
-        "tests/cluster/build-tools.sh control-plane sources members",
         "nice cargo build --features cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
@@ -295,15 +294,14 @@ fn sources() -> Vec<Step> {
 }
 
 fn lint_charts() -> Vec<Step> {
-    let tools = "tests/cluster/build-tools.sh control-plane";
-    vec![Step::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD, tools])]
+    vec![Step::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD])]
 }
 
 fn members() -> Vec<Step> {
     let members = format!("{TEST} --test members -- --nocapture --test-threads=8");
-    let (tools, built) = ("tests/cluster/build-tools.sh members", format!("{TEST} --test members --no-run"));
+    let built = format!("{TEST} --test members --no-run");
     vec![
-        Step::cargo("members", &members).after([tools, &built]).within(1200),
+        Step::cargo("members", &members).after([&built]).within(1200),
         Step::cargo("members of etcd 3.5", format!("ETCD=$TOOLS/etcd-3.5 {members}")).within(1200).shared(),
     ]
 }
@@ -312,24 +310,18 @@ fn backup() -> Vec<Step> {
     let built = format!("{TEST} --test backup --no-run");
     vec![
         Step::cargo("backup", format!("{TEST} --test backup -- --nocapture --test-threads=3"))
-            .after(["tests/cluster/build-tools.sh members backup", &built])
+            .after([&built])
             .within(600),
     ]
 }
 
 fn peer() -> Vec<Step> {
     let built = format!("{TEST} --test peer --no-run");
-    vec![
-        Step::cargo("peer", format!("{WITH} {TEST} --test peer"))
-            .after(["tests/cluster/build-tools.sh helm-operator", &built]),
-    ]
+    vec![Step::cargo("peer", format!("{WITH} {TEST} --test peer")).after([&built])]
 }
 
 fn traces() -> Vec<Step> {
-    vec![
-        Step::cargo("traces", format!("{WITH} {TEST} --test operator -- --ignored traces::"))
-            .after(["tests/cluster/build-tools.sh traces", BUILD_OPERATOR]),
-    ]
+    vec![Step::cargo("traces", format!("{WITH} {TEST} --test operator -- --ignored traces::")).after([BUILD_OPERATOR])]
 }
 
 fn faults() -> Vec<Step> {
@@ -340,8 +332,7 @@ fn faults() -> Vec<Step> {
         Step::cargo("faults of requests", format!("{faults} --skip alone:: --skip etcd:: --test-threads=6"))
             .after([&built, BUILD]),
         // Members write and vote all the while: not beside what waits for seconds.
-        Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::"))
-            .after(["tests/cluster/build-tools.sh members"]),
+        Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::")),
         Step::cargo(
             "faults of the cluster",
             format!("CHAOS_SECONDS=${{CHAOS_SECONDS:-120}} {faults} --test-threads=1 alone::"),

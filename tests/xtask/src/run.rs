@@ -24,7 +24,13 @@ const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
 pub fn part(part: &'static Part, share: Share) -> Report {
     println!("== {}", part.name);
     let mut report = Report { part: part.name, prepared: Duration::ZERO, took: Duration::ZERO, steps: Vec::new() };
-    for step in (part.steps)() {
+    let mut steps = (part.steps)();
+    if let (Some(first), false) = (steps.first_mut(), part.tools.is_empty()) {
+        // What only a node needs is not built where none can run; the part says why.
+        let unless = if part.name == "node" { "! tests/cluster/node-can.sh >/dev/null || " } else { "" };
+        first.prepare.insert(0, format!("{unless}tests/cluster/build-tools.sh {}", part.tools.join(" ")));
+    }
+    for step in steps {
         let began = Instant::now();
         let unprepared = step.prepare.iter().find(|command| !shell(part, command, PREPARE, share).is_success());
         report.prepared += began.elapsed();
