@@ -86,7 +86,7 @@ impl Secure {
         // Behind the Service may be a member that has no vote yet, and such a one gives nobody a token.
         for _ in 0..100 {
             let (url, options) = self.endpoint(certificate, user);
-            match Client::connect([url], options).await {
+            match Box::pin(Client::connect([url], options)).await {
                 Err(error) if error.to_string().contains("rpc not supported for learner") => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
