@@ -6,6 +6,7 @@
 //! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
 //! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -26,24 +27,47 @@ pub struct Duplicate {
     path: String,
     /// The names of those that went.
     lost: Vec<String>,
-    /// The whole list.
-    list: Twins,
 }
 
-/// A list in which several items have one key, whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Faults of one answer that are mended. Each costs a walk through a list, and a user's values can make as many as they like.
+const MAX_LINES: usize = 100;
+/// Items of a list that is put back whole: each is compared with each.
+const MAX_ITEMS: usize = 1000;
+
+/// The lists of an object in which several items have one key, whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Twins {
-    /// Where, as the API server writes it.
-    path: String,
+    /// By where they are, as the API server writes it.
+    lists: BTreeMap<String, List>,
+    /// There was one that is too long to be put back.
+    is_incomplete: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct List {
     /// The fields that make the key; none of a set of plain values.
     keys: Vec<String>,
     items: Vec<Value>,
 }
 
 impl Twins {
-    /// Whether both are of one place in an object.
-    pub fn is_same_list(&self, other: &Self) -> bool {
-        self.path == other.path
+    /// Whether there are lists, and all of them can be put back.
+    pub fn can_be_restored(&self) -> bool {
+        !self.lists.is_empty() && !self.is_incomplete
+    }
+
+    /// Keeps a list as it was before the first of its items went.
+    fn keep(&mut self, path: &str, key: &str, items: &[Value]) -> Option<()> {
+        if self.lists.contains_key(path) {
+            return Some(());
+        }
+        if items.len() > MAX_ITEMS {
+            self.is_incomplete = true;
+            return Some(());
+        }
+        let keys = pairs(key)?.into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
+        self.lists.insert(path.to_owned(), List { keys, items: items.to_vec() });
+        Some(())
     }
 }
 
@@ -54,10 +78,6 @@ impl Duplicate {
             "{} is there more than once, which server-side apply does not take; all of them are kept, and the object is replaced instead",
             self.path
         )
-    }
-    /// The list in which it was.
-    pub const fn list(&self) -> &Twins {
-        &self.list
     }
 }
 
@@ -80,12 +100,16 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Changes an object by what the API server refused it for. `None` when that is of another kind, or nothing could be changed.
-pub fn mend(body: &mut Map<String, Value>, message: &str) -> Option<Vec<Fault>> {
+/// Changes an object by what the API server refused it for, and keeps the lists that lose items. `None` when that is of another kind or too
+/// much, or nothing could be changed.
+pub fn mend(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) -> Option<Vec<Fault>> {
     let (_, faults) = message.split_once("failed to create typed patch object (")?;
     let (_, faults) = faults.split_once("): ")?;
+    if faults.lines().nth(MAX_LINES + 1).is_some() {
+        return None;
+    }
     let mut object = Value::Object(std::mem::take(body));
-    let mended = faults.lines().filter(|line| *line != "errors:").map(|line| mend_one(&mut object, line.trim()));
+    let mended = faults.lines().filter(|line| *line != "errors:").map(|line| mend_one(&mut object, line.trim(), twins));
     let mended = mended.collect::<Option<Vec<Fault>>>();
     if let Value::Object(object) = object {
         *body = object;
@@ -93,7 +117,7 @@ pub fn mend(body: &mut Map<String, Value>, message: &str) -> Option<Vec<Fault>> 
     mended.filter(|faults| !faults.is_empty())
 }
 
-fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
+fn mend_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Fault> {
     let name = |path: &str| path.trim_start_matches('.').to_owned();
     if let Some(path) = line.strip_suffix(": field not declared in schema") {
         let (parent, field) = parent(object, path)?;
@@ -103,8 +127,7 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
     let (path, key) = line.split_once(": duplicate entries for key ")?;
     let items = at(object, path)?.as_array_mut()?;
     let key_text = key.strip_prefix('[')?.strip_suffix(']')?;
-    let keys = pairs(key_text)?.into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
-    let whole = Twins { path: path.to_owned(), keys, items: items.clone() };
+    twins.keep(path, key_text, items)?;
     let fits = matcher(key_text)?;
     let exact = items.iter().filter(|i| fits(i) == Fit::Exact).count();
     let counts = |item: &Value| fits(item) == Fit::Exact || (exact < 2 && fits(item) == Fit::Partly);
@@ -120,23 +143,23 @@ fn mend_one(object: &mut Value, line: &str) -> Option<Fault> {
         index += 1;
         keep
     });
-    let duplicate = || Duplicate { path: format!("{}{key}", name(path)), lost: gone, list: whole };
+    let duplicate = || Duplicate { path: format!("{}{key}", name(path)), lost: gone };
     (items.len() < before).then(|| Fault::Duplicate(duplicate()))
 }
 
 /// Puts all items back into the lists of an object that was made with the last ones. Items of others stay behind them.
-pub fn restore<'a>(object: &mut Value, lists: impl IntoIterator<Item = &'a Twins>) {
-    for twins in lists.into_iter().filter(|twins| !twins.keys.is_empty()) {
-        let Some(Value::Array(items)) = at(object, &twins.path) else { continue };
+pub fn restore(object: &mut Value, twins: &Twins) {
+    for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
+        let Some(Value::Array(items)) = at(object, path) else { continue };
         let mut merged: Vec<Value> = std::mem::take(items);
         // The last of several is the one that was applied. What the API server or others added to an item stays in it.
-        for wanted in twins.items.iter().rev() {
+        for wanted in list.items.iter().rev() {
             let whole = merged.iter().position(|item| is_within(wanted, item));
             items.push(whole.map_or_else(|| wanted.clone(), |at| merged.remove(at)));
         }
         items.reverse();
-        let same = |a: &Value, b: &Value| twins.keys.iter().all(|key| b.get(key).is_none_or(|b| a.get(key) == Some(b)));
-        items.extend(merged.into_iter().filter(|item| !twins.items.iter().any(|wanted| same(item, wanted))));
+        let same = |a: &Value, b: &Value| list.keys.iter().all(|key| b.get(key).is_none_or(|b| a.get(key) == Some(b)));
+        items.extend(merged.into_iter().filter(|item| !list.items.iter().any(|wanted| same(item, wanted))));
     }
 }
 
@@ -276,13 +299,13 @@ fn unquoted(text: &str, wanted: char) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, mend, restore};
+    use super::{Fault, MAX_ITEMS, MAX_LINES, Twins, mend, restore};
     use serde_json::{Value, json};
 
     fn mended(object: &Value, faults: &str) -> Option<(Value, Vec<String>)> {
         let mut body = object.as_object().unwrap().clone();
         let message = format!("failed to create typed patch object (ns/x; apps/v1, Kind=Deployment): {faults}");
-        let found = mend(&mut body, &message)?;
+        let found = mend(&mut body, &message, &mut Twins::default())?;
         Some((Value::Object(body), found.iter().map(ToString::to_string).collect()))
     }
 
@@ -354,13 +377,31 @@ mod tests {
         let chart = with(json!([{"containerPort": 80}, {"containerPort": 80, "name": "b"}, udp]));
         let mut body = chart.as_object().unwrap().clone();
         let message = format!("failed to create typed patch object (ns/x; v1, Kind=Pod): {fault}");
-        let [Fault::Duplicate(duplicate)] = &mend(&mut body, &message).unwrap()[..] else { panic!("one duplicate") };
+        let mut twins = Twins::default();
+        assert_eq!(mend(&mut body, &message, &mut twins).unwrap().len(), 1);
+        assert!(twins.can_be_restored());
         // As the API server answers: with a default, and an item of somebody else.
         let default = json!({"containerPort": 80, "name": "b", "protocol": "TCP"});
         let theirs = json!({"containerPort": 9, "protocol": "TCP"});
         let mut object = with(json!([default, udp, theirs]));
-        restore(&mut object, [duplicate.list()]);
+        restore(&mut object, &twins);
         assert_eq!(object, with(json!([{"containerPort": 80}, default, udp, theirs])));
+    }
+
+    #[test]
+    fn lists_and_faults_without_end_are_not_mended() {
+        let line = ".spec.containers[name=\"a\"].env: duplicate entries for key [name=\"A\"]\n";
+        let message =
+            |lines: usize| format!("failed to create typed patch object (x): errors:\n{}", line.repeat(lines));
+        let of = |items: usize| containers(&json!({"name": "a", "env": vec![json!({"name": "A"}); items]}));
+        let mend = |items: usize, lines: usize| {
+            let (mut body, mut twins) = (of(items).as_object().unwrap().clone(), Twins::default());
+            let mended = mend(&mut body, &message(lines), &mut twins).is_some();
+            (mended, twins.can_be_restored())
+        };
+        assert_eq!(mend(MAX_ITEMS, 1), (true, true));
+        assert_eq!(mend(MAX_ITEMS + 1, 1), (true, false));
+        assert_eq!(mend(2, MAX_LINES + 1), (false, false));
     }
 
     #[test]
@@ -388,7 +429,7 @@ mod tests {
             assert_eq!(mended(&object, faults), None, "{faults}");
         }
         let mut body = object.as_object().unwrap().clone();
-        assert_eq!(mend(&mut body, "forbidden"), None);
+        assert_eq!(mend(&mut body, "forbidden", &mut Twins::default()), None);
         assert_eq!(Value::Object(body), object);
     }
 }

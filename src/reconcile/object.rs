@@ -131,6 +131,7 @@ impl<'a> Objects<'a> {
             is_stepped: substituted.is_some(),
             first,
             duplicates: Vec::new(),
+            twins: tolerate::Twins::default(),
             notices: Vec::new(),
         };
         let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
@@ -278,8 +279,10 @@ struct One<'a> {
     is_stepped: bool,
     /// What is sent before.
     first: Option<Map<String, Value>>,
-    /// Items of one key that `body` lacks.
+    /// Items of one key that `body` lacks, in words.
     duplicates: Vec<tolerate::Duplicate>,
+    /// The lists that have them.
+    twins: tolerate::Twins,
     notices: Vec<Notice>,
 }
 
@@ -373,13 +376,17 @@ impl One<'_> {
     /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
     async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
         for _ in 0..MAX_FAULTS {
-            let answer = self.apply_once(new, !self.duplicates.is_empty()).await;
+            let answer = self.apply_once(new, self.twins.can_be_restored()).await;
             let faults = match &answer {
-                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message()),
+                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message(), &mut self.twins),
                 _ => None,
             };
             let Some(faults) = faults else {
-                return if self.duplicates.is_empty() { answer } else { self.replace(answer?, new).await };
+                if self.twins.can_be_restored() {
+                    return self.replace(answer?, new).await;
+                }
+                self.note_lost();
+                return answer;
             };
             for fault in faults {
                 match fault {
@@ -415,14 +422,7 @@ impl One<'_> {
         let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
         let mut whole = tried;
         let wanted = managed(&whole).to_vec();
-        let mut lists: Vec<&tolerate::Twins> = Vec::new();
-        for list in self.duplicates.iter().map(tolerate::Duplicate::list) {
-            // The first of a path has all of its items.
-            if !lists.iter().any(|earlier| earlier.is_same_list(list)) {
-                lists.push(list);
-            }
-        }
-        tolerate::restore(&mut whole, lists);
+        tolerate::restore(&mut whole, &self.twins);
         let answer = if new {
             if let Some(Value::Object(metadata)) = whole.get_mut("metadata") {
                 metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
@@ -447,11 +447,16 @@ impl One<'_> {
         if refused.invalid().is_empty() && !refused.is_forbidden() {
             return Err(refused);
         }
+        self.note_lost();
+        self.apply_once(new, false).await
+    }
+
+    /// Says which items went.
+    fn note_lost(&mut self) {
         let said: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
         for text in &said {
             self.note_mended(text);
         }
-        self.apply_once(new, false).await
     }
 
     /// Makes the object. One that is there already is taken over when it may be.
@@ -504,6 +509,7 @@ impl One<'_> {
             }
             self.body = Cow::Owned(body);
             self.duplicates.clear();
+            self.twins = tolerate::Twins::default();
         }
     }
 
