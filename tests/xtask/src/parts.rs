@@ -13,6 +13,8 @@ pub struct Part {
     pub release: bool,
     /// It keeps all cores busy, or waits for what has to happen within seconds: nothing runs beside it.
     pub alone: bool,
+    /// Most of its time goes into compiling.
+    pub compiles: bool,
     pub steps: fn() -> Vec<Step>,
 }
 
@@ -81,13 +83,14 @@ const BIN: &str = "${CARGO_TARGET_DIR:-target}/tillerman";
 
 /// All parts.
 pub const PARTS: &[Part] = &[
-    Part { name: "format", about: "rustfmt", tools: &[], release: false, alone: true, steps: format },
+    Part { name: "format", about: "rustfmt", tools: &[], release: false, alone: true, compiles: false, steps: format },
     Part {
         name: "lint",
         about: "clippy, pedantic, warnings are errors; the documentation; licences of crates",
         tools: &[],
         release: false,
         alone: true,
+        compiles: true,
         steps: lint,
     },
     Part {
@@ -96,6 +99,7 @@ pub const PARTS: &[Part] = &[
         tools: &[],
         release: false,
         alone: true,
+        compiles: true,
         steps: library,
     },
     Part {
@@ -104,6 +108,7 @@ pub const PARTS: &[Part] = &[
         tools: &[],
         release: false,
         alone: true,
+        compiles: true,
         steps: unit,
     },
     Part {
@@ -112,6 +117,7 @@ pub const PARTS: &[Part] = &[
         tools: &["control-plane", "sources", "members"],
         release: false,
         alone: false,
+        compiles: false,
         steps: cluster,
     },
     Part {
@@ -120,6 +126,7 @@ pub const PARTS: &[Part] = &[
         tools: &["sources"],
         release: false,
         alone: false,
+        compiles: false,
         steps: sources,
     },
     Part {
@@ -128,6 +135,7 @@ pub const PARTS: &[Part] = &[
         tools: &["metrics"],
         release: false,
         alone: false,
+        compiles: false,
         steps: || vec![Step::whole("alerts", "tests/alerts.sh")],
     },
     Part {
@@ -136,6 +144,7 @@ pub const PARTS: &[Part] = &[
         tools: &[],
         release: true,
         alone: false,
+        compiles: false,
         steps: || released("conformance", "tests/conformance/run.sh"),
     },
     Part {
@@ -144,6 +153,7 @@ pub const PARTS: &[Part] = &[
         tools: &[],
         release: true,
         alone: false,
+        compiles: false,
         steps: || released("instructions", "tests/instructions/run.sh"),
     },
     Part {
@@ -152,6 +162,7 @@ pub const PARTS: &[Part] = &[
         tools: &["control-plane"],
         release: true,
         alone: false,
+        compiles: false,
         steps: lint_charts,
     },
     Part {
@@ -160,6 +171,7 @@ pub const PARTS: &[Part] = &[
         tools: &["members"],
         release: false,
         alone: false,
+        compiles: false,
         steps: members,
     },
     Part {
@@ -168,6 +180,7 @@ pub const PARTS: &[Part] = &[
         tools: &["members", "backup"],
         release: false,
         alone: false,
+        compiles: false,
         steps: backup,
     },
     Part {
@@ -176,6 +189,7 @@ pub const PARTS: &[Part] = &[
         tools: &["control-plane", "helm-operator"],
         release: false,
         alone: false,
+        compiles: false,
         steps: peer,
     },
     Part {
@@ -184,6 +198,7 @@ pub const PARTS: &[Part] = &[
         tools: &["traces"],
         release: false,
         alone: false,
+        compiles: false,
         steps: traces,
     },
     Part {
@@ -192,6 +207,7 @@ pub const PARTS: &[Part] = &[
         tools: &["control-plane", "members"],
         release: true,
         alone: true,
+        compiles: false,
         steps: faults,
     },
     Part {
@@ -200,6 +216,7 @@ pub const PARTS: &[Part] = &[
         tools: &["node", "issuer", "members", "backup"],
         release: true,
         alone: true,
+        compiles: false,
         steps: || vec![Step::cargo("node", format!("tests/node/run.sh {BIN}")).after([BUILD])],
     },
     Part {
@@ -208,6 +225,7 @@ pub const PARTS: &[Part] = &[
         tools: &["control-plane"],
         release: true,
         alone: true,
+        compiles: false,
         steps: || vec![Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD])],
     },
 ];

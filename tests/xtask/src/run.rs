@@ -23,7 +23,13 @@ const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
 /// Runs a part: what it needs first, then its steps.
 pub fn part(part: &'static Part, share: Share) -> Report {
     println!("== {}", part.name);
-    let mut report = Report { part: part.name, prepared: Duration::ZERO, took: Duration::ZERO, steps: Vec::new() };
+    let mut report = Report {
+        part: part.name,
+        prepared: Duration::ZERO,
+        took: Duration::ZERO,
+        compiles: part.compiles,
+        steps: Vec::new(),
+    };
     let mut steps = (part.steps)();
     if let (Some(first), false) = (steps.first_mut(), part.tools.is_empty()) {
         // What only a node needs is not built where none can run; the part says why.
