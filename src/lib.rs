@@ -62,6 +62,8 @@ pub mod kind;
 #[cfg(feature = "cli")]
 pub mod lint;
 #[cfg(feature = "operator")]
+pub mod lookup;
+#[cfg(feature = "operator")]
 pub mod mask;
 #[cfg(feature = "operator")]
 pub mod members;
@@ -76,4 +78,6 @@ pub mod render;
 pub mod server;
 #[cfg(feature = "fetch")]
 pub mod source;
+#[cfg(feature = "operator")]
+pub mod telemetry;
 pub mod template;

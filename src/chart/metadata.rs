@@ -240,7 +240,7 @@ impl Metadata {
         if self.version.is_empty() {
             return fail("chart.metadata.version is required".into());
         }
-        if !super::version::is_version(&self.version) {
+        if !crate::template::version::is_version(&self.version) {
             return fail(format!("chart.metadata.version {} is invalid", quoted(self.version.as_bytes())));
         }
         if !matches!(self.r#type.as_str(), "" | "application" | "library") {

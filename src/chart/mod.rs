@@ -7,7 +7,6 @@ mod metadata;
 pub mod pattern;
 pub mod strvals;
 pub mod values;
-pub mod version;
 
 use crate::template::jinja;
 #[cfg(feature = "fetch")]

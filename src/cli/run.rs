@@ -22,9 +22,9 @@ use crate::reconcile::controller::{Controller, Scope, Settings};
 use crate::reconcile::panics;
 use crate::reconcile::tasks::Tasks;
 use crate::server::guard::Guard;
-use crate::server::metrics::Metrics;
 use crate::server::tls::Certificate;
 use crate::server::{Security, parse_address, serve_metrics, serve_probes};
+use crate::telemetry::metrics::Metrics;
 
 /// Passes that run at once by default. They wait for the API server and not for a core, so it is more than there are cores.
 const WORKERS: usize = 16;

@@ -21,11 +21,11 @@ use super::cr::Cr;
 use super::gone::Gone;
 use super::readiness;
 use crate::kind::switches;
-use crate::plan::hooks::Run;
-use crate::plan::live::{Change, Live};
-use crate::plan::stamp::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
+use crate::release::hook_run::HookRun;
 use crate::release::inventory::{Inventory, Reference};
+use crate::release::live::{Change, Live};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
+use crate::release::owner::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
@@ -765,7 +765,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
         deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
         finished: readiness::is_finished(gvk, object),
-        hook: Run::read(gvk, object).map(Box::new),
+        hook: HookRun::read(gvk, object).map(Box::new),
         health,
         replicas: owned::steps_replicas(metadata)
             .then(|| object.pointer("/spec/replicas").and_then(Value::as_u64))

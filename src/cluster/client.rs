@@ -26,8 +26,8 @@ use super::lease::Fence;
 use super::progress;
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
-use crate::server::metrics::Metrics;
-use crate::server::spans;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::spans;
 
 /// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
 /// `Update` entry of that name would co-own fields (apply.md B5).

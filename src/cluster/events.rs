@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::client::{Answer, Cluster};
 use super::discovery::Resource;
 use crate::release::object::{Gvk, ObjectId};
-use crate::server::metrics::Metrics;
+use crate::telemetry::metrics::Metrics;
 
 /// Warnings, and other events, that may wait to be sent; more than this are dropped.
 const WAITING: usize = 4096;

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::mask::Text;
-use crate::plan::live::Health;
+use crate::release::live::Health;
 use crate::release::object::Gvk;
 
 /// The health of an object. Of a kind without a rule here: it is ready because it exists, unless it has a `Ready`,

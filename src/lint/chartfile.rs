@@ -1,7 +1,8 @@
 //! Checks of Chart.yaml.
 
 use super::{Report, address};
-use crate::chart::{Metadata, version::Version};
+use crate::chart::Metadata;
+use crate::template::version::Version;
 use crate::template::yaml;
 use serde_json::Value;
 use std::path::Path;

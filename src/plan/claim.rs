@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::kind::switches::TAKE_OWNERSHIP;
+use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn is_marked(metadata: &Value, owner: &Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Claim, claim, is_marked};
-    use crate::plan::stamp::owner;
+    use crate::release::owner::owner;
     use serde_json::{Value, json};
 
     #[test]

@@ -9,16 +9,15 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Step;
-use super::live::Live;
 use super::situation::{Facts, Operation};
-use super::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, stamp};
+use super::stamp::stamp;
 use crate::mask::Text;
 use crate::release::digest::Hasher;
+use crate::release::hook_run::{HOOK, HookOutcome, HookRun};
+use crate::release::live::Live;
 use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::record::{HookRecord, Phase};
-
-/// Annotation of a hook's object: `REVISION EVENT DIGEST`.
-pub const HOOK: &str = "tillerman.dev/hook";
 
 /// When hooks run. `test` is Helm's own to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +141,7 @@ impl Hook {
     }
 
     /// Whether the object is of this run of the hook.
-    pub fn is_run(&self, run: &Run, revision: u64, event: Event) -> bool {
+    pub fn is_run(&self, run: &HookRun, revision: u64, event: Event) -> bool {
         run.revision == revision && &*run.event == event.as_str() && *run.digest == *self.digest
     }
 
@@ -179,78 +178,6 @@ impl Hook {
     }
 }
 
-/// What the annotation of a live object says of the hook that made it, and how it came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The revision.
-    pub revision: u64,
-    /// The event.
-    pub event: Box<str>,
-    /// Digest of the manifest.
-    pub digest: Box<str>,
-    /// When the object was created, seconds, by the API server's clock.
-    pub created: i64,
-    /// How it came out.
-    pub outcome: Outcome,
-}
-
-/// How a run of a hook came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Not yet.
-    Running,
-    /// Well.
-    Succeeded,
-    /// Why not.
-    Failed(Text),
-}
-
-impl Run {
-    /// Reads a live object; `None` when no hook of ours made it.
-    pub fn read(gvk: &Gvk, object: &Value) -> Option<Self> {
-        let metadata = object.get("metadata")?;
-        let mut words = metadata.get("annotations")?.get(HOOK)?.as_str()?.split(' ');
-        let created = metadata.get("creationTimestamp").and_then(Value::as_str)?.parse::<jiff::Timestamp>().ok()?;
-        Some(Self {
-            revision: words.next()?.parse().ok()?,
-            event: words.next()?.into(),
-            digest: words.next()?.into(),
-            created: created.as_second(),
-            outcome: outcome(gvk, object),
-        })
-    }
-}
-
-fn outcome(gvk: &Gvk, object: &Value) -> Outcome {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let condition = |name: &str, status: &str| {
-        let is = |c: &&Value| c.get("type") == Some(&name.into()) && c.get("status") == Some(&status.into());
-        conditions.into_iter().flatten().find(is)
-    };
-    let words = |value: &Value| {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-        Text::reason(text("reason"), text("message"))
-    };
-    match (&*gvk.group, &*gvk.kind) {
-        ("batch", "Job") => match (condition("Complete", "True"), condition("Failed", "True")) {
-            (Some(_), _) => Outcome::Succeeded,
-            (None, Some(failed)) => Outcome::Failed(words(failed)),
-            (None, None) => Outcome::Running,
-        },
-        ("", "Pod") => match object.pointer("/status/phase").and_then(Value::as_str) {
-            Some("Succeeded") => Outcome::Succeeded,
-            Some("Failed") => Outcome::Failed(words(&object["status"])),
-            _ => Outcome::Running,
-        },
-        ("apiextensions.k8s.io", _) => match (condition("Established", "True"), condition("NamesAccepted", "False")) {
-            (Some(_), _) => Outcome::Succeeded,
-            (None, Some(refused)) => Outcome::Failed(words(refused)),
-            (None, None) => Outcome::Running,
-        },
-        _ => Outcome::Succeeded,
-    }
-}
-
 /// Where the hooks of an event stand.
 #[derive(Debug, PartialEq)]
 pub struct Progress {
@@ -275,14 +202,14 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
         let run = run(facts, &hooks[hook], revision, event);
         match (phase, run.map(|run| (run, &run.outcome))) {
             (Phase::Succeeded, _) => continue,
-            (Phase::Running, Some((_, Outcome::Succeeded))) => {
+            (Phase::Running, Some((_, HookOutcome::Succeeded))) => {
                 steps.push(Step::FinishHook { hook, event });
                 continue;
             }
-            (Phase::Running, Some((_, Outcome::Failed(why)))) => {
+            (Phase::Running, Some((_, HookOutcome::Failed(why)))) => {
                 steps.push(Step::FailHook { hook, event, why: why.clone(), timeout: false });
             }
-            (Phase::Running, Some((run, Outcome::Running))) => {
+            (Phase::Running, Some((run, HookOutcome::Running))) => {
                 let timeout = facts.switches.hook_timeout();
                 let until = run.created.saturating_add(timeout.as_secs().cast_signed());
                 if facts.now >= until {
@@ -330,7 +257,7 @@ pub fn running(facts: &Facts) -> Option<i64> {
     let newest = facts.history.last()?.revision;
     let timeout = facts.switches.hook_timeout().as_secs().cast_signed();
     let runs = facts.live.values().filter_map(|live| live.hook.as_deref());
-    runs.filter(|run| run.revision == newest && run.outcome == Outcome::Running)
+    runs.filter(|run| run.revision == newest && run.outcome == HookOutcome::Running)
         .map(|run| run.created.saturating_add(timeout))
         .filter(|until| *until > facts.now)
         .max()
@@ -346,7 +273,7 @@ pub fn has(hooks: &[Hook], event: Event) -> bool {
     hooks.iter().any(|hook| hook.runs_at(event))
 }
 
-fn run<'a>(facts: &'a Facts, hook: &Hook, revision: u64, event: Event) -> Option<&'a Run> {
+fn run<'a>(facts: &'a Facts, hook: &Hook, revision: u64, event: Event) -> Option<&'a HookRun> {
     let live: &Live = facts.live.get(&hook.id)?;
     live.hook.as_deref().filter(|run| hook.is_run(run, revision, event))
 }

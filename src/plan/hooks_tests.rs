@@ -1,12 +1,13 @@
 //! A row for each state of a hook, and what follows.
 
-use super::{Event, Hook, Outcome, Progress, Run, next, running};
+use super::{Event, Hook, Progress, next, running};
 use crate::mask::Text;
 use crate::plan::Step;
-use crate::plan::live::Live;
 use crate::plan::situation::{Facts, Situation, situation};
-use crate::plan::stamp::Owner;
+use crate::release::hook_run::{HookOutcome, HookRun};
+use crate::release::live::Live;
 use crate::release::object::Gvk;
+use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, LastRun, Phase, Status};
 use crate::release::secret::Revision;
 use serde_json::json;

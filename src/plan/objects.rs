@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::live::Live;
 use super::situation::{Drift, Facts};
 use super::stamp::Stamped;
 use super::{Desired, Step};
 use crate::release::inventory::{Inventory, Reference};
+use crate::release::live::Live;
 use crate::release::object::ObjectId;
 use crate::release::record::Status;
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::hooks;
-use super::live::Live;
 use super::objects::{drift, has_finished};
 use crate::kind::switches::{OnFailure, Switches};
+use crate::release::live::Live;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -22,7 +22,7 @@ pub struct Facts {
     pub uid: Box<str>,
     /// Namespace of the custom resource.
     pub namespace: Box<str>,
-    /// What its objects say that cannot refer to it; see [`Owner::marks`](super::stamp::Owner::marks).
+    /// What its objects say that cannot refer to it; see [`Owner::marks`](crate::release::owner::Owner::marks).
     pub marks: Box<str>,
     /// Now, in seconds since 1970.
     pub now: i64,

@@ -8,66 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::filled;
 use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{
+    CHART_LABEL, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE,
+};
 
-/// helm-operator's cache selects by this label, and so do our watches. Its value is the chart's name.
-pub const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
-/// Names the custom resource where an owner reference is not possible: `NAMESPACE/NAME`.
-pub const PRIMARY_RESOURCE: &str = "operator-sdk/primary-resource";
-/// The kind of that custom resource: `Kind.group`.
-pub const PRIMARY_RESOURCE_TYPE: &str = "operator-sdk/primary-resource-type";
-/// Helm checks these before it takes an object for one of a release (`pkg/action/validate.go`).
-pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
-/// See [`RELEASE_NAME`].
-pub const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-
-/// The custom resource that objects belong to, and its release.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Kind of the custom resource.
-    pub gvk: Gvk,
-    /// Its namespace; `None` when it is cluster-scoped.
-    pub namespace: Option<Arc<str>>,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its uid.
-    pub uid: Arc<str>,
-    /// Name of the release.
-    pub release_name: Arc<str>,
-    /// Namespace of the release.
-    pub release_namespace: Arc<str>,
-    /// Name of the chart.
-    pub chart: Arc<str>,
-}
-
-impl Owner {
-    /// `Kind.group NAMESPACE/NAME`, for people and for the release Secret.
-    pub fn describe(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("{} {namespace}/{}", self.gvk.kind_group(), self.name),
-            None => format!("{} {}", self.gvk.kind_group(), self.name),
-        }
-    }
-    /// `NAMESPACE/NAME` as operator-sdk's annotation has it.
-    pub fn primary_resource(&self) -> String {
-        format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.name)
-    }
-
-    /// How an object that cannot refer to its owner says whose it is; see [`marks`].
-    pub fn marks(&self) -> String {
-        let (kind, name) = (self.gvk.kind_group(), self.primary_resource());
-        format!("{kind} {name} {}/{}", self.release_namespace, self.release_name)
-    }
-}
-
-/// Of an object, from its `metadata`: kind and name of the custom resource, and namespace and name of the release, as its annotations
-/// say them. `None` when any is missing.
-pub fn marks(metadata: &Value) -> Option<String> {
-    let annotations = metadata.get("annotations")?;
-    let text = |name: &str| annotations.get(name).and_then(Value::as_str);
-    let (kind, name) = (text(PRIMARY_RESOURCE_TYPE)?, text(PRIMARY_RESOURCE)?);
-    Some(format!("{kind} {name} {}/{}", text(RELEASE_NAMESPACE)?, text(RELEASE_NAME)?))
-}
 
 /// An object that is ready to be applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,24 +109,11 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
     value.as_object_mut().expect("it was made an object")
 }
 
-/// The custom resource of tests.
-#[cfg(test)]
-pub(crate) fn owner() -> Owner {
-    Owner {
-        gvk: crate::release::object::Gvk::new("demo.example.com", "v1", "Web"),
-        namespace: Some("ns".into()),
-        name: "app".into(),
-        uid: "uid".into(),
-        release_name: "app".into(),
-        release_namespace: "ns".into(),
-        chart: "web".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{owner, stamp, stamp_all};
+    use super::{stamp, stamp_all};
     use crate::release::object::Object;
+    use crate::release::owner::owner;
     use serde_json::{Value, json};
 
     fn object(metadata: &Value) -> Object {

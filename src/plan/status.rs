@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::Verb;
 use super::attempts::{self, Retry};
-use super::live::Health;
 use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
 use crate::members::progress::{FIELDS, Told};
+use crate::release::live::Health;
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 

@@ -3,8 +3,8 @@
 use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status};
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
-use crate::plan::live::Health;
 use crate::plan::situation::{Drift, Situation};
+use crate::release::live::Health;
 use crate::release::object::{Gvk, ObjectId};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

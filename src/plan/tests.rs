@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use super::crds::{Action, Definition};
 use super::hooks::Hook;
-use super::live::Live;
 use super::operations::document::Operations;
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
-use super::stamp::{Owner, Stamped};
+use super::stamp::Stamped;
 use super::{Desired, Step, Verb, plan};
 use crate::kind::switches::{DeletionPolicy, HELM_TIMEOUT, OnFailure, Switches};
 use crate::members::document::Members;
 use crate::release::inventory::{Inventory, Reference};
+use crate::release::live::Live;
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, LastRun, Status};
 use crate::release::secret::Revision;
 use serde_json::json;

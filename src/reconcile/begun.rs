@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Context;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
-use crate::plan::stamp::CHART_LABEL;
 use crate::release::object::Gvk;
+use crate::release::owner::CHART_LABEL;
 
 /// What was found of each.
 #[derive(Default)]

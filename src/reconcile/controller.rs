@@ -37,9 +37,9 @@ use crate::kind::Kind;
 use crate::members::own::Drivers;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
-use crate::server::collect::{CreatedAt, STATES, State};
-use crate::server::metrics::{Metrics, PassResult};
-use crate::server::spans;
+use crate::telemetry::collect::{CreatedAt, STATES, State};
+use crate::telemetry::metrics::{Metrics, PassResult};
+use crate::telemetry::spans;
 
 /// Passes that run may take so long to end after the operator was told to stop.
 const GRACE: Duration = Duration::from_secs(20);

@@ -23,8 +23,9 @@ use crate::members::etcd::secret::Secret;
 use crate::members::etcd::state::InitialCluster;
 use crate::members::workload::{Latch, Target, Workload};
 use crate::plan::claim::{Claim, claim};
-use crate::plan::stamp::{CHART_LABEL, Owner, stamp};
+use crate::plan::stamp::stamp;
 use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{CHART_LABEL, Owner};
 
 pub use crate::members::etcd::state::Action;
 

@@ -12,8 +12,9 @@ use crate::cluster::error::ApiError;
 use crate::mask::Text;
 use crate::plan::claim::Claim;
 use crate::plan::hooks::{self, DeletePolicy, Event, Hook};
-use crate::plan::live::Live;
 use crate::plan::objects::is_others;
+use crate::release::hook_run::{HookOutcome, HookRun};
+use crate::release::live::Live;
 use crate::release::object::ObjectId;
 use crate::release::record::{LastRun, Phase};
 
@@ -53,8 +54,8 @@ impl Run<'_> {
         if hook.is_awaited() {
             let timeout = self.observed.facts.switches.hook_timeout().as_secs().cast_signed();
             // One that was only found here may have ended: then no event comes, and the next pass is due at once.
-            let until = hooks::Run::read(&hook.id.gvk, &object)
-                .filter(|run| run.outcome == hooks::Outcome::Running)
+            let until = HookRun::read(&hook.id.gvk, &object)
+                .filter(|run| run.outcome == HookOutcome::Running)
                 .map_or(0, |run| run.created + timeout);
             self.waiting = Some(Waiting { what: Text::own(format!("{event} hook {}", hook.id)), until });
         } else {
@@ -77,7 +78,7 @@ impl Run<'_> {
     async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
         let Some(object) = self.ctx.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
-        let run = hooks::Run::read(&hook.id.gvk, &object);
+        let run = HookRun::read(&hook.id.gvk, &object);
         if !again && run.as_ref().is_some_and(|run| hook.is_run(run, self.plan.revision, event)) {
             return Ok(Room::ThisRun(object));
         }

@@ -14,12 +14,12 @@ use super::observe::period;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::cluster::sources::Version;
-use crate::host;
 use crate::kind::switches::Switches;
+use crate::lookup;
 use crate::plan::attempts;
-use crate::plan::stamp::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::lookups::{self, Lookups};
 use crate::release::object::ObjectId;
+use crate::release::owner::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// Objects that change all the time cause a rendering at most this often.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -186,7 +186,7 @@ async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Context) 
     };
     let is_own = is_own(owner);
     for id in ids.into_iter().filter(|id| matches!(version(id, ctx), Version::Blind(_))) {
-        match host::find(&ctx.cluster, &ctx.discovery, id.clone()).await {
+        match lookup::find(&ctx.cluster, &ctx.discovery, id.clone()).await {
             Ok((_, found)) => {
                 if let Some(version) = lookups::version(&id, found.as_ref(), &is_own)
                     && let Some(known) = ctx.looked_up.lock().get_mut(key)

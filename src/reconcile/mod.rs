@@ -52,7 +52,7 @@ use crate::plan::attempts::Retry;
 use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
-use crate::server::metrics::Metrics;
+use crate::telemetry::metrics::Metrics;
 use annotations::Annotations;
 use apply::Outcome;
 use begun::Begun;

@@ -24,11 +24,12 @@ use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
 use crate::plan::reshape::reshape;
 use crate::plan::situation::Situation;
-use crate::plan::stamp::{RELEASE_NAME, RELEASE_NAMESPACE, Stamped};
+use crate::plan::stamp::Stamped;
 use crate::plan::tolerate::{self, Fault};
 use crate::release::inventory::Reference;
 use crate::release::managers;
 use crate::release::object::ObjectId;
+use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::record::Status;
 
 /// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.

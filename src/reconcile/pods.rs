@@ -14,7 +14,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::readiness::pod_reason;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
-use crate::plan::live::{Health, Live};
+use crate::release::live::{Health, Live};
 use crate::release::object::ObjectId;
 
 /// Watches of pods at one time. What is over it is told without its pods.

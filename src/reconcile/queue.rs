@@ -15,7 +15,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::progress::Progress;
 use crate::kind::duration::MAX;
 use crate::plan::attempts;
-use crate::server::metrics::{Metrics, QueueAge};
+use crate::telemetry::metrics::{Metrics, QueueAge};
 
 /// The queue.
 pub struct Queue {
@@ -381,7 +381,7 @@ pub fn with_jitter(pause: Duration) -> Duration {
 mod tests {
     use super::{MAX, Queue, Stuck, with_jitter};
     use crate::cluster::cache::ReleaseKey;
-    use crate::server::metrics::{Metrics, QueueAge};
+    use crate::telemetry::metrics::{Metrics, QueueAge};
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

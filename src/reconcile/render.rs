@@ -15,9 +15,10 @@ use crate::chart::floats;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::error::ApiError;
 use crate::cluster::progress;
-use crate::host::{ClusterHost, System};
+use crate::host::System;
 use crate::kind::placement::Place;
 use crate::lint::deprecations::successor;
+use crate::lookup::ClusterHost;
 use crate::mask::Secrets;
 use crate::members::document::{self, Members};
 use crate::members::substitute;
@@ -30,7 +31,7 @@ use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, Object, ObjectId, push_flat};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{self, Limits, Manifest, Options, Release, Rendered, Stop};
-use crate::server::spans;
+use crate::telemetry::spans;
 use crate::template::budget::Budget;
 
 /// How long a chart may render before it is stopped. kube-prometheus-stack takes a twentieth of a second.

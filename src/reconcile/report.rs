@@ -19,16 +19,16 @@ use crate::mask::{Text, WITHHELD};
 use crate::plan::Verb;
 use crate::plan::attempts;
 use crate::plan::hooks::has_deletion_hooks;
-use crate::plan::live::Health;
 use crate::plan::results;
 use crate::plan::situation::{Operation, Situation, newest_operation};
 use crate::plan::status::{self, Failure, Release, Report, patch, status};
 use crate::plan::unknown_hooks;
+use crate::release::live::Health;
 use crate::release::object::ObjectId;
 use crate::release::record::{ChartLabel, Record, Status};
 use crate::release::secret::Revision;
 use crate::render::{Manifest, Rendered};
-use crate::server::spans;
+use crate::telemetry::spans;
 
 /// When the chart's custom resource definitions were created, the next look at them.
 const SOON: Duration = Duration::from_millis(800);

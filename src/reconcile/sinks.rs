@@ -15,11 +15,11 @@ use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
 use crate::kind::allow::Allow;
-use crate::plan::live::Change;
 use crate::release::chunks;
+use crate::release::live::Change;
 use crate::release::object::ObjectId;
 use crate::release::secret::Revision;
-use crate::server::metrics::Metrics;
+use crate::telemetry::metrics::Metrics;
 
 /// Objects of releases.
 pub struct ObjectSink {

@@ -19,8 +19,8 @@ use crate::cluster::cache::WatchKey;
 use crate::cluster::error::ApiError;
 use crate::cluster::watch::{End, Manner, watch};
 use crate::harm;
-use crate::plan::stamp::CHART_LABEL;
 use crate::release::object::Gvk;
+use crate::release::owner::CHART_LABEL;
 
 /// How long until a kind that the API server does not serve is looked for again: from the first pause to the last.
 pub const FIRST_SEARCH: Duration = Duration::from_secs(1);

@@ -6,11 +6,16 @@ pub mod chunks;
 pub mod compare;
 pub mod digest;
 pub mod fields;
+#[cfg(feature = "operator")]
+pub mod hook_run;
 pub mod inventory;
+#[cfg(feature = "operator")]
+pub mod live;
 pub mod lookups;
 pub mod managers;
 pub mod object;
 pub mod owned;
+pub mod owner;
 pub mod packed;
 pub mod patch;
 pub mod record;

@@ -101,7 +101,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::plan::live::Live) for why it can be compared.
+    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::release::live::Live) for why it can be compared.
     pub fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }

@@ -1,9 +1,10 @@
 //! Which dependencies of a chart take part in a rendering, under which names, and what they export.
 
 use super::coalesce::{TypeMismatch, coalesce_tables, coalesce_values, deep_copy_map, merge_values};
-use crate::chart::{Chart, Dependency, Metadata, version};
+use crate::chart::{Chart, Dependency, Metadata};
 use crate::template::budget;
 use crate::template::value::{Map, MapType, Str, Value};
+use crate::template::version;
 
 /// A chart in a rendering: with its alias, its enabled dependencies and the values it imported.
 pub struct Node<'a> {

@@ -12,13 +12,14 @@ mod objects;
 pub mod order;
 mod schema;
 
-use crate::chart::{Chart, File, Values, version};
+use crate::chart::{Chart, File, Values};
 pub use crate::template::budget::Stop;
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, Host};
 use crate::template::functions;
 use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
+use crate::template::version;
 pub use capabilities::KubeVersion;
 use dependencies::Node;
 pub use diagnostic::Diagnostic;

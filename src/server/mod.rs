@@ -1,12 +1,8 @@
 //! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
 
-pub mod collect;
 pub mod connections;
 pub mod guard;
-pub mod health;
-pub mod metrics;
 mod page;
-pub mod spans;
 pub mod tls;
 
 use std::net::SocketAddr;
@@ -21,8 +17,8 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry::metrics::Metrics;
 use guard::Guard;
-use metrics::Metrics;
 use page::Page;
 use tls::Certificate;
 

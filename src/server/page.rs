@@ -9,8 +9,8 @@ use axum::body::{Body, Bytes};
 use futures::stream;
 use tokio::sync::Mutex;
 
-use super::metrics::Metrics;
 use crate::harm;
+use crate::telemetry::metrics::Metrics;
 
 /// So long a text is given to whoever asks.
 const FRESH: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ fn pieces(mut text: Bytes) -> impl Iterator<Item = Bytes> {
 #[cfg(test)]
 mod tests {
     use super::{Bytes, PIECE, Page, pieces};
-    use crate::server::metrics::Metrics;
+    use crate::telemetry::metrics::Metrics;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! `index.yaml`, the contents of a repository (Helm's `pkg/repo/v1/index.go`).
 
 use super::{Messages, SourceError, fail, logged};
-use crate::chart::version::{Constraints, Version};
 use crate::chart::{Metadata, field};
+use crate::template::version::{Constraints, Version};
 use crate::template::yaml;
 use serde_json::Value;
 use std::cmp::Ordering;

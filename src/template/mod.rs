@@ -10,4 +10,5 @@ pub(crate) mod stack;
 pub mod trace;
 pub(crate) mod unicode;
 pub mod value;
+pub mod version;
 pub mod yaml;

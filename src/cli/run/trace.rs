@@ -17,8 +17,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::server::spans;
 use crate::source::http::{Client, SMALL_LIMIT, Tls};
+use crate::telemetry::spans;
 
 /// OpenTelemetry's default for one export.
 const TIMEOUT: Duration = Duration::from_secs(10);

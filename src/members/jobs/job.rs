@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::members::document::{Event, ScaleHook, Set};
-use crate::plan::stamp::{CHART_LABEL, Owner};
 use crate::release::digest::Hasher;
+use crate::release::owner::{CHART_LABEL, Owner};
 
 /// Label of the Jobs of scale hooks and of their pods: the release.
 pub const LABEL: &str = "tillerman.dev/scale-hook";

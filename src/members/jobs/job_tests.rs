@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Ended, LABEL, RUN, Run, Sizes, State, body, read};
 use crate::members::document::{Event, ScaleHook, Set};
-use crate::plan::stamp::owner;
+use crate::release::owner::owner;
 
 fn run() -> Run {
     Run {

@@ -4,7 +4,8 @@ use super::document::{Hook, Operations};
 use super::run::{Mark, Objects, Placed, is_of};
 use super::state::{Ended, Outcome, Running};
 use crate::mask::Text;
-use crate::plan::hooks::{self, DeletePolicy};
+use crate::plan::hooks::DeletePolicy;
+use crate::release::hook_run::HookOutcome;
 use crate::release::object::ObjectId;
 
 /// Seconds until an object that said "not yet" is made again.
@@ -122,16 +123,16 @@ fn forward(view: &View<'_>) -> Step {
     };
     let trouble = |why: Text, late| Step::Judge(Trouble { hook, why, late, created: run.created });
     match &run.outcome {
-        hooks::Outcome::Succeeded => Step::Remember(Running {
+        HookOutcome::Succeeded => Step::Remember(Running {
             done: running.done + 1,
             attempt: 0,
             first_attempt: None,
             not_before: None,
             ..running.clone()
         }),
-        hooks::Outcome::Failed(why) => trouble(why.clone(), false),
-        hooks::Outcome::Running if live.deleting => Step::Wait { why: format!("{id} to go"), until: now + LOOK },
-        hooks::Outcome::Running => {
+        HookOutcome::Failed(why) => trouble(why.clone(), false),
+        HookOutcome::Running if live.deleting => Step::Wait { why: format!("{id} to go"), until: now + LOOK },
+        HookOutcome::Running => {
             let until = running.first_attempt.unwrap_or(run.created).saturating_add(timeout);
             if now >= until {
                 trouble(Text::own(format!("it did not end within {timeout} seconds")), true)
@@ -162,13 +163,13 @@ fn clear(view: &View<'_>, ended: &Ended) -> Step {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {
         let Some(run) = mark.made(live) else { continue };
-        let runs = run.outcome == hooks::Outcome::Running;
+        let runs = run.outcome == HookOutcome::Running;
         if runs && live.deleting {
             return Step::Wait { why: format!("{id} to go"), until: view.now + LOOK };
         }
         let hook = view.operations.of(&view.running.name).find(|hook| is_of(hook, id));
         let policy = match run.outcome {
-            hooks::Outcome::Succeeded => DeletePolicy::Succeeded,
+            HookOutcome::Succeeded => DeletePolicy::Succeeded,
             _ => DeletePolicy::Failed,
         };
         if !live.deleting && (runs || hook.is_some_and(|hook| hook.has_policy(policy))) {

@@ -6,11 +6,11 @@ use super::super::document::tests::job;
 use super::super::document::{Hook, Operations};
 use super::{Said, Step, Trouble, View, judge, next};
 use crate::mask::Text;
-use crate::plan::hooks::{Outcome, Run};
-use crate::plan::live::Live;
 use crate::plan::operations::run::{Mark, Objects, Placed};
 use crate::plan::operations::state::{Ended, Outcome as Result_, Running};
-use crate::plan::stamp::owner;
+use crate::release::hook_run::{HookOutcome, HookRun};
+use crate::release::live::Live;
+use crate::release::owner::owner;
 use crate::render;
 
 const CREATED: i64 = 1000;

@@ -6,11 +6,13 @@ use serde_json::{Map, Value};
 
 use super::document::{Hook, PREFIX};
 use super::state::Running;
-use crate::plan::hooks::{self, HOOK};
-use crate::plan::live::Live;
-use crate::plan::stamp::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, stamp};
+
+use crate::plan::stamp::stamp;
 use crate::release::digest::Hasher;
+use crate::release::hook_run::{HOOK, HookRun};
+use crate::release::live::Live;
 use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 
 /// A name becomes a label of a Job's pods.
 const MAX_NAME: usize = 63;
@@ -37,7 +39,7 @@ impl Mark {
     }
 
     /// What made an object, when it was this run.
-    pub fn made<'a>(&self, live: &'a Live) -> Option<&'a hooks::Run> {
+    pub fn made<'a>(&self, live: &'a Live) -> Option<&'a HookRun> {
         live.hook.as_deref().filter(|run| *run.event == *self.event && *run.digest == *self.digest)
     }
 

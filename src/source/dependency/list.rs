@@ -1,8 +1,8 @@
 //! What a chart's dependencies are, and which of them lie in `charts/` (`helm dependency list`).
 
-use crate::chart::version::{Constraints, Version};
 use crate::chart::{self, Chart, Dependency, go_io};
 use crate::source::SourceError;
+use crate::template::version::{Constraints, Version};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

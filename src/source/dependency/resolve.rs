@@ -1,12 +1,12 @@
 //! Chooses the versions of dependencies (Helm's `internal/resolver`).
 
 use super::{Manager, constraint};
-use crate::chart::version::Version;
 use crate::chart::{self, Dependency};
 use crate::source::index::Index;
 use crate::source::link::shown;
 use crate::source::registry::{Reference, is_oci};
 use crate::source::{SourceError, fail, repositories};
+use crate::template::version::Version;
 use std::collections::HashMap;
 
 impl Manager<'_> {

@@ -1,10 +1,10 @@
 //! Makes an archive of a chart directory (`chartutil.Save`), for `file://` dependencies.
 
 use super::{Manager, constraint};
-use crate::chart::version::Version;
 use crate::chart::{Dependency, File, Limits, archive_files, directory_files, go_io, load_files};
 use crate::source::{SourceError, fail, write_atomically};
 use crate::template::value::Value;
+use crate::template::version::Version;
 use crate::template::yaml;
 use flate2::Compression;
 use flate2::write::GzEncoder;

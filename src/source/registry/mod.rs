@@ -7,7 +7,7 @@ use super::credentials::{self, Credential};
 use super::http::{ARCHIVE_LIMIT, Client, Login, Response, SMALL_LIMIT, Tls, reason};
 use super::link::shown;
 use super::{Messages, SourceError, fail, sha256};
-use crate::chart::version::{Constraints, Version};
+use crate::template::version::{Constraints, Version};
 pub use reference::Reference;
 use serde::Deserialize;
 use serde_json::Value;

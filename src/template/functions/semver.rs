@@ -2,10 +2,10 @@
 
 use super::args::{bytes, string};
 use super::fixed;
-use crate::chart::version::{Constraints, Version};
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::quote::quoted;
 use crate::template::value::{IntType, Kind, List, Object, Str, Value};
+use crate::template::version::{Constraints, Version};
 use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;

@@ -10,7 +10,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId};
-use crate::server::metrics::Metrics;
+use crate::telemetry::metrics::Metrics;
 
 const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";

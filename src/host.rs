@@ -1,13 +1,8 @@
-//! The surroundings that a command or the operator gives to a rendering: randomness, the clock, names, and a cluster.
-
-#[cfg(feature = "operator")]
-mod cluster;
+//! The surroundings that a command or the operator gives to a rendering: randomness, the clock, and names.
 
 use crate::render::Options;
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
-#[cfg(feature = "operator")]
-pub use cluster::{ClusterHost, find};
 use std::net::ToSocketAddrs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

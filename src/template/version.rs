@@ -1,7 +1,7 @@
 //! Versions and constraints as Masterminds/semver 3.5.0 reads them: for `semverCompare`, dependencies of charts,
 //! and `kubeVersion`.
 
-use crate::template::go::quote::quoted;
+use super::go::quote::quoted;
 use std::cmp::Ordering;
 use std::fmt;
 

@@ -64,7 +64,7 @@ pub struct Live {
     pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
-    /// [`Marks`](super::stamp::Owner::marks) of an object without such a reference.
+    /// [`Marks`](super::owner::Owner::marks) of an object without such a reference.
     pub marks: Option<Box<str>>,
     /// `helm.sh/resource-policy: keep`.
     pub kept: bool,
@@ -73,7 +73,7 @@ pub struct Live {
     /// It is a Job or a Pod that has come to its end.
     pub finished: bool,
     /// The hook that made it.
-    pub hook: Option<Box<super::hooks::Run>>,
+    pub hook: Option<Box<super::hook_run::HookRun>>,
     /// How it is.
     pub health: Health,
     /// `spec.replicas` of a StatefulSet with members: the digest leaves it out, because the operator changes it step by step.

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value as Json;
 use tokio::runtime::Handle;
 
-use super::System;
 use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
+use crate::host::System;
 use crate::kind::placement::Place;
-use crate::release::lookups::{self, Lookups};
+use crate::release::lookups;
+use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, ObjectId};
 use crate::template::budget;
 use crate::template::function::{FnResult, Host};

@@ -1,0 +1,81 @@
+//! Runs of hooks, as their live objects tell of them.
+
+use serde_json::Value;
+
+use super::object::Gvk;
+use crate::mask::Text;
+
+/// Annotation of a hook's object: `REVISION EVENT DIGEST`.
+pub const HOOK: &str = "tillerman.dev/hook";
+
+/// What the annotation of a live object says of the hook that made it, and how it came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookRun {
+    /// The revision.
+    pub revision: u64,
+    /// The event.
+    pub event: Box<str>,
+    /// Digest of the manifest.
+    pub digest: Box<str>,
+    /// When the object was created, seconds, by the API server's clock.
+    pub created: i64,
+    /// How it came out.
+    pub outcome: HookOutcome,
+}
+
+/// How a run of a hook came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookOutcome {
+    /// Not yet.
+    Running,
+    /// Well.
+    Succeeded,
+    /// Why not.
+    Failed(Text),
+}
+
+impl HookRun {
+    /// Reads a live object; `None` when no hook of ours made it.
+    pub fn read(gvk: &Gvk, object: &Value) -> Option<Self> {
+        let metadata = object.get("metadata")?;
+        let mut words = metadata.get("annotations")?.get(HOOK)?.as_str()?.split(' ');
+        let created = metadata.get("creationTimestamp").and_then(Value::as_str)?.parse::<jiff::Timestamp>().ok()?;
+        Some(Self {
+            revision: words.next()?.parse().ok()?,
+            event: words.next()?.into(),
+            digest: words.next()?.into(),
+            created: created.as_second(),
+            outcome: outcome(gvk, object),
+        })
+    }
+}
+
+fn outcome(gvk: &Gvk, object: &Value) -> HookOutcome {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let condition = |name: &str, status: &str| {
+        let is = |c: &&Value| c.get("type") == Some(&name.into()) && c.get("status") == Some(&status.into());
+        conditions.into_iter().flatten().find(is)
+    };
+    let words = |value: &Value| {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        Text::reason(text("reason"), text("message"))
+    };
+    match (&*gvk.group, &*gvk.kind) {
+        ("batch", "Job") => match (condition("Complete", "True"), condition("Failed", "True")) {
+            (Some(_), _) => HookOutcome::Succeeded,
+            (None, Some(failed)) => HookOutcome::Failed(words(failed)),
+            (None, None) => HookOutcome::Running,
+        },
+        ("", "Pod") => match object.pointer("/status/phase").and_then(Value::as_str) {
+            Some("Succeeded") => HookOutcome::Succeeded,
+            Some("Failed") => HookOutcome::Failed(words(&object["status"])),
+            _ => HookOutcome::Running,
+        },
+        ("apiextensions.k8s.io", _) => match (condition("Established", "True"), condition("NamesAccepted", "False")) {
+            (Some(_), _) => HookOutcome::Succeeded,
+            (None, Some(refused)) => HookOutcome::Failed(words(refused)),
+            (None, None) => HookOutcome::Running,
+        },
+        _ => HookOutcome::Succeeded,
+    }
+}
