@@ -1,7 +1,6 @@
 //! What is done with hostile input: each function takes any bytes, and panics if something does not hold.
 
 use std::collections::BTreeMap;
-use tillerman::chart::version::{Constraints, Version};
 use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
 use tillerman::kind::annotations::{self, Annotations};
 use tillerman::kind::ignore::IGNORE_DRIFT;
@@ -13,6 +12,7 @@ use tillerman::render::{self, Capabilities, Limits, Options, Release};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::go::TemplateSet;
 use tillerman::template::value::Value;
+use tillerman::template::version::{Constraints, Version};
 use tillerman::template::{functions, yaml};
 
 /// A target's name and function.

@@ -44,9 +44,9 @@ const SUCCEEDED: (Phase, Option<Event>) = (Phase::Succeeded, Some(Event::PreUpgr
 const FAILED: (Phase, Option<Event>) = (Phase::Failed, Some(Event::PreUpgrade));
 
 /// The live objects of hooks of revision 2, created at 1000; a hook may run for 300 seconds.
-fn facts(live: &[(&Hook, Outcome)], now: i64) -> Facts {
+fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> Facts {
     let live = live.iter().map(|(hook, outcome)| {
-        let run = Run {
+        let run = HookRun {
             revision: 2,
             event: "pre-upgrade".into(),
             digest: hook.digest.as_str().into(),
@@ -85,24 +85,38 @@ fn a_hook_is_as_its_record_and_its_object_say() {
     let event = Event::PreUpgrade;
     let fail = |why: &'static str, timeout| Step::FailHook { hook: 0, event, why: why.into(), timeout };
     let other = (Phase::Succeeded, Some(Event::PostUpgrade));
-    let failed = || Outcome::Failed("no".into());
+    let failed = || HookOutcome::Failed("no".into());
     let table = [
         ("it never ran", NEVER, None, 1000, vec![start(0, false)], false),
         ("it ran for another event", other, None, 1000, vec![start(0, false)], false),
-        ("it runs", RUNS, Some(Outcome::Running), 1299, vec![Step::AwaitHook { hook: 0, event, until: 1300 }], false),
+        (
+            "it runs",
+            RUNS,
+            Some(HookOutcome::Running),
+            1299,
+            vec![Step::AwaitHook { hook: 0, event, until: 1300 }],
+            false,
+        ),
         (
             "it runs too long",
             RUNS,
-            Some(Outcome::Running),
+            Some(HookOutcome::Running),
             1300,
             vec![fail("it did not end within 300 seconds", true)],
             false,
         ),
-        ("it succeeded", RUNS, Some(Outcome::Succeeded), 9999, vec![Step::FinishHook { hook: 0, event }], true),
+        ("it succeeded", RUNS, Some(HookOutcome::Succeeded), 9999, vec![Step::FinishHook { hook: 0, event }], true),
         ("it failed", RUNS, Some(failed()), 1000, vec![fail("no", false)], false),
         ("it vanished, or a crash came before it was made", RUNS, None, 1000, vec![start(0, false)], false),
         ("its success is noted", SUCCEEDED, None, 1000, vec![], true),
-        ("its success is noted, and the object still there", SUCCEEDED, Some(Outcome::Succeeded), 1000, vec![], true),
+        (
+            "its success is noted, and the object still there",
+            SUCCEEDED,
+            Some(HookOutcome::Succeeded),
+            1000,
+            vec![],
+            true,
+        ),
         ("its failure is noted: another attempt", FAILED, Some(failed()), 1000, vec![start(0, true)], false),
     ];
     for (name, last, live, now, steps, done) in table {
@@ -120,9 +134,9 @@ fn what_succeeded_is_deleted_by_policy_when_all_did_and_its_record_says_so() {
         hook("b", "Job", 1, &policy, RUNS),
         hook("c", "Job", 2, &[], SUCCEEDED),
     ];
-    let running = facts(&[(&hooks[0], Outcome::Succeeded), (&hooks[1], Outcome::Running)], 1000);
+    let running = facts(&[(&hooks[0], HookOutcome::Succeeded), (&hooks[1], HookOutcome::Running)], 1000);
     assert!(!pre_upgrade(&running, &hooks).steps.iter().any(|s| matches!(s, Step::DeleteHook(_))));
-    let all = [0, 1, 2].map(|i| (&hooks[i], Outcome::Succeeded));
+    let all = [0, 1, 2].map(|i| (&hooks[i], HookOutcome::Succeeded));
     let progress = pre_upgrade(&facts(&all, 1000), &hooks);
     let finish = Step::FinishHook { hook: 1, event: Event::PreUpgrade };
     assert_eq!(progress.steps, [finish, Step::DeleteHook(1), Step::DeleteHook(0)]);
@@ -162,11 +176,11 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
         history: history(),
         ..facts(&[(&hooks[0], outcome)], now)
     };
-    assert_eq!(situation(&of(Outcome::Running, 1299)), Situation::Waiting);
-    assert_eq!(running(&of(Outcome::Running, 1299)), Some(1300));
-    assert_eq!(situation(&of(Outcome::Running, 1300)), Situation::Changed);
-    assert_eq!(situation(&of(Outcome::Succeeded, 1299)), Situation::Changed);
-    let deleted = Facts { deleting: true, ..of(Outcome::Running, 1299) };
+    assert_eq!(situation(&of(HookOutcome::Running, 1299)), Situation::Waiting);
+    assert_eq!(running(&of(HookOutcome::Running, 1299)), Some(1300));
+    assert_eq!(situation(&of(HookOutcome::Running, 1300)), Situation::Changed);
+    assert_eq!(situation(&of(HookOutcome::Succeeded, 1299)), Situation::Changed);
+    let deleted = Facts { deleting: true, ..of(HookOutcome::Running, 1299) };
     assert_eq!(situation(&deleted), Situation::Uninstall);
 }
 
@@ -175,27 +189,28 @@ fn the_outcome_is_read_from_a_job_and_a_pod_and_other_kinds_succeed_by_existing(
     let of = |group: &str, kind: &str, status: serde_json::Value| {
         let metadata =
             json!({"creationTimestamp": "1970-01-01T00:00:07Z", "annotations": {super::HOOK: "2 pre-upgrade d"}});
-        let run = Run::read(&Gvk::new(group, "v1", kind), &json!({"metadata": metadata, "status": status})).unwrap();
+        let run =
+            HookRun::read(&Gvk::new(group, "v1", kind), &json!({"metadata": metadata, "status": status})).unwrap();
         assert_eq!((run.revision, &*run.event, &*run.digest, run.created), (2, "pre-upgrade", "d", 7));
         run.outcome
     };
     let condition =
         |name: &str| json!({"conditions": [{"type": name, "status": "True", "reason": "R", "message": "m"}]});
-    assert_eq!(of("batch", "Job", json!({"active": 1})), Outcome::Running);
-    assert_eq!(of("batch", "Job", condition("Complete")), Outcome::Succeeded);
-    assert_eq!(of("batch", "Job", condition("Failed")), Outcome::Failed(Text::reason("R", "m")));
+    assert_eq!(of("batch", "Job", json!({"active": 1})), HookOutcome::Running);
+    assert_eq!(of("batch", "Job", condition("Complete")), HookOutcome::Succeeded);
+    assert_eq!(of("batch", "Job", condition("Failed")), HookOutcome::Failed(Text::reason("R", "m")));
     // Running and ready is not done.
     assert_eq!(
         of("", "Pod", json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
-        Outcome::Running
+        HookOutcome::Running
     );
-    assert_eq!(of("", "Pod", json!({"phase": "Succeeded"})), Outcome::Succeeded);
+    assert_eq!(of("", "Pod", json!({"phase": "Succeeded"})), HookOutcome::Succeeded);
     assert_eq!(
         of("", "Pod", json!({"phase": "Failed", "message": "evicted"})),
-        Outcome::Failed(Text::foreign("evicted"))
+        HookOutcome::Failed(Text::foreign("evicted"))
     );
-    assert_eq!(of("apiextensions.k8s.io", "CustomResourceDefinition", json!({})), Outcome::Running);
-    assert_eq!(of("", "ConfigMap", json!(null)), Outcome::Succeeded);
+    assert_eq!(of("apiextensions.k8s.io", "CustomResourceDefinition", json!({})), HookOutcome::Running);
+    assert_eq!(of("", "ConfigMap", json!(null)), HookOutcome::Succeeded);
 }
 
 #[test]

@@ -237,7 +237,9 @@ fn given_up(facts: &Facts) -> Situation {
         head.status,
         Status::Failed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback
     );
-    if !half_done || head.inputs.is_none() || facts.switches.on_failure == OnFailure::Keep {
+    // With members nothing goes back: it may be a downgrade of what they hold.
+    let keeps = facts.switches.on_failure == OnFailure::Keep || head.members.is_some();
+    if !half_done || head.inputs.is_none() || keeps {
         return Situation::Blocked;
     }
     if head.rollback.is_some() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
@@ -12,20 +13,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::annotations::Annotations;
-use super::chart::Served;
-use super::look::Looks;
-use super::lookups::LookedUp;
-use super::panics::{self, caught};
-use super::pods::Pods;
+use super::charts::Served;
+use super::context::Context;
+use super::error::Error;
+use super::memory::Memory;
+use super::panics::caught;
+use super::pass::reconcile;
 use super::queue::{Queue, Stuck};
-use super::render::Renderer;
-use super::results::Results;
-use super::sinks::{CrSink, HistorySink};
-use super::sources::SourceWatches;
+use super::renderer::Renderer;
+use super::report;
+use super::report::next::Next;
+use super::scope::Scope;
+use super::shared::Shared;
 use super::tasks::Tasks;
-use super::watches::{FIRST_SEARCH, LAST_SEARCH, Watches, end_unneeded};
-use super::{Context, Error, Next, reconcile};
+use super::watch::Watching;
+use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
+use super::watch::sinks::{CrSink, HistorySink};
+use super::watch::unneeded::end_unneeded;
 use crate::cluster::cache::{Cache, ReleaseKey};
 use crate::cluster::client::Cluster;
 use crate::cluster::cr::CrObject;
@@ -43,8 +47,10 @@ use crate::telemetry::spans;
 
 /// Passes that run may take so long to end after the operator was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
+
 /// A chart that could not be loaded is tried again so often.
 const RETRY_CHARTS: Duration = Duration::from_secs(15);
+
 /// The first minor version of Kubernetes whose API servers stream lists by default.
 const STREAMING_SINCE: u32 = 34;
 
@@ -68,29 +74,6 @@ pub struct Settings {
     pub show_manifest: bool,
     /// Drivers of members that the program brings.
     pub drivers: Drivers,
-}
-
-/// Which custom resources are an operator's, of charts whose custom resources say so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// All that it watches.
-    #[default]
-    Any,
-    /// Those that say `clusterwide`.
-    ClusterWide,
-    /// Those that say nothing.
-    Namespaced,
-}
-
-impl Scope {
-    /// Whether a custom resource is the operator's, by what its annotation says (coreos' etcd-operator v0.9.4).
-    pub fn has(self, said: Option<&str>) -> bool {
-        match self {
-            Self::Any => true,
-            Self::ClusterWide => said == Some("clusterwide"),
-            Self::Namespaced => said.is_none(),
-        }
-    }
 }
 
 /// The operator, ready to run.
@@ -125,34 +108,30 @@ impl Controller {
                 tracing::error!(kind = %served.gvk(), %error, "chart unusable");
             }
         }
-        let ctx = Arc::new_cyclic(|context| Context {
+        let shared = Arc::new(Shared {
             discovery: Arc::new(Discovery::new(cluster.clone())),
-            watches: Watches::new(std::sync::Weak::clone(context), cluster.back(), tasks.clone(), stop.clone()),
-            cluster,
             cache: Arc::new(Cache::new(&gvks, namespaces).with_suffixes(suffixes.into_iter())),
-            kinds,
-            pods: Pods::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
-            looks: Looks::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
-            drivers: settings.drivers,
-            results: Results::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
-            begun: super::begun::Begun::default(),
-            waits: Arc::default(),
-            kept: super::kept::Kept::default(),
-            trusted: super::trust::Trusted::default(),
             sources: Arc::default(),
-            source_watches: SourceWatches::new(std::sync::Weak::clone(context), tasks.clone(), stop.clone()),
-            looked_up: LookedUp::default(),
-            masks: Arc::default(),
-            renderer: Renderer::default(),
-            annotations: Annotations::default(),
-            events,
-            queue,
-            metrics: Arc::clone(metrics),
-            contests: super::contests::Contests::default(),
-            period: settings.period,
+            kinds,
             scope: settings.scope,
+            queue,
+            waits: Arc::default(),
+            metrics: Arc::clone(metrics),
+            tasks: tasks.clone(),
+            streaming: AtomicBool::new(false),
+            back: cluster.back(),
+            cluster,
+        });
+        let ctx = Arc::new(Context {
+            watching: Arc::new(Watching::new(&shared)),
+            memory: Memory::default(),
+            renderer: Renderer::default(),
+            events,
+            drivers: settings.drivers,
+            period: settings.period,
             hide_overrides: settings.hide_overrides,
             show_manifest: settings.show_manifest,
+            shared,
         });
         let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
         metrics.register_created_at(move || created_at(&cache, &gvks));
@@ -162,10 +141,8 @@ impl Controller {
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());
         register_health(&ctx, &tasks);
-        let watches = Arc::downgrade(&ctx);
-        metrics.register_watches(move || {
-            watches.upgrade().map_or(0, |ctx| ctx.watches.count() + ctx.source_watches.count())
-        });
+        let watching = Arc::downgrade(&ctx.watching);
+        metrics.register_watches(move || watching.upgrade().map_or(0, |watching| watching.count()));
         Ok(Self { ctx, workers: settings.workers.max(1), tasks, stop, history_synced: Arc::default() })
     }
 
@@ -188,7 +165,7 @@ impl Controller {
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
         tasks.spawn("charts", retry_charts(Arc::clone(&self.ctx), stop.clone()));
-        tasks.base("end of watches", end_unneeded(Arc::downgrade(&self.ctx), stop.clone()));
+        tasks.base("end of watches", end_unneeded(Arc::clone(&self.ctx.shared), Arc::clone(&self.ctx.watching)));
         tasks.base("clock", follow(Arc::clone(&self.ctx), stop.clone()));
         let workers = TaskTracker::new();
         for _ in 0..self.workers {
@@ -222,7 +199,7 @@ impl Controller {
         }
         let info = self.ctx.discovery.info();
         let minor = info.kube_version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok());
-        self.ctx.watches.set_streaming(minor.is_some_and(|m| m >= STREAMING_SINCE));
+        self.ctx.streaming.store(minor.is_some_and(|m| m >= STREAMING_SINCE), Ordering::Relaxed);
         tracing::info!(version = %info.kube_version, "connected to the API server");
         true
     }
@@ -236,7 +213,7 @@ impl Controller {
             };
             let (cache, queue) = (Arc::clone(&self.ctx.cache), Arc::clone(&self.ctx.queue));
             let mut sink = HistorySink::new(scope, cache, queue, Arc::clone(&self.history_synced));
-            let (stop, manner) = (self.stop.clone(), self.ctx.watches.manner());
+            let (stop, manner) = (self.stop.clone(), self.ctx.manner());
             self.tasks.base("watch of release records", async move {
                 // Secrets are always served; a 404 can only be a proxy's.
                 while watch(api.clone(), Some(SELECTOR), manner.clone(), &mut sink, &stop).await == End::Gone {
@@ -263,7 +240,7 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
     let kinds: BTreeSet<_> = ctx.cache.kinds_in_use();
     tracing::info!(kinds = kinds.len(), "release records are known");
     for watch in kinds {
-        ctx.watches.ensure_key(watch);
+        ctx.watching.objects.ensure_key(watch);
     }
     for kind in 0..ctx.kinds.len() {
         ctx.queue.add_all(ctx.cache.keys_of(kind));
@@ -295,7 +272,7 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
                     };
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());
                     let (gone, stop, selector) = (gone.clone(), stop.clone(), ctx.kinds[kind].kind.selector.clone());
-                    let manner = ctx.watches.manner();
+                    let manner = ctx.manner();
                     tasks.spawn_in(&watching, format!("watch of {gvk}"), async move {
                         let stopping = CancellationToken::new();
                         let watching = watch(api, selector.as_deref(), manner, &mut sink, &stopping);
@@ -396,7 +373,7 @@ async fn work(ctx: Arc<Context>) {
             Err(error) => {
                 ctx.metrics.failed(controller, error.reason());
                 if matches!(error, Error::Panic(_)) {
-                    panics::report(&key, &error, &ctx).await;
+                    report::panic::report(&key, &error, &ctx).await;
                 }
                 ctx.queue.failed(&key);
                 PassResult::Error

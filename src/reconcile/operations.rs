@@ -3,11 +3,17 @@
 
 use serde_json::Value;
 
-use super::apply::{Outcome, Waiting};
-use super::object::of_anybody;
-use super::observe::Observed;
-use super::report::{event, is_news};
-use super::{Context, Error, render};
+use super::apply::objects::of_anybody;
+use super::apply::{Applied, Waiting};
+use super::context::Context;
+use super::error::Error;
+use super::members::MembersReport;
+use super::notify::{event, is_news};
+use super::observe::latches::running;
+use super::observe::observed::Observed;
+use super::render::secrets::learn;
+use super::render::stamp::place;
+use super::trust::Verified;
 use crate::cluster::cache::WatchKey;
 use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
@@ -22,7 +28,8 @@ use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
 use crate::plan::operations::next::{Said, Step, Trouble, View, judge, next};
 use crate::plan::operations::run::{Mark, Placed};
-use crate::plan::operations::state::{self, Ended, Kept, Running, time};
+use crate::plan::operations::state;
+use crate::plan::operations::state::{Ended, Kept, Running, time};
 use crate::plan::operations::told::{State, Told, failed, finished, over, plan};
 use crate::plan::situation::Situation;
 use crate::release::object::{Gvk, ObjectId};
@@ -30,12 +37,13 @@ use crate::release::record::Status;
 
 /// Seconds until the next look while the caches do not know the objects yet.
 const UNKNOWN: i64 = 2;
+
 /// Seconds until the next look at an object that was made, should no event come.
 const LOOK: i64 = 30;
 
 /// What a pass found out and did about operations.
 #[derive(Debug)]
-pub struct Seen {
+pub struct OperationsReport {
     /// For the status.
     pub told: Told,
     /// When the next look is due, in seconds since 1970, while one runs.
@@ -44,13 +52,8 @@ pub struct Seen {
     pub due: Option<i64>,
 }
 
-/// The operation that runs.
-pub fn running(observed: &Observed) -> Option<Running> {
-    Kept::read(&observed.cr.status()).running
-}
-
 /// What else would be done waits while an operation runs. Repairs and a deletion do not.
-pub fn hold(observed: &Observed) -> Option<Outcome> {
+pub fn hold(observed: &Verified) -> Option<Applied> {
     let is_plan = matches!(
         observed.situation,
         Situation::New | Situation::Changed | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned
@@ -58,63 +61,62 @@ pub fn hold(observed: &Observed) -> Option<Outcome> {
     let running = is_plan.then(|| running(observed)).flatten()?;
     let waiting =
         Waiting { what: Text::own(format!("the end of operation {}", running.name)), until: observed.facts.now + LOOK };
-    Some(Outcome { waiting: Some(waiting), ..Outcome::nothing(Verb::Rest) })
+    Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Rest) })
 }
 
-/// One step, once the rest of the pass is done.
-pub async fn step(observed: &Observed, outcome: &mut Outcome, ctx: &Context) {
+/// One step, once the rest of the pass is done. `None` when operations are not looked at.
+pub async fn step(
+    observed: &Verified,
+    applied: &Applied,
+    members: &Result<Option<MembersReport>, Error>,
+    ctx: &Context,
+) -> Result<Option<OperationsReport>, Error> {
     let situation = &observed.situation;
     let passes = matches!(situation, Situation::Uninstall | Situation::Leave | Situation::Waiting);
-    if passes || !observed.complete || outcome.finished || outcome.error.is_some() || observed.facts.foreign.is_some() {
-        return;
+    let Ok(members) = members else { return Ok(None) };
+    if passes || !observed.complete || applied.finished || applied.error.is_some() || observed.facts.foreign.is_some() {
+        return Ok(None);
     }
     let status = observed.cr.status();
     let kept = Kept::read(&status);
     let request = observed.cr.annotations.get(OPERATION).map(|text| text.trim()).filter(|text| !text.is_empty());
     let operations = observed.operations(None);
-    let has = operations.is_some() || outcome.prepared.desired.operations.is_some();
+    let has = operations.is_some() || applied.prepared.desired.operations.is_some();
     if !has && kept == Kept::default() && request.is_none() {
-        return;
+        return Ok(None);
     }
     let operations = operations.unwrap_or_default();
     let operations = &*operations;
     let pass = Pass { observed, operations, plan: status.get("plan"), ctx };
     let mut seen = if let Some(running) = kept.running.clone() {
-        let holds = outcome.waiting.is_some();
         let mut seen = if matches!(situation, Situation::Paused(_)) {
-            Seen { told: Told { kept, ..Told::default() }, next: None, due: None }
+            OperationsReport { told: Told { kept, ..Told::default() }, next: None, due: None }
         } else {
-            match pass.act(kept, &running).await {
-                Ok(seen) => seen,
-                Err(error) => {
-                    outcome.error = Some(error);
-                    return;
-                }
-            }
+            pass.act(kept, &running).await?
         };
-        seen.told.holds = holds;
+        seen.told.holds = applied.waiting.is_some();
         seen
     } else {
-        pass.start(kept, request, blocked(observed, outcome).as_ref())
+        pass.start(kept, request, blocked(observed, applied, members.as_ref()).as_ref())
     };
     let worked = matches!(
-        outcome.verb,
+        applied.verb,
         Verb::Install | Verb::Upgrade | Verb::Resume | Verb::Repair | Verb::Note | Verb::RollBack
     );
-    if worked && outcome.waiting.is_none() && outcome.dry_run.is_none() {
+    if worked && applied.waiting.is_none() && applied.dry_run.is_none() {
         seen.next.get_or_insert(observed.facts.now);
     }
     let unknown = seen.told.failed.take();
     seen.told.failed = unknown.or_else(|| failed(&seen.told.kept));
-    outcome.operations = Some(seen);
+    Ok(Some(seen))
 }
 
 /// Why none may begin now.
-fn blocked(observed: &Observed, outcome: &Outcome) -> Option<Blocked> {
+fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersReport>) -> Option<Blocked> {
     let because = |reason, why: &str| Some(Blocked { reason, why: why.to_owned() });
     let switches = &observed.facts.switches;
     let deployed = observed.facts.history.last().is_some_and(|r| r.status == Status::Deployed && r.inputs.is_some());
-    let unready = outcome.members.as_ref().and_then(|seen| seen.told.unready.as_ref());
+    let unready = members.and_then(|seen| seen.told.unready.as_ref());
     match &observed.situation {
         Situation::Paused(_) => because("Paused", "nothing is done while the annotation tillerman.dev/paused is true"),
         Situation::Refused(refusal) => because(refusal.reason, &refusal.message),
@@ -122,11 +124,11 @@ fn blocked(observed: &Observed, outcome: &Outcome) -> Option<Blocked> {
             because("DryRun", "nothing is done while the annotation tillerman.dev/dry-run is true")
         }
         _ if !switches.hooks => because("HooksOff", "the annotation tillerman.dev/hooks says that none is run"),
-        _ if let Some(waiting) = &outcome.waiting => because("Progressing", &format!("waiting for {}", waiting.what)),
-        Situation::Settled | Situation::Blocked if outcome.verb == Verb::Rest => match unready {
+        _ if let Some(waiting) = &applied.waiting => because("Progressing", &format!("waiting for {}", waiting.what)),
+        Situation::Settled | Situation::Blocked if applied.verb == Verb::Rest => match unready {
             _ if !deployed => because("NotDeployed", "the newest revision is not deployed"),
             Some((_, message)) => because("PlanInProgress", message),
-            None if observed.members.is_some() && outcome.members.is_none() => {
+            None if observed.members.is_some() && members.is_none() => {
                 because("PlanInProgress", "its members are looked at next")
             }
             None => None,
@@ -146,14 +148,14 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Nothing runs.
-    fn start(&self, mut kept: Kept, request: Option<&str>, blocked: Option<&Blocked>) -> Seen {
+    fn start(&self, mut kept: Kept, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
         // What somebody else wrote over is rendered anew first, and then has its operations again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
             see(&mut kept, self.operations, request, now);
         }
-        let mut seen = Seen { told: Told { kept, ..Told::default() }, next: None, due: None };
+        let mut seen = OperationsReport { told: Told { kept, ..Told::default() }, next: None, due: None };
         let told = &mut seen.told;
         match begin(self.operations, &told.kept, request, blocked.is_some(), now) {
             Begin::Nothing => {}
@@ -181,7 +183,7 @@ impl Pass<'_> {
     }
 
     /// One step of what runs.
-    async fn act(&self, mut kept: Kept, running: &Running) -> Result<Seen, Error> {
+    async fn act(&self, mut kept: Kept, running: &Running) -> Result<OperationsReport, Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let now = observed.facts.now;
         let (placed, watched) = self.place(running).await?;
@@ -194,7 +196,7 @@ impl Pass<'_> {
             Some(why) => Step::Wait { why, until: now + UNKNOWN },
             None => next(&view),
         };
-        let told = |plan, kept, next| Seen {
+        let told = |plan, kept, next| OperationsReport {
             told: Told { kept, plan: Some(plan), ..Told::default() },
             next: Some(next),
             due: None,
@@ -252,9 +254,9 @@ impl Pass<'_> {
             let resource = ctx.discovery.resolve(&hook.gvk()).await?;
             let namespaced = resource.as_ref().is_none_or(|resource| resource.namespaced);
             let one = Placed::new(hook, running, revision, &observed.owner, namespaced).map_err(Error::Manifest)?;
-            super::render::place(&one.id, observed, ctx)?;
+            place(&one.id, observed, ctx)?;
             if resource.is_some() {
-                ctx.watches.ensure(ctx, &one.id.gvk, one.id.namespace.as_ref());
+                ctx.watching.objects.ensure(&one.id.gvk, one.id.namespace.as_ref());
                 watched.push(ctx.cache.watch_key(&one.id.gvk, one.id.namespace.as_ref()));
             }
             placed.push(one);
@@ -321,7 +323,7 @@ impl Pass<'_> {
     async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
         let Placed { hook, id, .. } = placed;
         // Masked here, where it comes from.
-        render::learn(self.observed, self.ctx).await;
+        learn(self.observed, self.ctx).await;
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
         let mut said = Said { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };

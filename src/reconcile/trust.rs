@@ -6,136 +6,75 @@
 //! rendered and recorded again. With other inputs, such as those of the revision to go back to, the chart renders the record's own values,
 //! and only what is among the result is taken from the record.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::observe::{Observed, read_record};
-use super::render::{Drawn, MAX_OBJECTS, Surroundings, draw};
-use super::report::event;
-use super::{Context, Error, values};
+use super::context::Context;
+use super::error::Error;
+use super::memory::trusted::LeftOut;
+use super::notify::event;
+use super::observe::observed::Observed;
+use super::observe::records::read_record;
+use super::render::{Drawn, MAX_OBJECTS, Surroundings, draw, values};
 use crate::plan::situation::{Operation, Situation, operation};
 use crate::release::compare::is_rendering;
 use crate::release::object::{Object, ObjectId};
-use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
 use crate::release::secret::Revision;
 use crate::render::Release;
 
 /// Renderings that a record is compared with before it is rejected: two random words of one digit are the same in one of ten.
 const RENDERINGS: usize = 4;
+
 /// How far the clock of each rendering is ahead of that of the one before: every part of a date is another one.
 const AHEAD: Duration = Duration::from_secs(397 * 86_400 + 3_661);
+
 /// Groups whose objects grant rights or change what others write. Their content is never taken from a record that the chart does not
 /// render as it is.
 const PRIVILEGED: [&str; 4] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"];
+
 /// Names of objects in an event.
 const NAMED: usize = 5;
 
-/// Namespace and name of a release.
-type Key = (Arc<str>, Arc<str>);
+/// A release whose record was compared, where the pass may act on it: what does not count of it is taken out.
+pub struct Verified(Observed);
 
-/// What is known of records, by the version of their Secrets.
-#[derive(Default)]
-pub struct Trusted(Mutex<HashMap<Key, BTreeMap<u64, Known>>>);
+impl Deref for Verified {
+    type Target = Observed;
 
-struct Known {
-    uid: Box<str>,
-    version: Box<str>,
-    left_out: Arc<LeftOut>,
-}
-
-/// What of a record does not count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Indices of its objects.
-    pub objects: BTreeSet<usize>,
-    /// Indices of its hooks.
-    pub hooks: BTreeSet<usize>,
-    /// What it says of members.
-    pub members: bool,
-    /// What it says of operations.
-    pub operations: bool,
-}
-
-impl LeftOut {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The objects of the record that count.
-    pub fn objects(&self, record: &Record) -> Result<Vec<Object>, RecordError> {
-        let all = record.objects()?.into_iter().enumerate();
-        Ok(all.filter(|(at, _)| !self.objects.contains(at)).map(|(_, object)| object).collect())
-    }
-
-    /// The hooks of the record. One that does not count keeps its place, and runs for nothing.
-    pub fn hooks(&self, mut hooks: Vec<HookRecord>) -> Vec<HookRecord> {
-        for (at, hook) in hooks.iter_mut().enumerate() {
-            if self.hooks.contains(&at) {
-                hook.events.clear();
-            }
-        }
-        hooks
+    fn deref(&self) -> &Observed {
+        &self.0
     }
 }
 
-impl Trusted {
-    /// This process wrote the record, or compared it.
-    pub fn enter(&self, owner: &Owner, revision: &Revision, left_out: LeftOut) {
-        let known = Known {
-            uid: revision.uid.clone(),
-            version: revision.resource_version.clone(),
-            left_out: Arc::new(left_out),
-        };
-        self.lock().entry(key(owner)).or_default().insert(revision.revision, known);
-    }
-
-    /// What of a record does not count; `None` when it was written by somebody else since it was compared.
-    pub fn get(&self, owner: &Owner, revision: &Revision) -> Option<Arc<LeftOut>> {
-        let all = self.lock();
-        let known = all.get(&key(owner))?.get(&revision.revision)?;
-        let is_it = known.uid == revision.uid && known.version == revision.resource_version;
-        is_it.then(|| Arc::clone(&known.left_out))
-    }
-
-    /// Whether the whole of a record counts.
-    pub fn has(&self, owner: &Owner, revision: &Revision) -> bool {
-        self.get(owner, revision).is_some_and(|left_out| left_out.is_empty())
-    }
-
-    /// A revision is gone.
-    pub fn forget_revision(&self, owner: &Owner, revision: u64) {
-        if let Some(known) = self.lock().get_mut(&key(owner)) {
-            known.remove(&revision);
-        }
-    }
-
-    /// A release is gone.
-    pub fn forget(&self, release: &Key) {
-        self.lock().remove(release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<u64, Known>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn key(owner: &Owner) -> Key {
-    (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name))
+/// A release whose record cannot be acted on.
+pub struct Unverified {
+    /// What was observed of it.
+    pub observed: Observed,
+    /// Why.
+    pub error: Error,
 }
 
 /// Compares the record that the pass would act on, where that is needed, and takes from what was observed what does not count.
-pub async fn verify(observed: &mut Observed, ctx: &Context) -> Result<(), Error> {
+pub async fn verify(mut observed: Observed, ctx: &Context) -> Result<Verified, Box<Unverified>> {
+    match leave_out(&mut observed, ctx).await {
+        Ok(()) => Ok(Verified(observed)),
+        Err(error) => Err(Box::new(Unverified { observed, error })),
+    }
+}
+
+async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> {
     let Some(revision) = in_question(observed) else { return Ok(()) };
-    let left_out = match ctx.trusted.get(&observed.owner, &revision) {
+    let left_out = match ctx.memory.trusted.get(&observed.owner, &revision) {
         Some(left_out) => left_out,
         None => match compare(observed, &revision, ctx).await {
             Ok(Compared::Counts(left_out)) => {
-                ctx.trusted.enter(&observed.owner, &revision, left_out.clone());
+                ctx.memory.trusted.enter(&observed.owner, &revision, left_out.clone());
                 Arc::new(left_out)
             }
             Ok(Compared::Rejected) => {

@@ -222,6 +222,11 @@ pub(super) fn make_whole(value: &mut Value) {
     }
 }
 
+/// The `metadata` of an object of the API server.
+pub fn metadata(object: &Value) -> &Value {
+    object.get("metadata").unwrap_or(&Value::Null)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Gvk, Object, parse_manifest};

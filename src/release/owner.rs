@@ -17,6 +17,11 @@ pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 /// See [`RELEASE_NAME`].
 pub const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
+/// helm-operator's finalizer, set before the first write of a release.
+pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+/// The name that older versions of helm-operator gave it.
+pub const LEGACY_FINALIZER: &str = "uninstall-helm-release";
+
 /// The custom resource that objects belong to, and its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {

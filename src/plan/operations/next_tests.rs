@@ -33,12 +33,12 @@ fn place(hooks: &[Hook], running: &Running) -> Vec<Placed> {
 }
 
 /// The object of a hook of a run.
-fn live(running: &Running, hook: usize, outcome: Outcome, deleting: bool) -> (Placed, Live) {
+fn live(running: &Running, hook: usize, outcome: HookOutcome, deleting: bool) -> (Placed, Live) {
     let placed = place(&operations().hooks, running).swap_remove(hook);
     let text = placed.body["metadata"]["annotations"]["tillerman.dev/hook"].as_str().unwrap();
     let words: Vec<&str> = text.split(' ').collect();
     assert_eq!((words[0], words[1]), ("3", "operation/backup"));
-    let run = Run { revision: 3, event: words[1].into(), digest: words[2].into(), created: CREATED, outcome };
+    let run = HookRun { revision: 3, event: words[1].into(), digest: words[2].into(), created: CREATED, outcome };
     let live = Live { deleting, hook: Some(Box::new(run)), ..Live::example() };
     (placed, live)
 }
@@ -57,10 +57,10 @@ fn step(running: &Running, live: &Objects, now: i64) -> Step {
 fn its_objects_are_made_one_after_the_other_and_each_is_waited_for() {
     let first = running();
     assert_eq!(step(&first, &Objects::new(), CREATED), Step::Start(0));
-    let runs = objects(vec![live(&first, 0, Outcome::Running, false)]);
+    let runs = objects(vec![live(&first, 0, HookOutcome::Running, false)]);
     let Step::Wait { why, until } = step(&first, &runs, CREATED + 1) else { panic!("it runs") };
     assert!(why.starts_with("Job first-") && until == CREATED + 31, "{why} {until}");
-    let done = objects(vec![live(&first, 0, Outcome::Succeeded, false)]);
+    let done = objects(vec![live(&first, 0, HookOutcome::Succeeded, false)]);
     let second = Running { done: 1, ..first.clone() };
     assert_eq!(step(&first, &done, CREATED), Step::Remember(second.clone()));
     assert_eq!(step(&second, &done, CREATED), Step::Start(1));
@@ -77,9 +77,9 @@ fn what_fails_or_takes_too_long_is_looked_at() {
         Step::Judge(Trouble { why, late, .. }) => (why, late),
         step => panic!("{step:?}"),
     };
-    let failed = objects(vec![live(&running(), 0, Outcome::Failed("no".into()), false)]);
+    let failed = objects(vec![live(&running(), 0, HookOutcome::Failed("no".into()), false)]);
     assert_eq!(trouble(step(&running(), &failed, CREATED)), ("no".into(), false));
-    let runs = objects(vec![live(&running(), 0, Outcome::Running, false)]);
+    let runs = objects(vec![live(&running(), 0, HookOutcome::Running, false)]);
     assert!(matches!(step(&running(), &runs, CREATED + 299), Step::Wait { .. }));
     assert_eq!(trouble(step(&running(), &runs, CREATED + 300)), (Text::own("it did not end within 300 seconds"), true));
     let gone = next(&View {
@@ -125,7 +125,7 @@ fn an_exit_code_says_what_follows() {
 #[test]
 fn the_next_attempt_is_another_object_and_the_one_before_goes_first() {
     let again = Running { attempt: 1, first_attempt: Some(CREATED), not_before: Some(CREATED + 15), ..running() };
-    let old = live(&running(), 0, Outcome::Failed("not yet".into()), false);
+    let old = live(&running(), 0, HookOutcome::Failed("not yet".into()), false);
     let id = old.0.id.clone();
     let left = objects(vec![old]);
     assert_eq!(step(&again, &left, CREATED + 10), Step::Delete { id, uid: "u".into(), runs: false });
@@ -137,11 +137,11 @@ fn the_next_attempt_is_another_object_and_the_one_before_goes_first() {
 #[test]
 fn what_an_earlier_run_left_goes_before_by_its_policy() {
     let earlier = Running { start_time: "before".into(), ..running() };
-    let second = live(&earlier, 1, Outcome::Succeeded, false);
+    let second = live(&earlier, 1, HookOutcome::Succeeded, false);
     let id = second.0.id.clone();
     assert_eq!(step(&running(), &objects(vec![second]), CREATED), Step::Delete { id, uid: "u".into(), runs: false });
     // The first has another policy alone.
-    let first = objects(vec![live(&earlier, 0, Outcome::Failed("no".into()), false)]);
+    let first = objects(vec![live(&earlier, 0, HookOutcome::Failed("no".into()), false)]);
     assert_eq!(step(&running(), &first, CREATED), Step::Start(0));
 }
 
@@ -149,13 +149,13 @@ fn what_an_earlier_run_left_goes_before_by_its_policy() {
 fn nothing_runs_any_more_when_it_is_over_and_policies_say_what_stays() {
     let ended = Ended { result: Result_::Failed, message: "late".into() };
     let over = Running { done: 1, ended: Some(ended.clone()), ..running() };
-    let first = live(&over, 0, Outcome::Succeeded, false);
+    let first = live(&over, 0, HookOutcome::Succeeded, false);
     let id = first.0.id.clone();
-    let all = |deleting| objects(vec![live(&over, 1, Outcome::Running, deleting)]);
+    let all = |deleting| objects(vec![live(&over, 1, HookOutcome::Running, deleting)]);
     assert!(matches!(step(&over, &all(false), CREATED), Step::Delete { runs: true, .. }));
     assert!(matches!(step(&over, &all(true), CREATED), Step::Wait { .. }));
     assert_eq!(step(&over, &objects(vec![first]), CREATED), Step::Delete { id, uid: "u".into(), runs: false });
-    let failed = objects(vec![live(&over, 1, Outcome::Failed("no".into()), false)]);
+    let failed = objects(vec![live(&over, 1, HookOutcome::Failed("no".into()), false)]);
     assert_eq!(step(&over, &failed, CREATED), Step::Over(ended));
 }
 
@@ -166,7 +166,7 @@ fn a_job_stays_until_its_end_was_seen_and_tells_its_last_lines() {
     assert_eq!(placed.body["spec"].get("ttlSecondsAfterFinished"), None);
     let container = &placed.body["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
-    let (_, live) = live(&running(), 0, Outcome::Running, false);
+    let (_, live) = live(&running(), 0, HookOutcome::Running, false);
     assert!(Mark::of(&running()).made(&live).is_some());
     assert!(Mark::of(&Running { start_time: "later".into(), ..running() }).is_earlier(&live));
 

@@ -1,0 +1,43 @@
+//! The definitions in `crds/` of a chart: which of them are to be written, and their writing.
+
+use serde_json::Value;
+
+use super::Run;
+use super::objects::Notice;
+use crate::cluster::client::Answer;
+use crate::cluster::discovery::Resource;
+use crate::plan::crds::{Action, Definition};
+use crate::reconcile::error::Error;
+use crate::reconcile::render::crds::id;
+
+impl Run<'_> {
+    /// Creates and replaces definitions. What they define is served a moment later: the next pass goes on.
+    pub async fn write_crds(&mut self) -> Result<(), Error> {
+        for Definition { body, action } in &self.prepared.desired.crds {
+            let id = id(body);
+            match action {
+                Action::Await => {}
+                Action::Create => {
+                    match self
+                        .ctx
+                        .cluster
+                        .create(&Resource::crds(), &id, &Value::Object(body.clone()), Answer::Object)
+                        .await
+                    {
+                        Ok(_) => self.changed.push(id),
+                        // Somebody else was faster.
+                        Err(e) if e.is_conflict() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+                Action::Replace(new) => {
+                    self.ctx.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
+                    let text = "it was replaced by the chart's".into();
+                    self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
+                    self.changed.push(id);
+                }
+            }
+        }
+        Ok(())
+    }
+}

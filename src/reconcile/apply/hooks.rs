@@ -1,0 +1,195 @@
+//! The steps of hooks: a run is noted in the record before its object is made, and its outcome before the object is deleted.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Run, Waiting};
+use crate::cluster::client::{Answer, describe};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::mask::Text;
+use crate::plan::claim::Claim;
+use crate::plan::hooks;
+use crate::plan::hooks::{DeletePolicy, Event, Hook};
+use crate::plan::objects::is_others;
+use crate::reconcile::error::Error;
+use crate::reconcile::render::secrets::learn;
+use crate::release::hook_run::{HookOutcome, HookRun};
+use crate::release::live::Live;
+use crate::release::object::ObjectId;
+use crate::release::record::{LastRun, Phase};
+
+/// Seconds until an object that is being deleted is looked at again, when no event comes before.
+const GOING: i64 = 5;
+
+impl Run<'_> {
+    /// Creates the object of a hook. An object of the same name goes first, if the hook's policy says so or it is an earlier
+    /// run of ours.
+    pub async fn start_hook(&mut self, index: usize, event: Event, again: bool) -> Result<(), Error> {
+        let hook = &self.prepared.desired.hooks[index];
+        let resource = self.hook_resource(&hook.id).await?;
+        self.ctx.watching.objects.ensure(&hook.id.gvk, hook.id.namespace.as_ref());
+        let known = self.observed.facts.live.get(&hook.id).filter(|live| !is_others(&self.observed.facts, live));
+        if let Some(live) = known {
+            let this_run = live.hook.as_deref().is_some_and(|run| hook.is_run(run, self.plan.revision, event));
+            let goes = hook.has_policy(DeletePolicy::BeforeCreation) || live.hook.is_some() && hook.is_a_run();
+            if goes && (again || !this_run) && !self.delete_run(&resource, hook, &live.uid).await? {
+                return Ok(());
+            }
+        }
+        self.note_run(index, event, Phase::Running);
+        if hook.is_awaited() {
+            self.save_progress().await?;
+        }
+        let foreground = self.observed.cr.finalizers.iter().any(|f| &**f == "foregroundDeletion");
+        let body = Value::Object(hook.body(self.plan.revision, event, &self.observed.owner, foreground));
+        let object = match self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await {
+            Err(e) if e.is_conflict() => match self.make_room(&resource, index, event, again).await? {
+                Room::ThisRun(object) => object,
+                Room::Free => self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
+                Room::Going => return Ok(()),
+            },
+            answer => answer?,
+        };
+        self.ctx.cache.wrote_object(&hook.id.gvk, &object);
+        if hook.is_awaited() {
+            let timeout = self.observed.facts.switches.hook_timeout().as_secs().cast_signed();
+            // One that was only found here may have ended: then no event comes, and the next pass is due at once.
+            let until = HookRun::read(&hook.id.gvk, &object)
+                .filter(|run| run.outcome == HookOutcome::Running)
+                .map_or(0, |run| run.created + timeout);
+            self.waiting = Some(Waiting { what: Text::own(format!("{event} hook {}", hook.id)), until });
+        } else {
+            self.note_run(index, event, Phase::Succeeded);
+        }
+        Ok(())
+    }
+
+    /// Of a delete hook that the API server refuses: a failure of the hook, so that it is given up as any other, or the custom
+    /// resource would never go (apply.md D2). An API server that is away is waited for.
+    pub fn refused_hook(&self, index: usize, event: Event, error: ApiError) -> Error {
+        if error.is_outage() || error.is_conflict() || error.is_namespace_terminating() {
+            return error.into();
+        }
+        let hook = self.prepared.desired.hooks[index].id.to_string();
+        Error::Hook { event, hook, why: error.text(), timeout: false }
+    }
+
+    /// The caches did not know that there is an object of this name.
+    async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
+        let hook = &self.prepared.desired.hooks[index];
+        let Some(object) = self.ctx.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
+        let run = HookRun::read(&hook.id.gvk, &object);
+        if !again && run.as_ref().is_some_and(|run| hook.is_run(run, self.plan.revision, event)) {
+            return Ok(Room::ThisRun(object));
+        }
+        let goes = hook.has_policy(DeletePolicy::BeforeCreation) || run.is_some() && hook.is_a_run();
+        let others = match self.objects.claim_of_anybody(&object) {
+            Claim::Refused(why) => Some(format!("an object of its name exists, and {why}")),
+            Claim::Ours | Claim::Adopted => None,
+        };
+        if !goes || others.is_some() {
+            let policy = "an object of its name exists, and its delete policy does not say before-hook-creation";
+            let why = others.map_or_else(|| policy.into(), Text::own);
+            self.note_run(index, event, Phase::Failed);
+            return Err(Error::Hook { event, hook: hook.id.to_string(), why, timeout: false });
+        }
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(if self.delete_run(resource, hook, &uid).await? { Room::Free } else { Room::Going })
+    }
+
+    pub async fn finish_hook(&mut self, index: usize, event: Event) -> Result<(), Error> {
+        self.note_run(index, event, Phase::Succeeded);
+        self.save_progress().await
+    }
+
+    pub async fn fail_hook(&mut self, index: usize, event: Event, why: &Text, timeout: bool) -> Result<(), Error> {
+        let all = &self.prepared.desired.hooks;
+        let hook = &all[index];
+        let mut why = why.clone();
+        if hook.is_a_run()
+            && let Some(namespace) = &hook.id.namespace
+        {
+            match self.ctx.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await {
+                Ok(Some((pod, lines))) => {
+                    learn(self.observed, self.ctx).await;
+                    why = why.and(Text::own(format!("; the last lines of pod {pod}:\n"))).and(Text::foreign(lines));
+                }
+                Ok(None) => {}
+                Err(error) if error.reason() == "Forbidden" => {
+                    why = why.and("; what it wrote is not known: ").and(error.text());
+                }
+                Err(error) => tracing::info!(%error, hook = %hook.id, "what a failed hook wrote is not known"),
+            }
+        }
+        let error = Error::Hook { event, hook: hook.id.to_string(), why, timeout };
+        self.note_run(index, event, Phase::Failed);
+        if self.plan.verb == crate::plan::Verb::Uninstall {
+            self.save_progress().await?;
+        } else {
+            self.mark_failed(&error).await;
+        }
+        for index in hooks::after_failure(&self.observed.facts, all, self.plan.revision, event, index) {
+            self.delete_hook(index).await?;
+        }
+        Err(error)
+    }
+
+    /// Deletes the object of a hook, if it is there.
+    pub async fn delete_hook(&mut self, index: usize) -> Result<(), Error> {
+        let hook = &self.prepared.desired.hooks[index];
+        let known = self.ctx.cache.objects(&self.observed.key, std::iter::once(&hook.id));
+        let is_others = |live: &&Live| is_others(&self.observed.facts, live);
+        let Some(live) = known.get(&hook.id).filter(|live| !is_others(live)) else { return Ok(()) };
+        let resource = self.hook_resource(&hook.id).await?;
+        self.delete_run(&resource, hook, &live.uid).await?;
+        self.waiting = None;
+        Ok(())
+    }
+
+    /// Deletes an object; `false`, and something to wait for, when it is still there.
+    async fn delete_run(&mut self, resource: &Resource, hook: &Hook, uid: &str) -> Result<bool, Error> {
+        match self.ctx.cluster.delete(resource, &hook.id, Some(uid), false).await {
+            Ok(None) => {
+                self.ctx.cache.remove_object(&hook.id, Some(uid), 0, &Value::Null);
+                Ok(true)
+            }
+            Ok(Some(left)) => {
+                self.ctx.cache.wrote_object(&hook.id.gvk, &left);
+                let what = Text::own(format!("the end of {}, which an earlier hook made", hook.id));
+                self.waiting = Some(Waiting { what, until: jiff::Timestamp::now().as_second() + GOING });
+                Ok(false)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn note_run(&mut self, index: usize, event: Event, phase: Phase) {
+        let Some(record) = &mut self.record else { return };
+        let now = jiff::Timestamp::now().to_string();
+        let before = record.hooks().into_iter().nth(index).map(|h| h.last_run).unwrap_or_default();
+        let run = LastRun {
+            started_at: if phase == Phase::Running { Some(now.clone()) } else { before.started_at },
+            completed_at: (phase != Phase::Running).then_some(now),
+            phase,
+            event: Some(event.to_string()),
+        };
+        record.set_last_run(index, &run);
+    }
+
+    async fn hook_resource(&self, id: &ObjectId) -> Result<Arc<Resource>, Error> {
+        let unknown = || ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() };
+        Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
+    }
+}
+
+/// What becomes of the name that a hook's object wants.
+enum Room {
+    /// The object of that name is the one that was to be made.
+    ThisRun(Value),
+    /// Nobody has it any more.
+    Free,
+    /// An object still has it.
+    Going,
+}

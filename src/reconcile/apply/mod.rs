@@ -1,0 +1,318 @@
+//! Apply: carries a plan out, step by step, and decides nothing. After an error the rest is left to the next pass.
+
+pub mod crds;
+pub mod hooks;
+pub mod objects;
+pub mod records;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::error::Error;
+use super::observe::address::cr_id;
+use super::observe::observed::Observed;
+use super::render::Prepared;
+use super::trust::Verified;
+use crate::cluster::cr::{Cr, CrObject};
+use crate::cluster::discovery::Resource;
+use crate::mask::Text;
+use crate::plan::{Plan, Step, Verb, plan};
+use crate::release::inventory::Reference;
+use crate::release::object::ObjectId;
+use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
+use crate::release::record::Record;
+use crate::release::secret;
+use crate::release::secret::Revision;
+use objects::{AppliedObject, Notice, Objects};
+
+/// What a pass means to do, and what it needs for that.
+pub struct Planned {
+    plan: Plan,
+    prepared: Prepared,
+}
+
+impl Planned {
+    /// Decides.
+    pub fn new(observed: &Verified, prepared: Prepared) -> Self {
+        Self { plan: plan(&observed.facts, &observed.situation, &prepared.desired), prepared }
+    }
+}
+
+/// What was done about the objects of a release.
+pub struct Applied {
+    /// What it was for.
+    pub verb: Verb,
+    /// What was rendered, when it was.
+    pub prepared: Prepared,
+    /// How many objects it changed on the server; an apply that changed nothing does not count.
+    pub changed: Vec<ObjectId>,
+    /// What deserves an event.
+    pub notices: Vec<(ObjectId, Notice)>,
+    /// How many it deleted.
+    pub pruned: usize,
+    /// The custom resource is finished with: there is no status to write.
+    pub finished: bool,
+    /// The revision that it worked on.
+    pub revision: u64,
+    /// What it would have done, and did not because of `dry-run`.
+    pub dry_run: Option<String>,
+    /// How many chunks a new record was cut into, because no Secret can hold it; 0 for none.
+    pub chunks: usize,
+    /// What it waits for, if it could not go on.
+    pub waiting: Option<Waiting>,
+    /// Why it stopped, if it did.
+    pub error: Option<Error>,
+}
+
+impl Applied {
+    /// Nothing was done.
+    pub fn nothing(verb: Verb) -> Self {
+        Self {
+            verb,
+            prepared: Prepared::default(),
+            changed: Vec::new(),
+            notices: Vec::new(),
+            pruned: 0,
+            finished: false,
+            revision: 0,
+            dry_run: None,
+            chunks: 0,
+            waiting: None,
+            error: None,
+        }
+    }
+}
+
+/// Something that a release waits for; a watch tells when it is there.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// What.
+    pub what: Text,
+    /// The latest time for the next look, in seconds since 1970.
+    pub until: i64,
+}
+
+/// Carries out the plan.
+pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &Context) -> Applied {
+    let Planned { plan, prepared } = match planned {
+        Ok(planned) => planned,
+        Err(error) => {
+            ctx.waits.end(&observed.key);
+            return Applied { error: Some(error), ..Applied::nothing(Verb::Rest) };
+        }
+    };
+    if plan.verb != Verb::Rest {
+        tracing::debug!(release = %observed.key.name, namespace = %observed.key.namespace, %plan, "plan");
+    }
+    // A deletion is never held up.
+    let dry = observed.facts.switches.dry_run && !matches!(plan.verb, Verb::Rest | Verb::Uninstall);
+    let dry_run = dry.then(|| plan.describe(&prepared.desired));
+    let plan = if dry { Plan { verb: Verb::Rest, revision: plan.revision, steps: Vec::new() } } else { plan };
+    let mut run = Run::new(observed, &prepared, &plan, ctx);
+    let mut error = None;
+    if plan.verb != Verb::Rest {
+        ctx.waits.end(&observed.key);
+    }
+    for (at, step) in plan.steps.iter().enumerate() {
+        if let Err(e) = run.step(step).await {
+            run.give_up(&plan.steps[at..]).await;
+            match step {
+                Step::Apply { .. } if plan.is_at_once() => run.record_failure(&e).await,
+                _ => run.mark_failed(&e).await,
+            }
+            error = Some(e);
+            break;
+        }
+        if run.waiting.is_some() {
+            break;
+        }
+    }
+    if error.is_none() && !dry && observed.situation.is_acted_on() {
+        error = run.collect_chunks().await.err();
+    }
+    let Run { changed, notices, pruned, finished, waiting, chunks, .. } = run;
+    let waiting = waiting.filter(|_| error.is_none());
+    Applied {
+        verb: plan.verb,
+        changed,
+        notices,
+        pruned,
+        finished,
+        revision: plan.revision,
+        dry_run,
+        chunks,
+        waiting,
+        error,
+        prepared,
+    }
+}
+
+/// A plan that is being carried out.
+pub struct Run<'a> {
+    pub observed: &'a Observed,
+    pub prepared: &'a Prepared,
+    pub plan: &'a Plan,
+    pub ctx: &'a Context,
+    /// The record of the plan's revision.
+    pub record: Option<Record>,
+    /// Its Secret as the API server last answered.
+    pub head: Option<Revision>,
+    /// The same, whole, when this pass wrote it.
+    pub written: Option<Value>,
+    /// The API server's answers to our applies.
+    pub references: BTreeMap<ObjectId, Reference>,
+    pub objects: Objects<'a>,
+    pub changed: Vec<ObjectId>,
+    pub notices: Vec<(ObjectId, Notice)>,
+    pub pruned: usize,
+    pub finished: bool,
+    pub waiting: Option<Waiting>,
+    /// How many chunks a new record was cut into; 0 for none.
+    pub chunks: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(observed: &'a Observed, prepared: &'a Prepared, plan: &'a Plan, ctx: &'a Context) -> Self {
+        let head = observed.facts.history.last().filter(|r| r.revision == plan.revision).cloned();
+        let record = observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == plan.revision);
+        Self {
+            observed,
+            prepared,
+            plan,
+            ctx,
+            record,
+            head,
+            written: None,
+            references: BTreeMap::new(),
+            objects: Objects::new(observed, &prepared.desired, ctx),
+            changed: Vec::new(),
+            notices: Vec::new(),
+            pruned: 0,
+            finished: false,
+            waiting: None,
+            chunks: 0,
+        }
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Finalize => self.finalize().await,
+            Step::CreateCrds => self.write_crds().await,
+            Step::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
+            Step::Apply { object, force } => {
+                let object = &self.prepared.desired.objects[*object];
+                let applied = self.objects.apply(object, *force).await?;
+                self.note_applied(applied);
+                Ok(())
+            }
+            Step::Keep(object) => {
+                let id = &self.prepared.desired.objects[*object].id;
+                let before = self.observed.facts.history.last().and_then(|r| r.inventory.as_ref());
+                if let Some(reference) = before.and_then(|inventory| inventory.0.get(id)) {
+                    self.references.insert(id.clone(), reference.clone());
+                }
+                Ok(())
+            }
+            Step::Prune { id, uid } => {
+                let pruned = self.objects.prune(id, uid.as_deref()).await?;
+                self.pruned += usize::from(pruned);
+                Ok(())
+            }
+            Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
+            Step::StartHook { hook, event, again } => match self.start_hook(*hook, *event, *again).await {
+                Err(Error::Api(e)) if self.plan.verb == Verb::Uninstall => Err(self.refused_hook(*hook, *event, e)),
+                result => result,
+            },
+            Step::AwaitHook { hook, event, until } => {
+                let what = Text::own(format!("{event} hook {}", self.prepared.desired.hooks[*hook].id));
+                self.waiting = Some(Waiting { what, until: *until });
+                Ok(())
+            }
+            Step::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
+            Step::FailHook { hook, event, why, timeout } => self.fail_hook(*hook, *event, why, *timeout).await,
+            Step::DeleteHook(hook) => self.delete_hook(*hook).await,
+            Step::MarkApplied(revision) => self.mark_applied(*revision).await,
+            Step::AwaitReady { until, what } => {
+                self.waiting = Some(Waiting { what: what.clone(), until: *until });
+                Ok(())
+            }
+            Step::FailReady(what) => Err(Error::NotReady(what.clone())),
+            Step::Orphan(id) => self.objects.orphan(id).await,
+            Step::Supersede(revision) => self.supersede(*revision).await,
+            Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,
+            Step::Note(revision) => self.note(*revision).await,
+            Step::Forget(revision) => self.forget(*revision).await,
+            Step::Unfinalize => self.unfinalize().await,
+        }
+    }
+
+    /// Deletes what another release waits for that has what this one waits for.
+    async fn give_up(&mut self, left: &[Step]) {
+        for step in left {
+            if let Step::Prune { id, .. } = step
+                && self.ctx.waits.is_mutual(&self.observed.key, id)
+                && let Err(error) = self.step(step).await
+            {
+                tracing::debug!(object = %id, %error, "another release waits for an object that cannot be deleted yet");
+            }
+        }
+    }
+
+    fn note_applied(&mut self, applied: AppliedObject) {
+        let AppliedObject { id, reference, changed, notices } = applied;
+        self.notices.extend(notices.into_iter().map(|notice| (id.clone(), notice)));
+        if changed {
+            self.changed.push(id.clone());
+        }
+        if let Some(reference) = reference {
+            self.references.insert(id, reference);
+        }
+    }
+
+    async fn finalize(&mut self) -> Result<(), Error> {
+        let mut finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).collect();
+        finalizers.push(FINALIZER);
+        let mut metadata = json!({"finalizers": finalizers});
+        if self.plan.is_at_once() {
+            metadata["annotations"] = json!({secret::KINDS: secret::encode_kinds(&self.prepared.desired.kinds())});
+        }
+        self.patch_cr(metadata).await
+    }
+
+    async fn unfinalize(&mut self) -> Result<(), Error> {
+        if self.observed.facts.foreign.is_none() {
+            self.collect_chunks().await?;
+        }
+        let ours = |f: &str| f == FINALIZER || f == LEGACY_FINALIZER;
+        let finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).filter(|f| !ours(f)).collect();
+        match self.patch_cr(json!({"finalizers": finalizers})).await {
+            Err(Error::Api(e)) if e.is_not_found() => {}
+            result => result?,
+        }
+        // Its objects' last events must not start another pass before its own arrives.
+        self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid), 0);
+        self.finished = true;
+        Ok(())
+    }
+
+    /// The list of finalizers is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+    async fn patch_cr(&mut self, mut metadata: Value) -> Result<(), Error> {
+        let version =
+            self.ctx.cache.cr(&self.observed.key).map_or(self.observed.cr.resource_version, |cr| cr.resource_version);
+        metadata["resourceVersion"] = version.to_string().into();
+        let patch = json!({"metadata": metadata});
+        let (resource, id) = self.cr().await?;
+        let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, None).await?;
+        if let Some(cr) = Cr::read(answer, self.ctx.allow(&self.observed.key)).filter(|_| !self.observed.cr.deleting) {
+            self.ctx.cache.put_cr(self.observed.key.clone(), cr);
+        }
+        Ok(())
+    }
+
+    async fn cr(&self) -> Result<(Arc<Resource>, ObjectId), Error> {
+        cr_id(self.observed, self.ctx).await
+    }
+}

@@ -1,0 +1,567 @@
+//! One object: how it is applied, taken over and pruned.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::cluster::cache::ReleaseKey;
+use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::mask::Text;
+use crate::members::document::Members;
+use crate::members::substitute;
+use crate::plan::Desired;
+use crate::plan::claim::{Claim, claim, is_marked};
+use crate::plan::immutable;
+use crate::plan::immutable::{Remake, UPGRADE_FORCE};
+use crate::plan::leave::{autoscaled, leave};
+use crate::plan::reshape::reshape;
+use crate::plan::situation::Situation;
+use crate::plan::stamp::Stamped;
+use crate::plan::tolerate;
+use crate::plan::tolerate::Fault;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::notify::event;
+use crate::reconcile::observe::latches::latch;
+use crate::reconcile::observe::observed::Observed;
+use crate::release::inventory::Reference;
+use crate::release::managers;
+use crate::release::object::{ObjectId, metadata};
+use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::release::record::Status;
+
+/// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
+const MAX_FAULTS: usize = 20;
+
+/// The metadata of an object that is not the API server's own.
+const WRITTEN: [&str; 6] = ["name", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
+
+/// The objects of one release.
+pub struct Objects<'a> {
+    observed: &'a Observed,
+    /// As the last record has them, when it was read.
+    previous: BTreeMap<&'a ObjectId, &'a Stamped>,
+    /// Whose replicas an autoscaler of the release sets.
+    autoscaled: BTreeSet<ObjectId>,
+    /// Whose replicas are stepped.
+    members: Option<&'a Members>,
+    /// The first ordinal and how many replicas a StatefulSet with members shall have from now on, and the resourceVersion of the one
+    /// that was looked at for that; otherwise those that it has.
+    scale: Option<((u32, u32), &'a str)>,
+    ctx: &'a Context,
+}
+
+/// An object that was applied.
+pub struct AppliedObject {
+    /// Which.
+    pub id: ObjectId,
+    /// The API server's answer.
+    pub reference: Option<Reference>,
+    /// Whether it is another object than before.
+    pub changed: bool,
+    /// What deserves an event.
+    pub notices: Vec<Notice>,
+}
+
+/// Something that people should know about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Reason of the event.
+    pub reason: &'static str,
+    /// A sentence, without the object's name.
+    pub text: Text,
+    /// A warning, or just news.
+    pub warning: bool,
+}
+
+impl<'a> Objects<'a> {
+    /// Of a release, as a pass observed it.
+    pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
+        let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
+        let members = desired.members.as_deref();
+        Self { observed, previous, autoscaled: autoscaled(&desired.objects), members, scale: None, ctx }
+    }
+
+    /// The same, for giving a StatefulSet with members pods of so many ordinals from `start` on, unless it has changed since this
+    /// resourceVersion.
+    #[must_use]
+    pub fn scaling(self, start: u32, replicas: u32, version: &'a str) -> Self {
+        Self { scale: Some(((start, replicas), version)), ..self }
+    }
+
+    /// A StatefulSet with members as it is sent: with the pods that it has, or had when it was there last.
+    async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Substituted>, Error> {
+        let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
+        let mut found = self.ctx.cluster.get(resource, &object.id).await?;
+        let live = found.as_ref().map(|found| {
+            let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
+            let number = |pointer: &str| number(pointer).and_then(|n| u32::try_from(n).ok());
+            (number("/spec/ordinals/start").unwrap_or(0), number("/spec/replicas").unwrap_or(1))
+        });
+        let (start, replicas) = self.scale.map(|(ordinals, _)| ordinals).or(live).unwrap_or_else(|| {
+            let latch = latch(&self.observed.cr, &set.name);
+            (0, latch.replicas.unwrap_or(0))
+        });
+        if let (Some((_, version)), Some(Value::Object(metadata))) =
+            (self.scale, found.as_mut().and_then(|found| found.get_mut("metadata")))
+        {
+            metadata.insert("resourceVersion".into(), version.into());
+        }
+        let mut object = object.clone();
+        substitute::put(&mut object.body, set, replicas, start, found.as_ref());
+        let first = found.as_ref().and_then(|found| substitute::own_strategy(&object.body, found));
+        Ok(Some(Substituted { object, first }))
+    }
+
+    /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
+    pub async fn apply(&self, object: &Stamped, known: bool) -> Result<AppliedObject, Error> {
+        let id = &object.id;
+        let resource = self.resource(id, "apply").await?;
+        self.ctx.watching.objects.ensure(&id.gvk, id.namespace.as_ref());
+        let before = self.observed.facts.live.get(id);
+        let mut substituted = self.substitute(object, &resource).await?;
+        let first = substituted.as_mut().and_then(|s| s.first.take());
+        let object = substituted.as_ref().map_or(object, |s| &s.object);
+        let mut one = One {
+            objects: self,
+            resource: &resource,
+            object,
+            body: Cow::Borrowed(&object.body),
+            is_stepped: substituted.is_some(),
+            first,
+            duplicates: Vec::new(),
+            twins: tolerate::Twins::default(),
+            notices: Vec::new(),
+        };
+        let (key, repaired) = (&self.observed.key, self.observed.situation.repairs(id));
+        let mut taken = None;
+        let mut answer = if known {
+            let ruled = || self.observed.ignored.iter().any(|rule| rule.covers(id));
+            let suspect = repaired && self.ctx.memory.contests.with(key, |contest, now| contest.is_suspect(id, now));
+            let autoscaled = one.leaves_replicas_to_an_autoscaler();
+            if suspect || autoscaled || before.is_some_and(|b| b.shared || ruled()) {
+                let found = self.ctx.cluster.get(&resource, id).await?;
+                if let Some(found) = &found {
+                    if autoscaled
+                        && let Some(managers) = managers::release_replicas(managed(found), &id.gvk.api_version())
+                    {
+                        self.ctx.cluster.set_managers(&resource, id, found, &managers).await?;
+                    }
+                    one.leave(found);
+                    one.hand_over(found).await?;
+                }
+                let wanted = Value::Object(one.body.clone().into_owned());
+                taken = Some(found.map(|found| managers::taken(managed(&found), &wanted)).unwrap_or_default());
+            }
+            one.send().await?
+        } else {
+            one.create_or_take_over().await?
+        };
+        if managers::needs_hand_over(managed(&answer)) && one.hand_over(&answer).await? {
+            answer = one.send().await?;
+        }
+        if repaired && let Some(managers) = managers::relinquish(managed(&answer)) {
+            answer = self.ctx.cluster.set_managers(&resource, id, &answer, &managers).await?;
+        }
+        one.check_survivors(&answer);
+        let mut notices = one.notices;
+        let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
+            return Ok(AppliedObject { id: id.clone(), reference: None, changed: false, notices });
+        };
+        // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
+        let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
+        if changed && repaired {
+            notices.extend(self.ctx.memory.contests.with(key, |contest, now| {
+                let began = contest.repaired(&id, now, taken);
+                let text = contest.describe().filter(|_| began)?;
+                Some(Notice { reason: "Contested", text: Text::own(text), warning: true })
+            }));
+        }
+        let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default(), finished: false };
+        Ok(AppliedObject { id, reference: Some(reference), changed, notices })
+    }
+
+    fn claim(&self, object: &Value) -> Claim {
+        let is_live = |namespace: &str, release: &str| self.ctx.cache.is_live(namespace, release);
+        claim(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
+    }
+
+    /// The custom resources to whose release an object says that it belongs.
+    fn holders(&self, object: &Value) -> Vec<ReleaseKey> {
+        let annotation = |name: &str| metadata(object).get("annotations")?.get(name)?.as_str();
+        let (Some(namespace), Some(name)) = (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) else {
+            return Vec::new();
+        };
+        self.ctx.cache.keys_of_release_named(&namespace.into(), name)
+    }
+
+    /// The same where nobody's objects give way, as to the runs of hooks.
+    pub fn claim_of_anybody(&self, object: &Value) -> Claim {
+        of_anybody(object, self.observed, self.ctx)
+    }
+
+    /// Deletes an object, only the one with this uid; without one it is looked at first. Whether there was something to delete.
+    pub async fn prune(&self, id: &ObjectId, uid: Option<&str>) -> Result<bool, Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(false) };
+        let found;
+        let uid = if let Some(uid) = uid {
+            uid
+        } else {
+            // No watch shows it: it is gone, or has lost its label, or was never ours.
+            let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
+            if !is_marked(metadata(&object), &self.observed.owner) || !managers::is_applied(managed(&object)) {
+                return Ok(false);
+            }
+            found = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+            &found
+        };
+        let foreground = self.observed.facts.wait_for_deletion;
+        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await {
+            Ok(Some(left)) => {
+                self.ctx.cache.wrote_object(&id.gvk, &left);
+            }
+            Ok(None) => {
+                self.ctx.cache.remove_object(id, Some(uid), 0, &Value::Null);
+                self.ctx.queue.add_all(self.ctx.waits.free(id));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        Ok(true)
+    }
+
+    /// Takes the custom resource from an object's owners.
+    pub async fn orphan(&self, id: &ObjectId) -> Result<(), Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
+        let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
+        let meta = metadata(&object);
+        let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
+        let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
+        // The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+        let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
+        match self.ctx.cluster.merge::<Value>(&resource, id, &patch, None).await {
+            Ok(answer) => {
+                self.ctx.cache.wrote_object(&id.gvk, &answer);
+                Ok(())
+            }
+            Err(e) if e.is_not_found() => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    async fn resource(&self, id: &ObjectId, verb: &str) -> Result<Arc<Resource>, Error> {
+        let unknown = || ApiError::UnknownKind { what: describe(verb, id), kind: id.gvk.to_string() };
+        Ok(self.ctx.discovery.resolve(&id.gvk).await?.ok_or_else(unknown)?)
+    }
+}
+
+/// Whose an object is, where nobody's give way.
+pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Claim {
+    claim(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
+}
+
+/// A StatefulSet with members.
+struct Substituted {
+    object: Stamped,
+    /// What is sent before it.
+    first: Option<Map<String, Value>>,
+}
+
+/// One object while it is applied.
+struct One<'a> {
+    objects: &'a Objects<'a>,
+    resource: &'a Resource,
+    object: &'a Stamped,
+    /// What is sent: without what the API server refused.
+    body: Cow<'a, Map<String, Value>>,
+    /// Its replicas are never left out.
+    is_stepped: bool,
+    /// What is sent before.
+    first: Option<Map<String, Value>>,
+    /// Items of one key that `body` lacks, in words.
+    duplicates: Vec<tolerate::Duplicate>,
+    /// The lists that have them.
+    twins: tolerate::Twins,
+    notices: Vec<Notice>,
+}
+
+impl One<'_> {
+    /// Applies; values of others give way.
+    async fn send(&mut self) -> Result<Value, Error> {
+        if let Some(first) = self.first.take() {
+            let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+            let answer = cluster.apply(self.resource, id, &first, Conflicts::Force).await?;
+            if let Some(Value::Object(meta)) = self.body.to_mut().get_mut("metadata") {
+                meta.insert("resourceVersion".into(), metadata(&answer)["resourceVersion"].clone());
+            }
+        }
+        match self.request(false).await {
+            Err(e) if !e.immutable().is_empty() => {
+                self.make_room(&e).await?;
+                Ok(self.request(false).await?)
+            }
+            Err(e) if !e.invalid().is_empty() && self.reshape(&e).await? => Ok(self.request(false).await?),
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Makes way for another shape of an object that may have one of several. Whether there was something in the way.
+    async fn reshape(&mut self, refused: &ApiError) -> Result<bool, Error> {
+        let (ctx, id) = (self.objects.ctx, &self.object.id);
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(false) };
+        let Some(reshaped) = reshape(&self.body, &live, refused.invalid()) else { return Ok(false) };
+        let (managers, owners) = managers::take(managed(&live), &id.gvk.api_version(), &reshaped.fields);
+        if !reshaped.paths.is_empty() {
+            ctx.cluster.set_managers(self.resource, id, &live, &managers).await?;
+        }
+        self.body = Cow::Owned(reshaped.body);
+        if !owners.is_empty() {
+            let text = format!(
+                "{} does not go with what the chart says and is removed; it had been set by {}",
+                reshaped.paths.join(", "),
+                owners.join(", ")
+            );
+            self.notices.push(Notice { reason: "FieldRemoved", text: Text::own(text), warning: true });
+        }
+        Ok(true)
+    }
+
+    /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
+    async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
+        let Objects { observed, ctx, .. } = self.objects;
+        let id = &self.object.id;
+        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(()) };
+        let what = describe("apply", id);
+        if metadata(&live).get("deletionTimestamp").is_some() {
+            return Err(ApiError::Remaking { what }.into());
+        }
+        let wanted = Value::Object(self.body.clone().into_owned());
+        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
+        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let (remake, lost) = immutable::remake(&id.gvk);
+        let pending = observed.facts.history.last().map(|revision| revision.status);
+        let rolls_back =
+            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
+        let forced = immutable::is_allowed(&observed.cr.annotations, rolls_back);
+        let remedy = match remake {
+            Remake::Never => ", so it never is".to_owned(),
+            _ if forced => String::new(),
+            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
+        };
+        if !remedy.is_empty() {
+            return Err(ApiError::Immutable { what, fields, lost, remedy }.into());
+        }
+        let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
+        let left = match remake {
+            Remake::Orphan => ctx.cluster.orphan(self.resource, id, uid).await?,
+            _ => ctx.cluster.delete(self.resource, id, Some(uid), false).await?,
+        };
+        event(
+            observed,
+            ctx,
+            true,
+            "ObjectRemade",
+            format!("{id}: it is recreated, because {fields} cannot be changed"),
+        );
+        match left {
+            Some(left) => {
+                ctx.cache.wrote_object(&id.gvk, &left);
+                Err(ApiError::Remaking { what }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
+    async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
+        for _ in 0..MAX_FAULTS {
+            let answer = self.apply_once(new, self.twins.can_be_restored()).await;
+            let faults = match &answer {
+                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message(), &mut self.twins),
+                _ => None,
+            };
+            let Some(faults) = faults else {
+                if self.twins.can_be_restored() {
+                    return self.replace(answer?, new).await;
+                }
+                self.note_lost();
+                return answer;
+            };
+            for fault in faults {
+                match fault {
+                    Fault::Duplicate(duplicate) => self.duplicates.push(duplicate),
+                    Fault::Unknown(_) => self.note_mended(&fault.to_string()),
+                }
+            }
+        }
+        self.apply_once(new, false).await
+    }
+
+    async fn apply_once(&self, new: bool, dry: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        if new {
+            cluster.apply_new(self.resource, id, &self.body, dry).await
+        } else {
+            cluster.apply_or_try(self.resource, id, &self.body, Conflicts::Force, dry).await
+        }
+    }
+
+    fn note_mended(&mut self, what: &str) {
+        let bare = "the API server does not take a part of it as the chart has it";
+        let text = Text::foreign_or(what.to_owned(), bare);
+        let notice = Notice { reason: "ManifestMended", text, warning: true };
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
+    }
+
+    /// Writes an object with several items of one key whole: what an apply without them would make of it, and all of the items. The
+    /// fields are owned as after that apply. Where that is refused, the apply itself is sent.
+    async fn replace(&mut self, tried: Value, new: bool) -> Result<Value, ApiError> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let mut whole = tried;
+        let wanted = managed(&whole).to_vec();
+        tolerate::restore(&mut whole, &self.twins);
+        let answer = if new {
+            if let Some(Value::Object(metadata)) = whole.get_mut("metadata") {
+                metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
+            }
+            cluster.create(self.resource, id, &whole, Answer::Object).await
+        } else {
+            cluster.replace(self.resource, id, &whole, false, Answer::Object).await
+        };
+        let refused = match answer {
+            Ok(answer) => {
+                let said: Vec<String> = self.duplicates.iter().map(tolerate::Duplicate::kept).collect();
+                for text in &said {
+                    self.note_mended(text);
+                }
+                let Some(managers) = managers::replaced(managed(&answer), &wanted, CONTROLLER_MANAGER) else {
+                    return Ok(answer);
+                };
+                return cluster.set_managers(self.resource, id, &answer, &managers).await;
+            }
+            Err(e) => e,
+        };
+        if refused.invalid().is_empty() && !refused.is_forbidden() {
+            return Err(refused);
+        }
+        self.note_lost();
+        self.apply_once(new, false).await
+    }
+
+    /// Says which items went.
+    fn note_lost(&mut self) {
+        let said: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
+        for text in &said {
+            self.note_mended(text);
+        }
+    }
+
+    /// Makes the object. One that is there already is taken over when it may be.
+    async fn create_or_take_over(&mut self) -> Result<Value, Error> {
+        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let conflict = match self.request(true).await {
+            Err(e) if e.is_conflict() => e,
+            answer => return Ok(answer?),
+        };
+        // Gone meanwhile: the next pass makes it.
+        let Some(found) = cluster.get(self.resource, id).await? else { return Err(conflict.into()) };
+        match self.objects.claim(&found) {
+            Claim::Ours => {}
+            Claim::Adopted => {
+                self.notices.push(Notice {
+                    reason: "ObjectAdopted",
+                    text: "it existed and was taken over".into(),
+                    warning: false,
+                });
+            }
+            Claim::Refused(why) => {
+                let Objects { observed, ctx, .. } = self.objects;
+                ctx.waits.begin(&observed.key, id, self.objects.holders(&found));
+                return Err(ApiError::Foreign { what: describe("apply", id), why }.into());
+            }
+        }
+        self.leave(&found);
+        self.hand_over(&found).await?;
+        self.send().await
+    }
+
+    /// Whether an autoscaler of the release sets the replicas and the chart does not write them. They may still be ours, from an earlier
+    /// revision, also when this one was cut off.
+    fn leaves_replicas_to_an_autoscaler(&self) -> bool {
+        let writes = self.object.body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
+        self.objects.autoscaled.contains(&self.object.id) && !writes
+    }
+
+    /// Leaves out what is left to others.
+    fn leave(&mut self, found: &Value) {
+        let Objects { observed, previous, autoscaled, .. } = self.objects;
+        let id = &self.object.id;
+        let previous = previous.get(id).copied();
+        let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
+        if let Some(mut body) = left {
+            let replicas = self.object.body.get("spec").and_then(|spec| spec.get("replicas"));
+            if let (true, Some(replicas), Some(Value::Object(spec))) = (self.is_stepped, replicas, body.get_mut("spec"))
+            {
+                spec.insert("replicas".into(), replicas.clone());
+            }
+            self.body = Cow::Owned(body);
+            self.duplicates.clear();
+            self.twins = tolerate::Twins::default();
+        }
+    }
+
+    /// Takes over what Helm owned, so that what the chart drops really goes. Whether there was something to take.
+    async fn hand_over(&self, found: &Value) -> Result<bool, Error> {
+        let Stamped { id, body, .. } = self.object;
+        let (cluster, version) = (&self.objects.ctx.cluster, id.gvk.api_version());
+        let moved = if managers::is_in_other_version(managed(found), &version) {
+            Some(cluster.apply(self.resource, id, &whole(found), Conflicts::Force).await?)
+        } else {
+            None
+        };
+        let found = moved.as_ref().unwrap_or(found);
+        let now = Value::Object(body.clone());
+        let before = self.objects.previous.get(id).map(|o| Value::Object(o.body.clone()));
+        let manifests: Vec<&Value> = before.iter().chain([&now]).collect();
+        let Some(managers) = managers::hand_over(managed(found), &version, &manifests) else {
+            return Ok(moved.is_some());
+        };
+        cluster.set_managers(self.resource, id, found, &managers).await?;
+        Ok(true)
+    }
+
+    /// Says which fields the chart dropped and somebody else keeps.
+    fn check_survivors(&mut self, answer: &Value) {
+        let Some(before) = self.objects.previous.get(&self.object.id).filter(|o| o.body != self.object.body) else {
+            return;
+        };
+        let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
+        for survivor in managers::survivors(managed(answer), &before, &now) {
+            let text = format!(
+                "the chart does not have {} any more, and it stays because {} owns it",
+                survivor.path, survivor.manager
+            );
+            self.notices.push(Notice { reason: "FieldStays", text: Text::own(text), warning: true });
+        }
+    }
+}
+
+/// All of an object that can be applied: applying it changes nothing but the owners of its fields.
+fn whole(found: &Value) -> Map<String, Value> {
+    let mut body = found.as_object().cloned().unwrap_or_default();
+    body.remove("status");
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
+    }
+    body
+}
+
+fn managed(object: &Value) -> &[Value] {
+    metadata(object).get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

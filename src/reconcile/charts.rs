@@ -1,0 +1,236 @@
+//! A kind that the operator serves, with its chart: loaded once, shared by all passes.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::value::RawValue;
+
+use crate::chart;
+use crate::chart::{Chart, Limits, LoadError};
+use crate::kind::{ChartRef, Kind, Proof};
+use crate::release::digest;
+use crate::release::digest::Hasher;
+use crate::release::object::Gvk;
+use crate::release::record::chart_json;
+use crate::render::Capabilities;
+use crate::source::download::{Access, Downloader, Verify, Wanted};
+use crate::source::http::Tls;
+use crate::source::link::shown;
+use crate::source::registry::{Options, Registry};
+use crate::source::{Messages, Settings, SourceError, sha256};
+use crate::template::budget;
+use crate::template::budget::Budget;
+
+/// A chart that can be rendered.
+pub struct Loaded {
+    /// The chart.
+    pub chart: Chart,
+    /// Its digest.
+    pub digest: String,
+    /// It as records embed it.
+    pub json: Box<RawValue>,
+    reads: Reads,
+}
+
+/// What a chart reads of the cluster: as far as its text shows, and rather too much than too little. A chart that reads nothing of
+/// `.Capabilities` must not be rendered anew because somebody installed a custom resource definition (apply.md A4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reads {
+    version: bool,
+    kinds: bool,
+    objects: bool,
+}
+
+impl Loaded {
+    /// From a chart.
+    pub fn new(chart: Chart) -> Self {
+        let digest = digest::chart(&chart);
+        let json = chart_json(&chart);
+        let mut reads = Reads::default();
+        reads.add(&chart);
+        Self { chart, digest, json, reads }
+    }
+
+    /// What of the capabilities goes into the inputs digest.
+    pub fn capabilities_digest(&self, capabilities: &Capabilities) -> String {
+        let mut hasher = Hasher::default();
+        if self.reads.version {
+            hasher.text(&capabilities.kube_version);
+        }
+        if self.reads.kinds {
+            for kind in &capabilities.api_versions {
+                hasher.text(kind);
+            }
+        }
+        if self.reads.version || self.reads.kinds { hasher.finish() } else { String::new() }
+    }
+
+    /// Whether it may look up objects.
+    pub fn looks_up(&self) -> bool {
+        self.reads.objects
+    }
+}
+
+impl Reads {
+    fn add(&mut self, chart: &Chart) {
+        let mentions = |needle: &str| chart.templates.iter().any(|t| find(&t.data, needle.as_bytes()));
+        let mentions_any = |needles: [&str; 2]| needles.iter().any(|n| mentions(n));
+        self.version |= !chart.metadata.kube_version.is_empty() || mentions_any(["Capabilities", "capabilities"]);
+        self.kinds |= mentions_any(["APIVersions", "api_versions"]);
+        self.objects |= mentions("lookup");
+        for dependency in &chart.dependencies {
+            self.add(dependency);
+        }
+    }
+}
+
+fn find(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|w| w == needle)
+}
+
+/// A kind with its chart.
+pub struct Served {
+    /// The kind.
+    pub kind: Kind,
+    /// controller-runtime's name of the controller, for metrics.
+    pub controller: String,
+    chart: RwLock<Result<Arc<Loaded>, String>>,
+}
+
+impl Served {
+    /// Loads the kind's chart; one that cannot be loaded stops nobody else. A chart that is not on this machine is left to
+    /// [`Served::retry`].
+    pub fn new(kind: Kind) -> Self {
+        let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
+        let chart = match &kind.chart {
+            _ if kind.unusable.is_some() => load(&kind),
+            ChartRef::Path(_) => load(&kind),
+            ChartRef::Link(link) => Err(format!("the chart {} is being fetched", shown(link))),
+        };
+        Self { kind, controller, chart: RwLock::new(chart) }
+    }
+
+    /// Whether the chart comes from elsewhere.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.kind.chart, ChartRef::Link(_))
+    }
+
+    /// The chart, or why there is none.
+    pub fn chart(&self) -> Result<Arc<Loaded>, String> {
+        self.chart.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tries again to load a chart that could not be loaded. `true` when it can now, or cannot for another reason. May take
+    /// as long as a download.
+    pub fn retry(&self) -> bool {
+        let Err(before) = self.chart() else { return false };
+        let loaded = load(&self.kind);
+        match &loaded {
+            Ok(_) => tracing::info!(kind = %self.gvk(), "the chart can be used now"),
+            Err(error) if *error == before => return false,
+            Err(error) => tracing::error!(kind = %self.gvk(), %error, "chart unusable"),
+        }
+        *self.chart.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        true
+    }
+
+    /// The kind's group, version and kind.
+    pub fn gvk(&self) -> &Gvk {
+        &self.kind.gvk
+    }
+}
+
+/// What reading a chart may cost, beside the limits of its files.
+const READING: budget::Limits = budget::Limits { steps: None, output: usize::MAX, memory: Some(256 << 20) };
+
+fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
+    if let Some(why) = &kind.unusable {
+        return Err(why.clone());
+    }
+    let text = kind.chart.to_string();
+    let path = shown(&text);
+    let chart = || match &kind.chart {
+        ChartRef::Path(path) => chart::load(path),
+        ChartRef::Link(link) => {
+            let data = fetch(link, &kind.proof).and_then(|data| proven(data, &kind.proof));
+            data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
+        }
+    };
+    let chart = || Budget::new(READING).run(chart);
+    match std::panic::catch_unwind(chart) {
+        Ok(Ok(chart)) if chart.is_library() => Err(format!("the chart {path} is a library and cannot be installed")),
+        Ok(Ok(chart)) => Ok(Arc::new(Loaded::new(chart))),
+        Ok(Err(error)) => Err(format!("the chart {path} cannot be loaded: {error}")),
+        Err(_) => Err(format!("the chart {path} cannot be loaded: internal error")),
+    }
+}
+
+/// The archive, if it has the digest that it must have.
+fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
+    let digest = sha256(&data);
+    match &proof.digest {
+        Some(wanted) if *wanted != digest => {
+            Err(SourceError(format!("its digest is sha256:{digest}, and watches.yaml says sha256:{wanted}")))
+        }
+        _ => Ok(data),
+    }
+}
+
+/// The archive behind a link, with the credentials that Helm would use. What runs with the operator's rights must come from where it
+/// says: by https, unless the archive itself can be told from another one.
+fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
+    if link.starts_with("http://") && *proof == Proof::default() {
+        return Err(SourceError(
+            "anybody on the way can change what comes by http://: use https://, or give its digest or keyring in watches.yaml"
+                .to_owned(),
+        ));
+    }
+    let tls = Tls { stay_secure: true, ..Tls::default() };
+    let settings = Settings::from_env();
+    let told = |text: &str| tracing::info!(chart = %shown(link), "{}", text.trim());
+    let warned = |text: &str| tracing::warn!(chart = %shown(link), "{}", text.trim());
+    let messages = Messages { out: &told, registry: &told, warn: &warned };
+    let options = Options { config: settings.registry_config.clone(), tls: tls.clone(), ..Options::default() };
+    let downloader = Downloader {
+        settings: &settings,
+        registry: &Registry::new(options, messages)?,
+        access: Access { tls, ..Access::default() },
+        verify: if proof.keyring.is_some() { Verify::Always } else { Verify::Never },
+        keyring: proof.keyring.clone().unwrap_or_default(),
+        messages,
+    };
+    downloader.fetch(&Wanted { chart: link.to_owned(), ..Wanted::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Loaded;
+    use crate::chart::{Chart, File};
+    use crate::render::Capabilities;
+
+    fn loaded(template: &str) -> Loaded {
+        let template = File { name: "templates/a.yaml".into(), data: template.as_bytes().to_vec().into() };
+        Loaded::new(Chart { templates: vec![template], ..Chart::default() })
+    }
+
+    #[test]
+    fn only_what_a_chart_reads_of_the_cluster_is_an_input_of_it() {
+        let of = |version: &str, kinds: &[&str]| Capabilities {
+            kube_version: version.into(),
+            api_versions: kinds.iter().map(|k| (*k).to_owned()).collect(),
+        };
+        let differs = |template: &str, a: &Capabilities, b: &Capabilities| {
+            let chart = loaded(template);
+            chart.capabilities_digest(a) != chart.capabilities_digest(b)
+        };
+        let (old, new, more) = (of("v1", &["a"]), of("v2", &["a"]), of("v1", &["a", "b"]));
+        let table = [
+            ("a: b", false, false),
+            ("{{ .Capabilities.KubeVersion }}", true, false),
+            ("{{ .Capabilities.APIVersions.Has \"x\" }}", true, true),
+        ];
+        for (template, version, kinds) in table {
+            assert_eq!(differs(template, &old, &new), version, "{template}");
+            assert_eq!(differs(template, &old, &more), kinds, "{template}");
+        }
+    }
+}

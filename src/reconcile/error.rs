@@ -1,0 +1,165 @@
+//! Why a pass failed.
+
+use crate::cluster::error::ApiError;
+use crate::mask::Text;
+use crate::plan::attempts::Retry;
+use crate::plan::hooks::Event;
+use crate::release::record::RecordError;
+use crate::render::Diagnostic;
+
+/// Why a pass failed. `Display` shows nothing that others wrote; [`Error::text`] has all of it.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// The record could not be read or written.
+    Record(RecordError),
+    /// The chart and these values make nothing that can be applied.
+    Render(Diagnostic),
+    /// Rendering took too long, or failed in a way that it should not.
+    Renderer(String),
+    /// What was rendered is not a list of objects, or too many.
+    Manifest(String),
+    /// A hook failed.
+    Hook {
+        /// What it ran for.
+        event: Event,
+        /// Its object.
+        hook: String,
+        /// What its object says, and the last lines of its pod.
+        why: Text,
+        /// It took as long as it may.
+        timeout: bool,
+    },
+    /// The objects did not get ready in time.
+    NotReady(Text),
+    /// The record cannot be compared with what the chart renders, or is something else.
+    Unverified {
+        /// Of the record.
+        revision: u64,
+        /// A sentence.
+        why: Text,
+    },
+    /// An object is where the kind does not allow it.
+    NotAllowed(String),
+    /// Renderings that take long have used up their share.
+    Busy(String),
+    /// A source of values does not hold what it should.
+    Values(String),
+    /// A request failed.
+    Api(ApiError),
+    /// The pass panicked, and where.
+    Panic(String),
+}
+
+impl Error {
+    /// What is said of it.
+    pub fn text(&self) -> Text {
+        match self {
+            Self::Record(error) => Text::own(error.to_string()),
+            Self::Render(diagnostic) => Text::foreign_or(
+                diagnostic.message.as_str(),
+                match &diagnostic.at {
+                    Some(at) => format!(
+                        "the chart cannot be rendered, see {at} (the message may quote a Secret and is not shown)"
+                    ),
+                    None => "the chart cannot be rendered (the message may quote a Secret and is not shown)".to_owned(),
+                },
+            ),
+            Self::Manifest(text) => Text::foreign_or(
+                text.as_str(),
+                "what the chart renders cannot be applied (the message may quote a Secret and is not shown)",
+            ),
+            Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
+            Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),
+            Self::Unverified { revision, why } => Text::own(format!(
+                "nothing is taken from the record of revision {revision}, which somebody else may have written: "
+            ))
+            .and(why.clone()),
+            Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) | Self::Busy(text) => {
+                Text::own(text.as_str())
+            }
+            Self::Api(error) => error.text(),
+            Self::Panic(place) => Text::own(format!(
+                "the operator has a fault: the pass panicked at {place}; it is repeated after a pause. Please report this place"
+            )),
+        }
+    }
+
+    /// Reason of conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Record(RecordError::TooLarge(_)) => "ReleaseTooLarge",
+            Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
+            Self::Render(_) | Self::Renderer(_) => "RenderError",
+            Self::Manifest(_) => "InvalidManifest",
+            Self::Hook { .. } => "HookFailed",
+            Self::NotReady(_) => "NotReady",
+            Self::Unverified { .. } => "RecordNotVerified",
+            Self::NotAllowed(_) => "NamespaceNotAllowed",
+            Self::Busy(_) => "RenderingWaits",
+            Self::Values(_) => "InvalidValuesFrom",
+            Self::Api(error) => error.reason(),
+            Self::Panic(_) => "Panic",
+        }
+    }
+
+    /// Whether it is tried again without anything having changed.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Record(RecordError::TooLarge(_))
+            | Self::Render(_)
+            | Self::Manifest(_)
+            | Self::NotAllowed(_)
+            | Self::Values(_)
+            | Self::NotReady(_) => Retry::Never,
+            // Who gave it a time meant that time.
+            Self::Hook { timeout, .. } => {
+                if *timeout {
+                    Retry::Never
+                } else {
+                    Retry::Bounded
+                }
+            }
+            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
+            Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
+            // The object is wrong, and not the cluster.
+            Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
+            Self::Unverified { .. } | Self::Panic(_) | Self::Busy(_) | Self::Api(_) => Retry::Always,
+        }
+    }
+
+    /// Whether the API server or the operator is the trouble and not the release: then nothing is written about it unless it lasts.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Busy(_)) || matches!(self, Self::Api(error) if error.is_outage())
+    }
+
+    /// Whether the pass acted on what is no longer so; the next one knows better.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.text().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl From<Diagnostic> for Error {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Render(diagnostic)
+    }
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}

@@ -1,0 +1,269 @@
+//! The driver of etcd in the operator: the `ConfigMap` that members without data start from, the Secrets with which members are
+//! called, and the looks at clusters at rest, which cost the API server nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::cluster::cache::Cache;
+use crate::cluster::client::{Cluster, Conflicts};
+use crate::cluster::discovery::Resource;
+use crate::mask::Secrets;
+use crate::members::document::Set;
+use crate::members::driver::MemberDriver as _;
+use crate::members::driver::Step;
+use crate::members::etcd::client::Access;
+use crate::members::etcd::document::Document;
+use crate::members::etcd::driver::{ConfigMaps, Etcd};
+use crate::members::etcd::secret::Secret;
+use crate::members::etcd::state::InitialCluster;
+use crate::members::workload::{Latch, Target, Workload};
+use crate::plan::claim::{Claim, claim};
+use crate::plan::stamp::stamp;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::queue::with_jitter;
+use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{CHART_LABEL, Owner};
+
+pub use crate::members::etcd::state::Action;
+
+/// Label of the `ConfigMap`: the release.
+pub const LABEL: &str = "tillerman.dev/initial-cluster";
+/// How long a member may take to answer. A write takes milliseconds; an election, which a read waits for, about a second.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// How often members at rest are asked how they are, at least. Kubelets tell of pods that are not ready, and watches of pods that are
+/// gone, at once; this is for what only etcd knows: alarms, foreign members, partitions.
+const PERIOD: Duration = Duration::from_secs(20);
+/// One that does not answer once is asked again after this before the API server is.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Why there is no driver.
+pub enum Lack {
+    /// Something is not there yet.
+    Waits(String),
+    /// Something is wrong until somebody changes it.
+    Wrong(String),
+}
+
+/// The driver of a cluster.
+pub async fn driver(
+    observed: &Observed,
+    set: &Set,
+    ctx: &Context,
+) -> Result<Result<Etcd<InitialClusterMap>, Lack>, Error> {
+    let document = match Document::read(&set.etcd, &set.target) {
+        Ok(document) => document,
+        Err(why) => return Ok(Err(Lack::Wrong(why))),
+    };
+    let access = match access(&document, observed, ctx).await? {
+        Ok(access) => access,
+        Err(lack) => return Ok(Err(lack)),
+    };
+    let config_maps = InitialClusterMap::of(&document, observed, ctx);
+    Ok(Ok(Etcd { settings: document.settings, access, config_maps }))
+}
+
+/// Certificates and password, read anew in each pass: they may have been renewed. No text shows any of it.
+async fn access(document: &Document, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
+    let mut access = Access { tls: None, user: None, timeout: TIMEOUT };
+    if let Some(name) = &document.tls_secret {
+        let Some(found) = secret(name, observed, ctx).await? else { return Ok(Err(missing(name, "tls"))) };
+        access.tls = match found.tls() {
+            Ok(tls) => Some(tls),
+            Err(why) => return Ok(Err(Lack::Wrong(why))),
+        };
+    }
+    if let Some(name) = &document.user_secret {
+        let Some(found) = secret(name, observed, ctx).await? else { return Ok(Err(missing(name, "auth"))) };
+        access.user = match (found.text("username"), found.text("password")) {
+            (Ok(user), Ok(password)) => {
+                let mut secrets = Secrets::default();
+                secrets.add(&password);
+                ctx.memory.masks.learn(&observed.key, secrets);
+                Some((user, password))
+            }
+            (Err(why), _) | (_, Err(why)) => return Ok(Err(Lack::Wrong(why))),
+        };
+    }
+    Ok(Ok(access))
+}
+
+fn missing(name: &str, field: &str) -> Lack {
+    Lack::Waits(format!("Secret {name}, which spec.etcd.{field} names"))
+}
+
+/// A Secret beside the release.
+async fn secret<'a>(name: &'a str, observed: &Observed, ctx: &Context) -> Result<Option<Secret<'a>>, Error> {
+    let resource = Resource::secrets();
+    let namespace = Some(Arc::clone(&observed.owner.release_namespace));
+    let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
+    let found = ctx.cluster.get(&resource, &id).await?;
+    Ok(found.map(|found| Secret::new(name, &found)))
+}
+
+/// The `ConfigMap` with `ETCD_INITIAL_CLUSTER`, owned by the custom resource. The release does not know of it: no watch of the objects
+/// of releases shows it, so it is neither drift nor pruned.
+pub struct InitialClusterMap {
+    cluster: Cluster,
+    resource: Resource,
+    id: ObjectId,
+    owner: Owner,
+    take: bool,
+    cache: Arc<Cache>,
+    /// The resourceVersion that was read: a write is refused when somebody else wrote since. An operator that was stopped for an
+    /// hour must not let a second cluster start.
+    seen: Mutex<Option<Value>>,
+}
+
+impl InitialClusterMap {
+    fn of(document: &Document, observed: &Observed, ctx: &Context) -> Self {
+        let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
+        let namespace = Some(Arc::clone(&observed.owner.release_namespace));
+        let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: document.config_map.as_str().into() };
+        let take = observed.facts.switches.take_ownership;
+        Self {
+            cluster: ctx.cluster.clone(),
+            resource,
+            id,
+            owner: observed.owner.clone(),
+            take,
+            cache: Arc::clone(&ctx.cache),
+            seen: Mutex::default(),
+        }
+    }
+
+    fn is_owned(&self, metadata: &Value) -> bool {
+        let references = metadata.get("ownerReferences").and_then(Value::as_array);
+        references.into_iter().flatten().any(|r| r.get("uid").and_then(Value::as_str) == Some(&*self.owner.uid))
+    }
+
+    fn seen(&self, version: Option<Value>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+
+    fn body(&self, data: &BTreeMap<String, String>) -> Result<Map<String, Value>, String> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": &*self.id.name, "labels": {LABEL: &*self.owner.release_name}},
+        });
+        let object = Object::from_body(body.as_object().cloned().unwrap_or_default())?;
+        let mut body = stamp(&object, true, &self.owner).body;
+        // The watches of a release's objects must not take it for one.
+        if let Some(Value::Object(labels)) = body.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels")) {
+            labels.remove(CHART_LABEL);
+        }
+        Ok(body)
+    }
+}
+
+impl ConfigMaps for InitialClusterMap {
+    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
+        let name = &self.id.name;
+        let found = self.cluster.get(&self.resource, &self.id).await.map_err(|error| error.to_string())?;
+        let Some(found) = found else {
+            self.seen(None);
+            return Ok(None);
+        };
+        let metadata = &found["metadata"];
+        if metadata.get("deletionTimestamp").is_some() {
+            return Err(format!("ConfigMap {name} to go"));
+        }
+        if let Claim::Refused(why) =
+            claim(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
+        {
+            return Err(format!("ConfigMap {name} to be the driver's: {why}"));
+        }
+        self.seen(metadata.get("resourceVersion").cloned());
+        // One of an earlier custom resource goes with it, and must be made ours before that.
+        if !self.is_owned(metadata) {
+            return Ok(None);
+        }
+        let data = found.get("data").and_then(Value::as_object).into_iter().flatten();
+        Ok(Some(data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()))
+    }
+
+    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+        let mut body = self.body(&data)?;
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let written = match seen {
+            None => self.cluster.apply_new(&self.resource, &self.id, &body, false).await,
+            Some(version) => {
+                if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+                    metadata.insert("resourceVersion".into(), version);
+                }
+                self.cluster.apply(&self.resource, &self.id, &body, Conflicts::Force).await
+            }
+        };
+        written.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The objects of a release stay when its custom resource goes: so does the `ConfigMap`, without which no pod of them starts again.
+pub async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(), Error> {
+    let Ok(document) = Document::read(&set.etcd, &set.target) else { return Ok(()) };
+    let map = InitialClusterMap::of(&document, observed, ctx);
+    let Some(found) = ctx.cluster.get(&map.resource, &map.id).await? else { return Ok(()) };
+    let metadata = &found["metadata"];
+    if !map.is_owned(metadata) {
+        return Ok(());
+    }
+    let is_other = |r: &&Value| r.get("uid").and_then(Value::as_str) != Some(&*observed.owner.uid);
+    let owners: Vec<&Value> =
+        metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().filter(is_other).collect();
+    let patch = json!({"metadata": {"ownerReferences": owners, "resourceVersion": metadata.get("resourceVersion")}});
+    ctx.cluster.merge::<Value>(&map.resource, &map.id, &patch, None).await?;
+    Ok(())
+}
+
+/// A cluster as a pass found it that had nothing to do. Watches tell when anything of it changes that the API server knows of.
+pub struct Rest {
+    /// The StatefulSet.
+    pub workload: Workload,
+    /// What is wanted.
+    pub target: Target,
+    /// What is remembered.
+    pub latch: Latch,
+    /// What the `ConfigMap` says.
+    pub initial: Result<Option<InitialCluster>, String>,
+}
+
+impl Rest {
+    /// Asks the members now and then, and ends when a pass would find something to do.
+    pub async fn watched(self, driver: Etcd<InitialClusterMap>) {
+        let Etcd { settings, access, .. } = driver;
+        let driver = Etcd { settings, access, config_maps: Untouched };
+        loop {
+            tokio::time::sleep(with_jitter(PERIOD)).await;
+            if !self.is_quiet(&driver).await {
+                tokio::time::sleep(AGAIN).await;
+                if !self.is_quiet(&driver).await {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn is_quiet(&self, driver: &Etcd<Untouched>) -> bool {
+        let mut seen = driver.observe(&self.workload, &self.latch).await;
+        seen.initial.clone_from(&self.initial);
+        let now = jiff::Timestamp::now().as_second();
+        driver.decide(&self.workload, &seen, &self.target, &self.latch, now) == Step::Quiet
+    }
+}
+
+/// The `ConfigMap` is watched; between passes it is neither read nor written.
+struct Untouched;
+
+impl ConfigMaps for Untouched {
+    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
+        Ok(None)
+    }
+
+    async fn write(&self, _: BTreeMap<String, String>) -> Result<(), String> {
+        Err("only a pass writes it".to_owned())
+    }
+}

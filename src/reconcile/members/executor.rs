@@ -1,0 +1,286 @@
+//! One stateful set in one pass: its driver is asked for a step, and the step is carried out.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::etcd;
+use super::etcd::{Lack, Rest};
+use super::jobs::JobsDriver;
+use crate::cluster::cr::{Cr, CrObject};
+use crate::cluster::discovery::Resource;
+use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
+use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
+use crate::members::etcd::state::Call;
+use crate::members::progress;
+use crate::members::progress::Doing;
+use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::plan::Desired;
+use crate::plan::situation::Situation;
+use crate::reconcile::apply::objects::Objects;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::notify::event;
+use crate::reconcile::observe::address::cr_id;
+use crate::reconcile::observe::latches::stored;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observe::records::read_record;
+use crate::reconcile::render::stamp::{Missing, stamp};
+use crate::release::object::{Gvk, ObjectId};
+
+/// When a condition is looked at again, should no event come.
+pub const STOPPED: Duration = Duration::from_secs(15);
+
+/// When what changed during a pass is looked at again.
+const STALE: Duration = Duration::from_millis(200);
+
+/// When what nobody knows is looked at again.
+const UNKNOWN: Duration = Duration::from_secs(1);
+
+/// One stateful set in one pass.
+pub struct SetPass<'a> {
+    pub observed: &'a Observed,
+    pub members: &'a Members,
+    pub set: &'a Set,
+    pub workload: &'a Workload,
+    pub latch: &'a Latch,
+    pub ctx: &'a Context,
+}
+
+impl SetPass<'_> {
+    pub fn target(&self) -> Target {
+        let mode = match self.observed.situation {
+            Situation::Paused(_) => Mode::Paused,
+            _ if self.set.paused && !self.observed.facts.deleting => Mode::Paused,
+            _ if self.observed.facts.deleting => Mode::Deleting,
+            _ => Mode::Run,
+        };
+        Target {
+            size: self.set.size,
+            mode,
+            delete_claims: self.set.on_remove == OnRemove::Delete,
+            adopt_claims: self.set.on_orphan == OnOrphan::Adopt,
+            recover: self.observed.cr.annotations.get(FORCE_NEW_CLUSTER).map(|said| said.trim().into()),
+        }
+    }
+
+    /// What was done, when the next look is due, and what is remembered from now on.
+    pub async fn pass(&self) -> Result<(Doing, Option<Duration>, Latch), Error> {
+        match &self.set.driver {
+            Driver::Own(name) => match self.ctx.drivers.make(name, self.set) {
+                Ok(driver) => self.drive(&driver).await,
+                Err(why) => {
+                    let doing = Doing::Stopped { reason: "InvalidMembers", why };
+                    Ok((doing, Some(STOPPED), self.latch.clone()))
+                }
+            },
+            Driver::Jobs => self.drive(&JobsDriver::of(self.observed, self.members, self.set, self.ctx)).await,
+            Driver::Etcd => Box::pin(self.pass_of_etcd()).await,
+        }
+    }
+
+    async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
+        let seen = driver.observe(self.workload, self.latch).await;
+        let now = self.observed.facts.now;
+        let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
+        let ((doing, after), latch) = self.perform(driver, step).await?;
+        Ok((doing, after, latch))
+    }
+
+    async fn pass_of_etcd(&self) -> Result<(Doing, Option<Duration>, Latch), Error> {
+        let (set, workload, target) = (self.set, self.workload, self.target());
+        if target.mode != Mode::Run {
+            return Ok((Doing::Nothing, None, self.latch.clone()));
+        }
+        let driver = match etcd::driver(self.observed, set, self.ctx).await? {
+            Ok(driver) => driver,
+            Err(Lack::Waits(what)) => return Ok((Doing::Waiting(what), Some(STOPPED), self.latch.clone())),
+            Err(Lack::Wrong(why)) => {
+                let doing = Doing::Stopped { reason: "InvalidMembers", why };
+                return Ok((doing, Some(STOPPED), self.latch.clone()));
+            }
+        };
+        let seen = driver.observe(workload, self.latch).await;
+        let step = driver.decide(workload, &seen, &target, self.latch, self.observed.facts.now);
+        let quiet = step == Step::Quiet;
+        let call = matches!(
+            step,
+            Step::Act(etcd::Action::Call { .. }) | Step::ActThen { action: etcd::Action::Call { .. }, .. }
+        );
+        let votes = matches!(step, Step::Act(etcd::Action::Call { call: Call::AddVoter { .. }, .. }));
+        let ((doing, after), latch) = self.perform(&driver, step).await?;
+        if let (true, Doing::Done(what)) = (votes, &doing) {
+            let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
+            event(
+                self.observed,
+                self.ctx,
+                true,
+                "MemberVotesAtOnce",
+                format!("StatefulSet {}: {what}; {cost}", set.target),
+            );
+        }
+        if let (true, Doing::Done(what)) = (call, &doing) {
+            event(self.observed, self.ctx, false, "MembersChanged", format!("StatefulSet {}: {what}", set.target));
+        }
+        if self.latch.recovery != latch.recovery {
+            let what = progress::describe_latch(set, self.latch, &latch);
+            event(self.observed, self.ctx, true, "RecoveringQuorum", format!("StatefulSet {}: {what}", set.target));
+        }
+        if quiet {
+            let rest = Rest { workload: workload.clone(), target, latch: latch.clone(), initial: seen.initial };
+            self.ctx.watching.members.attend(&self.observed.key, &set.name, rest.watched(driver));
+        }
+        Ok((doing, after, latch))
+    }
+
+    /// Does a step.
+    pub async fn perform<D: MemberDriver>(
+        &self,
+        driver: &D,
+        step: Step<D::Action>,
+    ) -> Result<((Doing, Option<Duration>), Latch), Error> {
+        let mut latch = self.latch.clone();
+        let name = &self.set.target;
+        let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
+        let done = match step {
+            Step::Quiet => (Doing::Nothing, None),
+            Step::Wait { why, after } => (Doing::Waiting(why), Some(after)),
+            Step::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
+            Step::Latch(new) => {
+                latch = new;
+                did(progress::describe_latch(self.set, self.latch, &latch))
+            }
+            Step::Scale(replicas) => {
+                latch.replicas = Some(replicas);
+                if self.latch.replicas != Some(replicas) {
+                    self.remember(&latch).await?;
+                }
+                let scaled = match self.scale(0, replicas).await {
+                    // Its controller or somebody else wrote it since it was looked at: what is right now may be something else.
+                    Err(error) if error.is_stale() => {
+                        return Ok((
+                            (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE)),
+                            latch,
+                        ));
+                    }
+                    scaled => scaled?,
+                };
+                if scaled {
+                    let note = format!("StatefulSet {name}: replicas {} → {replicas}", self.workload.replicas);
+                    event(self.observed, self.ctx, false, "MembersScaled", note.clone());
+                    did(note)
+                } else {
+                    (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN))
+                }
+            }
+            Step::Only(ordinal) => match self.scale(ordinal, 1).await {
+                Err(error) if error.is_stale() => {
+                    (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE))
+                }
+                Err(error) => return Err(error),
+                Ok(false) => (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN)),
+                Ok(true) => {
+                    let note = format!("StatefulSet {name}: no pod but {name}-{ordinal}");
+                    event(self.observed, self.ctx, true, "MembersScaled", note.clone());
+                    did(note)
+                }
+            },
+            Step::DeleteClaim { name, uid } => {
+                let claims = Resource {
+                    gvk: Gvk::new("", "v1", "PersistentVolumeClaim"),
+                    plural: "persistentvolumeclaims".into(),
+                    namespaced: true,
+                };
+                let id = self.id(&claims, &name);
+                self.ctx.cluster.delete(&claims, &id, Some(&uid), false).await?;
+                let note = format!(
+                    "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
+                    self.set.target
+                );
+                event(self.observed, self.ctx, true, "ClaimDeleted", note);
+                did(format!("delete claim {name}"))
+            }
+            Step::DeletePod { ordinal, uid } => {
+                let id = self.id(&pods(), &format!("{name}-{ordinal}"));
+                self.ctx.cluster.delete(&pods(), &id, Some(&uid), false).await?;
+                did(format!("delete pod {}", id.name))
+            }
+            Step::EvictPod { ordinal, uid } => {
+                let id = self.id(&pods(), &format!("{name}-{ordinal}"));
+                if self.ctx.cluster.evict(&pods(), &id, &uid).await? {
+                    did(format!("evict pod {}", id.name))
+                } else {
+                    (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))
+                }
+            }
+            // Members are told by whoever leads, as objects are written by it alone.
+            Step::Act(_) | Step::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
+                (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
+            }
+            Step::Act(action) => acted(driver, action).await,
+            Step::ActThen { action, latch: new } => {
+                let done = acted(driver, action).await;
+                if matches!(done.0, Doing::Done(_)) {
+                    latch = new;
+                }
+                done
+            }
+        };
+        Ok((done, latch))
+    }
+
+    fn id(&self, resource: &Resource, name: &str) -> ObjectId {
+        let namespace = Some(std::sync::Arc::clone(&self.workload.namespace));
+        ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
+    }
+
+    /// Writes the latch before what follows from it.
+    async fn remember(&self, latch: &Latch) -> Result<(), Error> {
+        let (resource, id) = cr_id(self.observed, self.ctx).await?;
+        // All that is written there, also what does not count any more, goes unless it is of the latch.
+        let before = stored(&self.observed.cr.status(), &self.set.name).cloned().unwrap_or_default();
+        let after = serde_json::to_value(latch).unwrap_or_default();
+        let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
+        let patch = json!({"metadata": {"uid": &*self.observed.cr.uid}, "status": {"members": members}});
+        let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
+        if let Some(cr) = Cr::read(answer, self.ctx.allow(&self.observed.key)) {
+            let key = self.observed.key.clone();
+            if self.ctx.cache.put_cr(key.clone(), cr) {
+                self.ctx.queue.add(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the StatefulSet of the record with so many replicas from an ordinal on; `false` when there is no such record any more.
+    async fn scale(&self, start: u32, replicas: u32) -> Result<bool, Error> {
+        let Some(newest) = self.observed.facts.history.last() else { return Ok(false) };
+        let Some(record) = read_record(&self.observed.owner, newest.revision, self.ctx).await? else {
+            return Ok(false);
+        };
+        let wanted = self.set.id(&self.workload.namespace);
+        let objects: Vec<_> =
+            record.objects()?.into_iter().filter(|o| o.gvk == wanted.gvk && *o.name == *wanted.name).collect();
+        let objects = stamp(&objects, self.observed, self.ctx, Missing::IsLeftOut).await?;
+        let members = Some(std::sync::Arc::new(self.members.clone()));
+        let desired = Desired { objects, members, ..Desired::default() };
+        let Some(object) = desired.objects.first() else { return Ok(false) };
+        let objects = Objects::new(self.observed, &desired, self.ctx);
+        objects.scaling(start, replicas, &self.workload.resource_version).apply(object, true).await?;
+        Ok(true)
+    }
+}
+
+/// Does what the driver itself does.
+async fn acted<D: MemberDriver>(driver: &D, action: D::Action) -> (Doing, Option<Duration>) {
+    let what = driver.describe(&action);
+    match driver.act(action).await {
+        Acted::Done => (Doing::Done(what), Some(Duration::ZERO)),
+        Acted::Wait { why, after } => (Doing::Waiting(format!("{what}: {why}")), Some(after)),
+        Acted::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
+        Acted::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
+        Acted::Fatal(why) => (Doing::Stopped { reason: "Failed", why }, Some(STOPPED)),
+    }
+}

@@ -1,0 +1,96 @@
+//! The driver that runs Jobs of the chart.
+
+use super::look;
+use crate::cluster::client::Answer;
+use crate::cluster::discovery::Resource;
+use crate::members::document::{Members, ScaleHook, Set};
+use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
+use crate::members::jobs;
+use crate::members::jobs::Action;
+use crate::members::workload::{Latch, Target, Workload};
+use crate::reconcile::context::Context;
+use crate::reconcile::observe::observed::Observed;
+use crate::release::object::{Gvk, ObjectId};
+
+/// The driver that runs Jobs of the chart.
+pub struct JobsDriver<'a> {
+    observed: &'a Observed,
+    set: &'a Set,
+    ctx: &'a Context,
+    pub hooks: Vec<ScaleHook>,
+}
+
+impl<'a> JobsDriver<'a> {
+    /// With the hooks of a stateful set, if hooks are to run.
+    pub fn of(observed: &'a Observed, members: &Members, set: &'a Set, ctx: &'a Context) -> Self {
+        let on = observed.facts.switches.hooks;
+        let of_set = |hook: &&ScaleHook| on && hook.set == set.name;
+        let hooks = members.hooks.iter().filter(of_set).cloned().collect();
+        Self { observed, set, ctx, hooks }
+    }
+}
+
+fn job_resource() -> Resource {
+    Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true }
+}
+
+impl MemberDriver for JobsDriver<'_> {
+    type Observed = jobs::Observed;
+    type Action = Action;
+
+    async fn observe(&self, workload: &Workload, _latch: &Latch) -> jobs::Observed {
+        if self.hooks.is_empty() {
+            return jobs::Observed::default();
+        }
+        match look::jobs(self.observed, &workload.namespace, &self.hooks, self.ctx).await {
+            Ok(jobs) => jobs::Observed { jobs, blind: None },
+            Err(error) => jobs::Observed { jobs: Vec::new(), blind: Some(error.to_string()) },
+        }
+    }
+
+    fn decide(
+        &self,
+        workload: &Workload,
+        observed: &jobs::Observed,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> Step<Action> {
+        let (hooks, set) = (self.hooks.as_slice(), self.set.name.as_str());
+        jobs::decide(&jobs::View { workload, observed, hooks, set, target, latch, now })
+    }
+
+    async fn act(&self, action: Action) -> Acted {
+        let jobs = job_resource();
+        let namespace = Some(std::sync::Arc::clone(&self.observed.owner.release_namespace));
+        let id = |name: &str| ObjectId { gvk: jobs.gvk.clone(), namespace: namespace.clone(), name: name.into() };
+        let result = match &action {
+            Action::Start(run, sizes) => {
+                let Some(hook) = self.hooks.iter().find(|h| h.name == run.hook) else {
+                    return Acted::Fatal(format!("there is no hook {}", run.hook));
+                };
+                let body = jobs::job::body(hook, run, self.set, *sizes, &self.observed.owner);
+                self.ctx.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
+            }
+            Action::Forget { name, uid } => {
+                self.ctx.cluster.delete(&jobs, &id(name), Some(uid), false).await.map(|_| ())
+            }
+        };
+        match result {
+            Ok(()) => Acted::Done,
+            // The run was made before.
+            Err(e) if e.is_conflict() => Acted::Done,
+            Err(e) if e.is_outage() => Acted::Indeterminate(e.to_string()),
+            Err(e) => Acted::Fatal(e.to_string()),
+        }
+    }
+
+    fn describe(&self, action: &Action) -> String {
+        match action {
+            Action::Start(run, _) => {
+                format!("{} hook for ordinal {}: start Job {}", run.event, run.ordinal, run.name())
+            }
+            Action::Forget { name, .. } => format!("delete Job {name} of an earlier run"),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
+//! what a cache believes. Watches of its pods, claims and Jobs only say when to look again, and there are none of them for releases
+//! without members.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::read::{claim, core, ordinal, pod, text};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::cluster::readiness::{pod_reason, pod_selector};
+use crate::mask::Text;
+use crate::members::document::{ScaleHook, Set};
+use crate::members::jobs::job;
+use crate::members::workload::Workload;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::render::secrets::learn;
+use crate::release::object::{Gvk, ObjectId};
+use crate::release::owned;
+
+/// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist, or not as one with members.
+pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Option<Workload>, Error> {
+    let namespace = Arc::clone(&observed.owner.release_namespace);
+    let id = set.id(&namespace);
+    let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
+    let Some(object) = ctx.cluster.get(&resource, &id).await? else { return Ok(None) };
+    // One that was not applied as one with members is not stepped yet.
+    if !object.get("metadata").is_some_and(owned::steps_replicas) {
+        return Ok(None);
+    }
+    let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
+    ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, &set.driver);
+    let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));
+    let pods = ctx.cluster.list(&pod_list, &namespace, &selector).await?;
+    let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+    let templates: Vec<&str> = templates.into_iter().flatten().map(|t| text(t, "/metadata/name")).collect();
+    let claims = match templates.as_slice() {
+        [] => Vec::new(),
+        _ => ctx.cluster.list(&claim_list, &namespace, &selector).await?,
+    };
+    let uid = text(&object, "/metadata/uid");
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    // What the controller has not looked at yet says nothing of the present template.
+    let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
+    let mut workload = Workload {
+        resource_version: text(&object, "/metadata/resourceVersion").into(),
+        replicas: number("/spec/replicas").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        start: number("/spec/ordinals/start").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        update_revision: if is_seen { text(&object, "/status/updateRevision").into() } else { "".into() },
+        pods: BTreeMap::new(),
+        earlier: Vec::new(),
+        claims: BTreeMap::new(),
+        name: Arc::clone(&id.name),
+        namespace,
+    };
+    if pods.iter().filter_map(pod_reason).any(|why| why.is_foreign()) {
+        learn(observed, ctx).await;
+    }
+    for object in &pods {
+        let ours = text(object, "/metadata/ownerReferences/0/uid") == uid;
+        match ordinal(text(object, "/metadata/name"), "", &set.target) {
+            Some(ordinal) if ours => {
+                workload.pods.insert(ordinal, pod(object, |text| ctx.show(observed, text)));
+            }
+            Some(_) => workload.earlier.push(text(object, "/metadata/name").into()),
+            None => {}
+        }
+    }
+    for object in &claims {
+        let name = text(object, "/metadata/name");
+        for template in &templates {
+            if let Some(ordinal) = ordinal(name, template, &set.target) {
+                workload.claims.entry(ordinal).or_default().push(claim(object));
+            }
+        }
+    }
+    // A pod takes its claim by the name alone, so those without the labels count, too (apply.md A7): of the pods that there are, and of
+    // the next one.
+    let next = u32::from(set.size > workload.replicas);
+    for ordinal in workload.start..workload.start.saturating_add(workload.replicas).saturating_add(next) {
+        for template in &templates {
+            let name = format!("{template}-{}-{ordinal}", set.target);
+            let known = workload.claims.get(&ordinal).is_some_and(|all| all.iter().any(|claim| *claim.name == *name));
+            let id = ObjectId {
+                gvk: claim_list.gvk.clone(),
+                namespace: Some(Arc::clone(&workload.namespace)),
+                name: name.into(),
+            };
+            if !known && let Some(object) = ctx.cluster.get(&claim_list, &id).await? {
+                workload.claims.entry(ordinal).or_default().push(claim(&object));
+            }
+        }
+    }
+    Ok(Some(workload))
+}
+
+/// The Jobs of scale hooks of a release.
+pub async fn jobs(
+    observed: &Observed,
+    namespace: &str,
+    hooks: &[ScaleHook],
+    ctx: &Context,
+) -> Result<Vec<job::Seen>, ApiError> {
+    let selector = format!("{}={}", job::LABEL, observed.owner.release_name);
+    let jobs = Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true };
+    let all = ctx.cluster.list(&jobs, namespace, &selector).await?;
+    let ended = |job: &Value| {
+        let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+        conditions.into_iter().flatten().any(|c| text(c, "/type") == "Failed" && text(c, "/status") == "True")
+    };
+    let mut pods = Vec::new();
+    if all.iter().any(ended) {
+        pods = ctx.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
+        // Masked here, where it comes from: what members are said to be waiting for is made of our own words but for this.
+        learn(observed, ctx).await;
+        let statuses = |pod| Value::pointer_mut(pod, "/status/containerStatuses").and_then(Value::as_array_mut);
+        for status in pods.iter_mut().filter_map(statuses).flatten() {
+            if let Some(Value::String(message)) = status.pointer_mut("/state/terminated/message") {
+                *message = ctx.show(observed, &Text::foreign(message.as_str()));
+            }
+        }
+    }
+    Ok(all.iter().filter_map(|job| job::read(job, &pods, hooks)).collect())
+}

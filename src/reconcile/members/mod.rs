@@ -1,0 +1,179 @@
+//! Stateful sets with members: looks at them, asks their driver for one step, and does it. What is remembered stands in the status.
+
+pub mod etcd;
+pub mod executor;
+pub mod jobs;
+pub mod look;
+pub mod read;
+
+use std::time::Duration;
+
+use super::apply::{Applied, Waiting};
+use super::context::Context;
+use super::error::Error;
+use super::notify::event;
+use super::observe::latches::{latch, running, stored};
+use super::observe::observed::Observed;
+use super::render::Prepared;
+use super::trust::Verified;
+use crate::kind::switches::DeletionPolicy;
+use crate::mask::Text;
+use crate::members::document::{Driver, Event, Members, ScaleHook, Set};
+use crate::members::driver::MemberDriver as _;
+use crate::members::jobs as decide_jobs;
+use crate::members::progress;
+use crate::members::progress::{Doing, Told};
+use crate::plan::Verb;
+use crate::plan::situation::Situation;
+use executor::{STOPPED, SetPass};
+use jobs::JobsDriver;
+
+/// When a deletion that lacks its hook is looked at again, should no event come: in seconds.
+const NO_HOOK: i64 = 300;
+
+/// What is said of a deletion that is held.
+const HELD: &str =
+    " (the annotation tillerman.dev/deletion-policy is snapshot; with tillerman.dev/hooks: \"off\" it goes without)";
+
+/// What a pass found out and did about members.
+#[derive(Debug)]
+pub struct MembersReport {
+    /// For the status.
+    pub told: Told,
+    /// When the next look is due.
+    pub next: Option<Duration>,
+}
+
+/// One step of one stateful set, once the objects of the release are as they should be. `None` when members are not looked at.
+pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Result<Option<MembersReport>, Error> {
+    let Prepared { desired, rendered, .. } = &applied.prepared;
+    let members = if rendered.is_some() { desired.members.clone() } else { observed.members.clone() };
+    let Some(members) = members else {
+        ctx.watching.members.forget(&observed.key);
+        let gone = rendered.is_some() && applied.error.is_none();
+        return Ok(gone.then(|| MembersReport { told: Told { gone: true, ..Told::default() }, next: None }));
+    };
+    if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
+        return Ok(None);
+    }
+    // One plan at a time: how the members are is looked at when the operation is over.
+    if running(observed).is_some() {
+        return Ok(None);
+    }
+    let settled = matches!(observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_));
+    if settled && applied.verb == Verb::Rest {
+        return each(observed, &members, ctx).await.map(Some);
+    }
+    let follows = !matches!(applied.verb, Verb::Rest | Verb::Uninstall | Verb::Abandon | Verb::CreateCrds);
+    Ok(follows.then(|| MembersReport { told: Told::pending(), next: Some(Duration::ZERO) }))
+}
+
+/// The hooks before a deletion, which nothing of the release may precede. `None` when the release may go.
+pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Applied> {
+    if observed.situation != Situation::Uninstall || observed.facts.foreign.is_some() {
+        return None;
+    }
+    let held = |waiting| Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Uninstall) });
+    let is_farewell = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
+    let members = observed.members.as_ref();
+    if must_succeed(observed) && !members.is_some_and(|members| members.hooks.iter().any(is_farewell)) {
+        let what = format!("a before-delete hook, which the chart does not have{HELD}");
+        return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK) });
+    }
+    let members = members?;
+    if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
+        for set in members.sets.iter().filter(|set| set.driver == Driver::Etcd) {
+            if let Err(error) = etcd::leave_behind(observed, set, ctx).await {
+                return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) });
+            }
+        }
+        return None;
+    }
+    for set in &members.sets {
+        // Whatever its driver is: these hooks are Jobs.
+        let set = Set { driver: Driver::Jobs, ..set.clone() };
+        match farewell_of(observed, members, &set, ctx).await {
+            Ok(None) => {}
+            Ok(Some(waiting)) => return held(waiting),
+            Err(error) => return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) }),
+        }
+    }
+    None
+}
+
+/// Whether nothing may go before the hooks have succeeded.
+fn must_succeed(observed: &Observed) -> bool {
+    let switches = &observed.facts.switches;
+    switches.hooks && switches.deletion_policy == DeletionPolicy::Snapshot
+}
+
+async fn farewell_of(
+    observed: &Observed,
+    members: &Members,
+    set: &Set,
+    ctx: &Context,
+) -> Result<Option<Waiting>, Error> {
+    let latch = latch(&observed.cr, &set.name);
+    let driver = JobsDriver::of(observed, members, set, ctx);
+    let is_farewell = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
+    if !driver.hooks.iter().any(is_farewell) {
+        return Ok(None);
+    }
+    let Some(workload) = look::look(observed, set, ctx).await? else { return Ok(None) };
+    let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
+    let jobs = driver.observe(&workload, &latch).await;
+    let view = decide_jobs::View {
+        workload: &workload,
+        observed: &jobs,
+        hooks: &driver.hooks,
+        set: &set.name,
+        target: &one.target(),
+        latch: &latch,
+        now: observed.facts.now,
+    };
+    let must = must_succeed(observed);
+    let step = decide_jobs::farewell(&view, observed.cr.created, must);
+    let (what, after) = match one.perform(&driver, step).await?.0 {
+        (Doing::Nothing, _) => return Ok(None),
+        (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
+    };
+    let after = after.map_or(0, |after| after.as_secs().cast_signed());
+    let what = if must { format!("{what}{HELD}") } else { what };
+    Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
+}
+
+/// The first stateful set that is not quiet gets a step; the others are only told.
+async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
+    let status = observed.cr.status();
+    let mut told = Told::of(&status, &members.sets);
+    let mut next = None;
+    for set in &members.sets {
+        ctx.watching.members.leave(&observed.key, &set.name);
+        let found = look::look(observed, set, ctx).await?;
+        let Some(workload) = found else {
+            // The pass that applies it comes by itself.
+            next = Some(STOPPED);
+            told.wait(&format!("StatefulSet {}", set.target));
+            break;
+        };
+        let latch = latch(&observed.cr, &set.name);
+        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
+        let (doing, after, latch) = one.pass().await?;
+        // A status that was lost, or a StatefulSet that was taken over.
+        if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
+            let note = format!(
+                "StatefulSet {}: the status of the custom resource remembers nothing of its members; they are taken as they are",
+                set.target
+            );
+            event(observed, ctx, true, "MembersForgotten", note);
+        }
+        let now = observed.facts.now;
+        let target = one.target();
+        let left = progress::enter(&mut told, set, &workload, &latch, target.mode, &doing, now);
+        next = after.into_iter().chain(left).min();
+        if !matches!(doing, Doing::Nothing) {
+            break;
+        }
+    }
+    Ok(MembersReport { told, next })
+}

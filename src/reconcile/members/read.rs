@@ -1,0 +1,95 @@
+//! Pods and claims of members, read from their objects.
+
+use serde_json::Value;
+
+use crate::cluster::discovery::Resource;
+use crate::cluster::readiness::pod_reason;
+use crate::mask::Text;
+use crate::members::etcd::url::takes_tls;
+use crate::members::workload::{Claim, Exit, Pod, PodPhase};
+use crate::release::object::Gvk;
+
+pub fn core(kind: &str, plural: &str) -> Resource {
+    Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
+}
+
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn seconds(object: &Value, pointer: &str) -> i64 {
+    text(object, pointer).parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second)
+}
+
+/// The ordinal in the name of a pod, or of a claim of a template.
+pub fn ordinal(name: &str, template: &str, set: &str) -> Option<u32> {
+    let name = if template.is_empty() { name } else { name.strip_prefix(template)?.strip_prefix('-')? };
+    let digits = name.strip_prefix(set)?.strip_prefix('-')?;
+    let ordinal: u32 = digits.parse().ok()?;
+    (ordinal.to_string() == digits).then_some(ordinal)
+}
+
+pub fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let ready = conditions.into_iter().flatten().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True");
+    let statuses = object.pointer("/status/containerStatuses").and_then(Value::as_array);
+    let restarts = statuses.into_iter().flatten().filter_map(|s| s.get("restartCount")?.as_u64()).sum::<u64>();
+    let first = text(object, "/spec/containers/0/name");
+    let first = statuses.and_then(|all| all.iter().find(|s| text(s, "/name") == first));
+    let exit = first.and_then(|s| s.pointer("/state/terminated").or_else(|| s.pointer("/lastState/terminated")));
+    let exit = exit.and_then(|t| {
+        let code = t.get("exitCode")?.as_i64().and_then(|code| i32::try_from(code).ok())?;
+        let started = first.filter(|s| s.pointer("/state/running/startedAt").is_some());
+        let running_since = started.map(|s| seconds(s, "/state/running/startedAt"));
+        Some(Exit { code, message: text(t, "/message").into(), running_since })
+    });
+    let phase = match text(object, "/status/phase") {
+        "Pending" if text(object, "/spec/nodeName").is_empty() => PodPhase::Unscheduled,
+        "Running" => PodPhase::Running,
+        "Succeeded" | "Failed" => PodPhase::Ended,
+        "Unknown" => PodPhase::Unknown,
+        _ => PodPhase::Pending,
+    };
+    Pod {
+        uid: text(object, "/metadata/uid").into(),
+        revision: text(object, "/metadata/labels/controller-revision-hash").into(),
+        created: seconds(object, "/metadata/creationTimestamp"),
+        phase,
+        ready,
+        terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
+        restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
+        exit,
+        reason: if ready { "".into() } else { pod_reason(object).map(|text| shown(&text)).unwrap_or_default().into() },
+        secure: takes_tls(object),
+    }
+}
+
+pub fn claim(object: &Value) -> Claim {
+    Claim {
+        name: text(object, "/metadata/name").into(),
+        uid: text(object, "/metadata/uid").into(),
+        created: seconds(object, "/metadata/creationTimestamp"),
+        terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
+        lost: text(object, "/status/phase") == "Lost",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ordinal;
+
+    #[test]
+    fn ordinals_are_read_off_names() {
+        for (name, template, expected) in [
+            ("db-0", "", Some(0)),
+            ("db-12", "", Some(12)),
+            ("db-x", "", None),
+            ("db-01", "", None),
+            ("db-a-1", "", None),
+            ("data-db-3", "data", Some(3)),
+            ("data-db-x-3", "data", None),
+        ] {
+            assert_eq!(ordinal(name, template, "db"), expected, "{name}");
+        }
+    }
+}

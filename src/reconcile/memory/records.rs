@@ -1,0 +1,185 @@
+//! The records that were written or read last, as their Secrets have them, so that what follows soon need not read them again.
+//!
+//! # Guarantees
+//! - A record is told only to who names the uid and the resourceVersion of its Secret: what somebody else has written since is not
+//!   taken for what it was.
+//! - It takes no more memory than [`MAX_BYTES`]. What was used least goes first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::release::object::metadata;
+use crate::release::record::Record;
+
+/// A thousand records of small charts, or a few of large ones.
+const MAX_BYTES: usize = 4 << 20;
+/// What a record takes beside its text.
+const OVERHEAD: usize = 300;
+
+/// Namespace and name of a release. Of each only the record that was seen last is kept.
+type Release = (Arc<str>, Arc<str>);
+
+/// Records.
+#[derive(Default)]
+pub struct Records(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    records: HashMap<Release, Packed>,
+    /// The releases in the order of their last use.
+    order: BTreeMap<u64, Release>,
+    used: u64,
+    bytes: usize,
+}
+
+struct Packed {
+    uid: Box<str>,
+    version: Box<str>,
+    /// Without Helm's base64.
+    data: Box<[u8]>,
+    used: u64,
+}
+
+impl Records {
+    /// The Secret of a record, as the API server answered.
+    pub fn put(&self, release: &Release, secret: &Value) {
+        let mut inner = self.lock();
+        inner.remove(release);
+        if let Some(packed) = Packed::read(secret).filter(|packed| packed.len() <= MAX_BYTES) {
+            inner.insert(release, packed);
+        }
+    }
+
+    /// The record that the Secret with this uid has in this version.
+    pub fn get(&self, release: &Release, uid: &str, version: &str) -> Option<Record> {
+        let data = {
+            let mut inner = self.lock();
+            let found = inner.records.get(release).filter(|found| *found.uid == *uid && *found.version == *version);
+            let data = STANDARD.encode(&found?.data);
+            inner.touch(release);
+            data
+        };
+        Record::decode(data.as_bytes()).ok()
+    }
+
+    /// A release is gone.
+    pub fn forget(&self, release: &Release) {
+        self.lock().remove(release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Packed {
+    /// `None` of one that is in chunks, and of anything else.
+    fn read(secret: &Value) -> Option<Self> {
+        let text = |key: &str| metadata(secret).get(key)?.as_str();
+        let data = STANDARD.decode(secret.get("data")?.get("release")?.as_str()?).ok()?;
+        let data = STANDARD.decode(data).ok()?.into();
+        Some(Self { uid: text("uid")?.into(), version: text("resourceVersion")?.into(), data, used: 0 })
+    }
+
+    fn len(&self) -> usize {
+        self.data.len() + OVERHEAD
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, release: &Release, packed: Packed) {
+        self.bytes += packed.len();
+        self.records.insert(release.clone(), packed);
+        self.touch(release);
+        while self.bytes > MAX_BYTES
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.remove(&oldest);
+        }
+    }
+
+    fn touch(&mut self, release: &Release) {
+        let Some(packed) = self.records.get_mut(release) else { return };
+        self.order.remove(&packed.used);
+        self.used += 1;
+        packed.used = self.used;
+        self.order.insert(self.used, release.clone());
+    }
+
+    fn remove(&mut self, release: &Release) {
+        if let Some(packed) = self.records.remove(release) {
+            self.bytes -= packed.len();
+            self.order.remove(&packed.used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, Records, Release};
+    use crate::release::record::Record;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use flate2::{Compression, write::GzEncoder};
+    use serde_json::{Value, json};
+    use std::io::Write as _;
+
+    fn release(name: &str) -> Release {
+        ("ns".into(), name.into())
+    }
+
+    /// A record of about so many bytes.
+    fn secret(version: &str, revision: u64, bytes: usize) -> Value {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
+        let record = json!({"version": revision, "info": {}, "manifest": "x".repeat(bytes)});
+        gzip.write_all(record.to_string().as_bytes()).unwrap();
+        let data = STANDARD.encode(STANDARD.encode(gzip.finish().unwrap()));
+        json!({"metadata": {"uid": "u", "resourceVersion": version}, "data": {"release": data}})
+    }
+
+    fn revision(record: Option<Record>) -> Option<u64> {
+        record.map(|record| record.revision())
+    }
+
+    #[test]
+    fn a_record_is_told_only_of_the_secret_that_it_was_seen_in() {
+        let (kept, a) = (Records::default(), release("a"));
+        kept.put(&a, &secret("7", 1, 10));
+        assert_eq!(revision(kept.get(&a, "u", "7")), Some(1));
+        assert_eq!(revision(kept.get(&a, "u", "8")), None, "somebody has written it since");
+        assert_eq!(revision(kept.get(&a, "v", "7")), None, "it is another Secret");
+        assert_eq!(revision(kept.get(&release("b"), "u", "7")), None);
+        kept.put(&a, &secret("9", 2, 10));
+        assert_eq!(revision(kept.get(&a, "u", "9")), Some(2));
+        // One in chunks takes the place of what was there.
+        kept.put(&a, &json!({"metadata": {"uid": "u", "resourceVersion": "10"}, "data": {"head": "eA=="}}));
+        assert_eq!(revision(kept.get(&a, "u", "9")), None);
+        kept.put(&a, &secret("11", 3, 10));
+        kept.forget(&a);
+        assert_eq!(revision(kept.get(&a, "u", "11")), None);
+        let inner = kept.lock();
+        assert_eq!((inner.bytes, inner.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_used_least_goes_first_when_there_is_too_much() {
+        let kept = Records::default();
+        let third = MAX_BYTES / 3;
+        for name in ["a", "b"] {
+            kept.put(&release(name), &secret("1", 1, third));
+        }
+        assert!(kept.get(&release("a"), "u", "1").is_some());
+        kept.put(&release("c"), &secret("1", 1, third));
+        let left = ["a", "b", "c"].map(|name| kept.get(&release(name), "u", "1").is_some());
+        assert_eq!(left, [true, false, true]);
+        assert!(kept.lock().bytes <= MAX_BYTES);
+        // Too large for itself.
+        kept.put(&release("e"), &secret("1", 1, MAX_BYTES));
+        assert!(kept.get(&release("e"), "u", "1").is_none());
+        assert!(kept.get(&release("c"), "u", "1").is_some());
+    }
+}

@@ -1,0 +1,102 @@
+//! Records that count as they are: this process wrote or compared them in the version that they have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::release::object::Object;
+use crate::release::owner::Owner;
+use crate::release::record::{HookRecord, Record, RecordError};
+use crate::release::secret::Revision;
+
+/// Namespace and name of a release.
+type Key = (Arc<str>, Arc<str>);
+
+/// What is known of records, by the version of their Secrets.
+#[derive(Default)]
+pub struct Trusted(Mutex<HashMap<Key, BTreeMap<u64, Known>>>);
+
+struct Known {
+    uid: Box<str>,
+    version: Box<str>,
+    left_out: Arc<LeftOut>,
+}
+
+/// What of a record does not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Indices of its objects.
+    pub objects: BTreeSet<usize>,
+    /// Indices of its hooks.
+    pub hooks: BTreeSet<usize>,
+    /// What it says of members.
+    pub members: bool,
+    /// What it says of operations.
+    pub operations: bool,
+}
+
+impl LeftOut {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The objects of the record that count.
+    pub fn objects(&self, record: &Record) -> Result<Vec<Object>, RecordError> {
+        let all = record.objects()?.into_iter().enumerate();
+        Ok(all.filter(|(at, _)| !self.objects.contains(at)).map(|(_, object)| object).collect())
+    }
+
+    /// The hooks of the record. One that does not count keeps its place, and runs for nothing.
+    pub fn hooks(&self, mut hooks: Vec<HookRecord>) -> Vec<HookRecord> {
+        for (at, hook) in hooks.iter_mut().enumerate() {
+            if self.hooks.contains(&at) {
+                hook.events.clear();
+            }
+        }
+        hooks
+    }
+}
+
+impl Trusted {
+    /// This process wrote the record, or compared it.
+    pub fn enter(&self, owner: &Owner, revision: &Revision, left_out: LeftOut) {
+        let known = Known {
+            uid: revision.uid.clone(),
+            version: revision.resource_version.clone(),
+            left_out: Arc::new(left_out),
+        };
+        self.lock().entry(key(owner)).or_default().insert(revision.revision, known);
+    }
+
+    /// What of a record does not count; `None` when it was written by somebody else since it was compared.
+    pub fn get(&self, owner: &Owner, revision: &Revision) -> Option<Arc<LeftOut>> {
+        let all = self.lock();
+        let known = all.get(&key(owner))?.get(&revision.revision)?;
+        let is_it = known.uid == revision.uid && known.version == revision.resource_version;
+        is_it.then(|| Arc::clone(&known.left_out))
+    }
+
+    /// Whether the whole of a record counts.
+    pub fn has(&self, owner: &Owner, revision: &Revision) -> bool {
+        self.get(owner, revision).is_some_and(|left_out| left_out.is_empty())
+    }
+
+    /// A revision is gone.
+    pub fn forget_revision(&self, owner: &Owner, revision: u64) {
+        if let Some(known) = self.lock().get_mut(&key(owner)) {
+            known.remove(&revision);
+        }
+    }
+
+    /// A release is gone.
+    pub fn forget(&self, release: &Key) {
+        self.lock().remove(release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<u64, Known>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(owner: &Owner) -> Key {
+    (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name))
+}

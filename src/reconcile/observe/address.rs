@@ -1,0 +1,21 @@
+//! Where the custom resource of a release is.
+
+use std::sync::Arc;
+
+use super::observed::Observed;
+use crate::cluster::client::describe;
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::release::object::ObjectId;
+
+/// Address of the custom resource.
+pub async fn cr_id(observed: &Observed, ctx: &Context) -> Result<(Arc<Resource>, ObjectId), Error> {
+    let gvk = &observed.owner.gvk;
+    let namespace = (!observed.key.namespace.is_empty()).then(|| Arc::clone(&observed.key.namespace));
+    let id = ObjectId { gvk: gvk.clone(), namespace, name: Arc::clone(&observed.key.name) };
+    let unknown = || ApiError::UnknownKind { what: describe("update", &id), kind: gvk.to_string() };
+    let resource = ctx.discovery.resolve(gvk).await?.ok_or_else(unknown)?;
+    Ok((resource, id))
+}

@@ -1,0 +1,399 @@
+//! Observe: what the caches know of a release, and its newest record where the decision needs it.
+
+pub mod address;
+pub mod latches;
+pub mod lookups;
+pub mod observed;
+pub mod records;
+pub mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::blocking::off;
+use super::charts::{Loaded, Served};
+use super::context::Context;
+use super::error::Error;
+use super::memory::begun::Left;
+use crate::cluster::cache::{ReleaseKey, WatchKey};
+use crate::cluster::cr::Cr;
+use crate::kind::annotations::Annotations;
+use crate::kind::bounds;
+use crate::kind::ignore::Ignore;
+use crate::kind::switches;
+use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
+use crate::members::document::Members;
+use crate::plan::attempts;
+use crate::plan::situation::{Facts, Refusal, Situation, situation};
+use crate::release::digest;
+use crate::release::digest::Inputs;
+use crate::release::live::Live;
+use crate::release::object::ObjectId;
+use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
+use crate::release::record::{RecordError, Status};
+use crate::release::secret;
+use crate::release::secret::Revision;
+use crate::render::Capabilities;
+use observed::Observed;
+use records::read_record;
+
+/// Helm's limit: a longer name makes labels and Secret names that Kubernetes refuses.
+const MAX_NAME: usize = 53;
+
+/// Bytes of a spec that is read at once; a longer one is read off the threads that run passes.
+const SHORT: usize = 32 << 10;
+
+/// Looks. `None` when there is no such custom resource.
+pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
+    let cr = ctx.cache.cr(key)?;
+    let served = &ctx.kinds[key.kind];
+    let chart = served.chart();
+    let capabilities = capabilities(ctx);
+    let (mut values, bad_values) = match spec(&cr).await {
+        Ok(values) => (values, None),
+        Err(refusal) => (Map::new(), Some(refusal)),
+    };
+    let own = ctx.memory.annotations.of(key, &cr).await;
+    let extras = values::gather(&mut values, key, &own, ctx);
+    let owner = owner(key, &cr, ctx, chart.as_deref().ok());
+    let inputs = chart.as_ref().ok().map(|chart| {
+        digest::inputs(&Inputs {
+            chart: &chart.digest,
+            values: &values,
+            name: &owner.release_name,
+            namespace: &owner.release_namespace,
+            capabilities: &chart.capabilities_digest(&capabilities),
+            extras: &extras.digest,
+        })
+    });
+    let (ignored, bad_ignored) = ignored(&own);
+    let (switches, bad_switch) = read_switches(served, &cr);
+    let refusal = refusal(key, &owner, chart.as_ref().err())
+        .or(bad_switch)
+        .or(bad_values)
+        .or(bad_ignored)
+        .or_else(|| renamed(key, &owner, ctx).or_else(|| extras.refusal.clone()));
+    let attempt = attempt(inputs.as_deref(), &cr);
+    let attempts = attempts::read(&cr.status(), &attempt);
+    let now = jiff::Timestamp::now();
+    let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
+    let free = ctx.waits.is_over(key);
+    let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, ctx).await;
+    let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
+    let (history, complete) = ctx.cache.release(key);
+    let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
+    let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
+    // A first installation that was cut off has no record yet.
+    let left =
+        if complete && history.is_empty() { ctx.memory.begun.watches(key, &cr, ctx).await } else { Left::default() };
+    let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
+    let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
+    let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
+    let facts = Facts {
+        uid: (&*cr.uid).into(),
+        marks: owner.marks().into(),
+        namespace: (&*key.namespace).into(),
+        now: now.as_second(),
+        deleting: cr.deleting,
+        finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
+        wait_for_deletion: switches.uninstall_wait,
+        asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
+        busy: is_busy(history.last(), now.as_second()),
+        foreign: foreign(&owner, &cr, &switches, ctx, &history),
+        rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
+        // A deletion needs no chart.
+        spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried && !free,
+        pausing: (refusal.is_none() || cr.deleting) && pause > 0 && !free,
+        switches,
+        refusal,
+        inputs: inputs.map(Into::into),
+        paused: ctx.memory.contests.with(key, |contest, now| contest.paused(now)),
+        unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
+        ended: ctx.cache.ended(key),
+        live,
+        history,
+    };
+    let unseen = facts
+        .history
+        .last()
+        .and_then(|r| r.inventory.as_ref())
+        .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
+    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits };
+    let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
+    let mut observed = Observed {
+        key: key.clone(),
+        cr,
+        owner,
+        values,
+        ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
+        extras,
+        chart: chart.ok(),
+        capabilities,
+        facts,
+        attempt,
+        pause,
+        situation,
+        record: Ok(None),
+        target: None,
+        left_out: Arc::default(),
+        corrupted: false,
+        blind,
+        members,
+        complete,
+        unwatched,
+    };
+    read_records(&mut observed, ctx).await;
+    Some(observed)
+}
+
+/// What the API server can do.
+pub fn capabilities(ctx: &Context) -> Capabilities {
+    let info = ctx.discovery.info();
+    Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() }
+}
+
+/// Reads the records that the situation asks for.
+async fn read_records(observed: &mut Observed, ctx: &Context) {
+    if observed.situation.needs_record() && observed.facts.foreign.is_none() {
+        read_newest(observed, ctx).await;
+    }
+    if let Situation::RollBack(to) = observed.situation {
+        read_target(observed, to, ctx).await;
+    }
+}
+
+/// What the caches know of the objects of a release.
+struct CachedObjects {
+    live: BTreeMap<ObjectId, Live>,
+    /// Watches of what the newest revision lists that were not complete then.
+    unsynced: BTreeSet<WatchKey>,
+    /// The same, and those of what any revision names.
+    unwatched: BTreeSet<WatchKey>,
+    /// Why the first of those that cannot see cannot.
+    blind: Option<String>,
+    /// Whether objects of kinds that a revision names were not known then, and can be seen.
+    hidden: bool,
+}
+
+fn objects(key: &ReleaseKey, history: &[Revision], left: Left, ctx: &Context) -> CachedObjects {
+    let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
+    let of_list: BTreeSet<_> = listed().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
+    let mut named: BTreeSet<_> =
+        history.iter().flat_map(Revision::uses).map(|(gvk, namespace)| ctx.cache.watch_key(gvk, namespace)).collect();
+    named.extend(left.watches);
+    let (live, unsynced) = ctx.cache.objects_of(key, listed(), of_list.union(&named).cloned());
+    let unwatched = unsynced;
+    let (named, unsynced) = (&unwatched & &named, &unwatched & &of_list);
+    let blind = ctx.cache.blind(&unsynced);
+    let hidden = left.unknown || named.into_iter().any(|watch| ctx.cache.blind(&BTreeSet::from([watch])).is_none());
+    CachedObjects { live, unsynced, unwatched, blind, hidden }
+}
+
+/// What the caches do not know yet and will.
+#[derive(Clone, Copy)]
+struct Caches {
+    /// Objects that the newest revision lists.
+    lists: bool,
+    /// Objects of kinds that a revision names: what was begun may have left some that no list has. Those that cannot be seen are not
+    /// waited for.
+    names: bool,
+    /// Sources of values.
+    values: bool,
+}
+
+/// The situation, as far as the caches are complete enough to judge it.
+fn with_caches(
+    situation: Situation,
+    facts: &Facts,
+    key: &ReleaseKey,
+    ctx: &Context,
+    complete: bool,
+    unknown: Caches,
+) -> Situation {
+    if unknown.values && !matches!(situation, Situation::Uninstall | Situation::Leave) {
+        return Situation::Waiting;
+    }
+    if !complete {
+        return match ctx.cache.history_blind(&key.namespace) {
+            Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
+            None => Situation::Waiting,
+        };
+    }
+    let deployed = facts.history.last().is_some_and(|r| r.status == Status::Deployed);
+    let waits = match situation {
+        Situation::Settled | Situation::Finished | Situation::Drifted(_) => unknown.lists,
+        Situation::Uninstall => unknown.lists || unknown.names,
+        Situation::New | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
+        Situation::Changed => unknown.names && !deployed,
+        _ => false,
+    };
+    if waits { Situation::Waiting } else { situation }
+}
+
+/// The custom resource as the owner of objects.
+pub fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -> Owner {
+    Owner {
+        gvk: ctx.kinds[key.kind].gvk().clone(),
+        namespace: Some(Arc::clone(&key.namespace)),
+        name: Arc::clone(&key.name),
+        uid: Arc::clone(&cr.uid),
+        release_name: ctx.cache.release_name(key),
+        release_namespace: Arc::clone(&key.namespace),
+        chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
+    }
+}
+
+/// Whether `reconcile-at` has a text that no pass has answered yet.
+fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
+    let status = cr.status();
+    let answered = status.get("lastHandledReconcileAt").and_then(Value::as_str);
+    reconcile_at.is_some_and(|asked| answered != Some(asked))
+}
+
+/// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
+pub fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
+    let mut hasher = digest::Hasher::default();
+    // A deletion is no attempt at the inputs.
+    let inputs = if cr.deleting { "deletion" } else { inputs.unwrap_or_default() };
+    hasher.text(inputs).text(switches::text(&cr.annotations));
+    hasher.finish()
+}
+
+/// Reads the record that the release goes back to. Without it, what is there stays.
+async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
+    match read_record(&observed.owner, to, ctx).await {
+        Ok(Some(record)) => observed.target = Some(record),
+        Ok(None) | Err(Error::Record(RecordError::Corrupted(_))) => observed.situation = Situation::Blocked,
+        Err(error) => observed.record = Err(error),
+    }
+}
+
+/// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
+async fn read_newest(observed: &mut Observed, ctx: &Context) {
+    let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
+    match read_record(&observed.owner, newest, ctx).await {
+        Ok(Some(record)) => {
+            if observed.owner.chart.is_empty() {
+                observed.owner.chart = record.chart().name.into();
+            }
+            observed.record = Ok(Some(record));
+        }
+        Ok(None) => {}
+        Err(Error::Record(RecordError::Corrupted(_))) => observed.corrupted = true,
+        Err(error) => observed.record = Err(error),
+    }
+    let unreadable = matches!(observed.record, Ok(None));
+    if unreadable && matches!(observed.situation, Situation::Drifted(_) | Situation::Unfinished) {
+        observed.situation = match (&observed.facts.refusal, observed.facts.spent, observed.facts.pausing) {
+            (Some(refusal), ..) => Situation::Refused(refusal.clone()),
+            (None, true, _) => Situation::Blocked,
+            (None, false, true) => Situation::Waiting,
+            (None, false, false) => Situation::Changed,
+        };
+    }
+}
+
+fn read_switches(served: &Served, cr: &Cr) -> (Switches, Option<Refusal>) {
+    let known = &served.kind.switches;
+    let refuse = |message| (known.clone(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    known.read(&cr.annotations).map_or_else(refuse, |switches| (switches, None))
+}
+
+pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
+    let refuse = |message| (Vec::new(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
+}
+
+/// The values of a custom resource.
+async fn spec(cr: &Arc<Cr>) -> Result<Map<String, Value>, Refusal> {
+    if cr.spec.as_ref().is_none_or(|spec| spec.len() <= SHORT) {
+        return read_values(cr);
+    }
+    let cr = Arc::clone(cr);
+    let internal = || Refusal { reason: "InvalidSpec", message: "spec cannot be read: internal error".to_owned() };
+    off(move || read_values(&cr)).await.unwrap_or_else(|_| Err(internal()))
+}
+
+fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
+    let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
+    let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
+    match bounds::SPEC.json(spec) {
+        Ok(Value::Object(values)) => Ok(values),
+        Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
+        // The parser's words would quote what is there.
+        Err(why) if why.starts_with("it is not JSON") => refuse("spec cannot be read".to_owned()),
+        Err(why) => refuse(format!("spec: {why}")),
+    }
+}
+
+fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {
+    let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
+    if key.namespace.is_empty() {
+        return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
+    }
+    if owner.release_name.len() > MAX_NAME {
+        let message = format!(
+            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name, or choose one \
+             for the release with the annotation {RELEASE_NAME}, where the kind allows it",
+            owner.release_name.len()
+        );
+        return refuse("NameTooLong", message);
+    }
+    if let Some(error) = no_chart {
+        return refuse("ChartUnusable", error.clone());
+    }
+    None
+}
+
+/// A release has the name for good that it was made with: under another one it would be made a second time.
+fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
+    let (name, other) = (&owner.release_name, ctx.cache.other_name(key)?);
+    let message = format!(
+        "the release is called {name} and cannot be called {other}: take back what names it (the annotation {RELEASE_NAME}, or \
+         releaseSuffix in watches.yaml), or make another custom resource"
+    );
+    Some(Refusal { reason: "ReleaseRenamed", message })
+}
+
+/// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
+fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
+    newest.is_some_and(|r| {
+        let unfinished = matches!(
+            r.status,
+            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback | Status::Uninstalling
+        );
+        unfinished && r.inputs.is_none() && now - r.at < HELM_TIMEOUT.as_secs().cast_signed()
+    })
+}
+
+/// Whether the release of this name belongs to somebody else, in a sentence.
+fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
+    let newest = history.last()?;
+    let name = &owner.release_name;
+    let Some(uid) = &newest.owner_uid else {
+        // After an uninstall with its history kept the name is free.
+        return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
+            format!(
+                "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
+                 {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
+            )
+        });
+    };
+    if **uid == *cr.uid {
+        return None;
+    }
+    if let Some(other) = ctx.cache.cr_with_uid(uid) {
+        let kind = &ctx.kinds[other.kind].gvk().kind;
+        return Some(format!(
+            "release {name} in this namespace belongs to {kind} {}: names must differ between kinds",
+            other.name
+        ));
+    }
+    // A custom resource of the same name that is gone: its release is continued. Any other is not ours to touch.
+    match newest.owner.as_deref() {
+        Some(text) if text != owner.describe() => Some(format!("release {name} in this namespace belongs to {text}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,294 @@
+//! Render: chart and values, or the last record, become the objects that the release should consist of.
+
+pub mod crds;
+pub mod parse;
+pub mod patches;
+pub mod secrets;
+pub mod stamp;
+pub mod values;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::blocking::off;
+use super::context::Context;
+use super::error::Error;
+use super::observe::lookups;
+use super::observe::observed::Observed;
+use crate::chart::floats;
+use crate::host::System;
+use crate::lookup::ClusterHost;
+use crate::mask::Secrets;
+use crate::members::document;
+use crate::members::document::Members;
+use crate::members::substitute;
+use crate::plan::Desired;
+use crate::plan::hooks::Hook;
+use crate::plan::operations::document::Operations;
+use crate::plan::situation::{Operation, Situation, operation};
+use crate::release::lookups::Lookups;
+use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::record::{HookRecord, Record, hooks_of};
+use crate::render;
+use crate::render::{Limits, Options, Release, Rendered};
+use crate::telemetry::spans;
+use parse::parse;
+use stamp::{Missing, place, stamp};
+
+/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
+
+/// Objects of one release; the inventory of so many still fits into an annotation.
+pub const MAX_OBJECTS: usize = 1500;
+
+/// What a release should consist of, and what it was rendered to when it was.
+#[derive(Default)]
+pub struct Prepared {
+    /// For the plan.
+    pub desired: Desired,
+    /// For the record.
+    pub rendered: Option<Rendered>,
+    /// All values that it was rendered with, for the record.
+    pub values: Map<String, Value>,
+    /// What its templates looked up.
+    pub lookups: Lookups,
+}
+
+/// What a rendering sees of the world.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// What it looks up is noted there.
+    pub lookups: &'a Arc<Mutex<Lookups>>,
+    /// How far its clock is ahead.
+    pub ahead: Duration,
+}
+
+/// What a chart and values make, before it belongs to anybody.
+pub struct Drawn {
+    /// What was rendered and patched; stateful sets with members have no `replicas`.
+    pub rendered: Rendered,
+    /// Its objects.
+    pub objects: Vec<Object>,
+    /// What it says of members.
+    pub members: Option<Arc<Members>>,
+    /// What it says of operations.
+    pub operations: Option<Arc<Operations>>,
+}
+
+/// What the situation asks for.
+pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Error> {
+    let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
+    match &observed.situation {
+        Situation::New | Situation::Changed => {
+            let noted = Arc::default();
+            let mut prepared = from_chart(observed, record, &noted, ctx).await;
+            let mut lookups = noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Ok(prepared) = &mut prepared {
+                let Desired { objects, hooks, .. } = &prepared.desired;
+                lookups.leave_out(objects.iter().map(|object| &object.id).chain(hooks.iter().map(|hook| &hook.id)));
+                prepared.lookups = lookups.clone();
+            }
+            // Also of a rendering that failed: what it did not find may come. None begins without the values.
+            let begun = !matches!(prepared, Err(Error::Values(_) | Error::Api(_)));
+            if begun && observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
+                ctx.memory.looked_up.tried(&observed.key, lookups);
+            }
+            prepared
+        }
+        Situation::RollBack(_) => {
+            let Some(target) = &observed.target else { return Ok(Prepared::default()) };
+            let objects = stamp(&observed.left_out.objects(target)?, observed, ctx, Missing::IsAnError).await?;
+            let previous = match record.map(Record::objects) {
+                Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
+                _ => None,
+            };
+            let hooks = hooks(observed.left_out.hooks(target.rollback(0, "").hooks()), observed, ctx).await?;
+            let members = observed.members.clone();
+            let operations = observed.operations(Some(target.revision()));
+            let desired = Desired { objects, previous, hooks, members, operations, ..Desired::default() };
+            Ok(Prepared { desired, ..Prepared::default() })
+        }
+        Situation::Unfinished | Situation::Drifted(_) => {
+            let Some(record) = record else { return Ok(Prepared::default()) };
+            values::learn(observed, ctx).await;
+            let objects = stamp(&observed.left_out.objects(record)?, observed, ctx, Missing::IsAnError).await?;
+            let hooks = hooks(observed.left_out.hooks(record.hooks()), observed, ctx).await?;
+            let (members, operations) = (observed.members.clone(), observed.operations(None));
+            let desired = Desired { objects, hooks, members, operations, ..Desired::default() };
+            Ok(Prepared { desired, ..Prepared::default() })
+        }
+        Situation::Uninstall | Situation::Abandoned => {
+            let objects = match record.map(Record::objects) {
+                Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
+                // No record, or none that can be read: by label and owner (apply.md D2).
+                _ => Vec::new(),
+            };
+            // Hooks that cannot be read do not keep a custom resource from going.
+            let recorded = observed.left_out.hooks(record.map(Record::hooks).unwrap_or_default());
+            let hooks = match hooks(recorded, observed, ctx).await {
+                Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
+                    let error = ctx.show(observed, &error.text());
+                    tracing::warn!(error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
+                    Vec::new()
+                }
+                hooks => hooks?,
+            };
+            Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
+        }
+        _ => Ok(Prepared::default()),
+    }
+}
+
+async fn from_chart(
+    observed: &Observed,
+    record: Option<&Record>,
+    lookups: &Arc<Mutex<Lookups>>,
+    ctx: &Context,
+) -> Result<Prepared, Error> {
+    let newest = observed.facts.history.last().map_or(0, |r| r.revision);
+    let release = Release {
+        name: observed.owner.release_name.to_string(),
+        namespace: observed.owner.release_namespace.to_string(),
+        revision: newest + 1,
+        is_upgrade: observed.situation == Situation::Changed
+            && operation(&observed.facts.history) == Operation::Upgrade,
+    };
+    let values = values::complete(observed, ctx).await?;
+    let surroundings = Surroundings { lookups, ahead: Duration::ZERO };
+    let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
+    let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
+    let Drawn { rendered, objects, members, operations } = drawn;
+    let crds = if crds.is_empty() { crds::of_templates(&objects, observed, ctx).await? } else { crds };
+    if !crds.is_empty() {
+        let desired = Desired { crds, ..Desired::default() };
+        return Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() });
+    }
+    if let Some(operations) = &operations {
+        place_operations(operations, observed, ctx).await?;
+    }
+    if objects.len() > MAX_OBJECTS {
+        return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
+    }
+    let objects = stamp(&objects, observed, ctx, Missing::IsAnError).await?;
+    let previous = match record.map(Record::objects) {
+        Some(Ok(objects)) => Some(stamp(&objects, observed, ctx, Missing::IsLeftOut).await?),
+        _ => None,
+    };
+    let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
+    let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
+    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
+    Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
+}
+
+/// Renders the present chart.
+pub async fn draw(
+    observed: &Observed,
+    values: Map<String, Value>,
+    release: Release,
+    surroundings: Surroundings<'_>,
+    ctx: &Context,
+) -> Result<Drawn, Error> {
+    let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
+    let members = members(&mut rendered, &objects, observed)?;
+    if members.is_some() {
+        let manifests = std::mem::take(&mut rendered.manifests);
+        let parsed = off(move || (parse(&manifests), manifests)).await?;
+        rendered.manifests = parsed.1;
+        objects = parsed.0?;
+    }
+    let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
+    Ok(Drawn { rendered, objects, members, operations })
+}
+
+/// Renders the present chart and patches the result, off the workers.
+async fn in_place(
+    observed: &Observed,
+    values: Map<String, Value>,
+    release: Release,
+    surroundings: Surroundings<'_>,
+    ctx: &Context,
+) -> Result<(Rendered, Vec<Object>), Error> {
+    let Some(chart) = observed.chart.clone() else {
+        return Err(Error::Renderer("the chart cannot be used".to_owned()));
+    };
+    let capabilities = observed.capabilities.clone();
+    let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
+    let learn = move |object: &Map<String, Value>| {
+        let mut secrets = Secrets::default();
+        secrets.add_secret_object(object);
+        masks.learn(&key, secrets);
+    };
+    let host = ClusterHost::new(
+        System { ahead: surroundings.ahead, ..System::default() },
+        ctx.cluster.clone(),
+        Arc::clone(&ctx.discovery),
+    );
+    let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
+    let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
+    let host =
+        host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
+    let meta = &chart.chart.metadata;
+    let span = spans::render(&meta.name, &meta.version);
+    let patches = observed.extras.patches.clone();
+    ctx.renderer
+        .run(&observed.key, move |stop| {
+            let mut values = values;
+            floats::restore(&mut values, &chart.chart);
+            // What the chart looks up belongs to its rendering.
+            let _entered = span.enter();
+            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
+            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
+            spans::rendered(&span, rendered.is_ok());
+            let mut rendered = rendered?;
+            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
+            let objects = parse(&rendered.manifests)?;
+            Ok((rendered, objects))
+        })
+        .await
+}
+
+/// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
+fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
+    if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
+        return Ok(None);
+    }
+    let namespace = &observed.owner.release_namespace;
+    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
+        return Ok(None);
+    };
+    // What cannot be remembered is refused before anything is written.
+    members.encode().map_err(Error::Manifest)?;
+    substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
+    Ok(Some(Arc::new(members)))
+}
+
+/// Whether the objects of operations may be where they are. A kind that is not served yet may be by the time that one begins.
+async fn place_operations(operations: &Operations, observed: &Observed, ctx: &Context) -> Result<(), Error> {
+    // What cannot be remembered is refused before anything is written.
+    operations.encode().map_err(Error::Manifest)?;
+    for hook in &operations.hooks {
+        let namespaced = ctx.discovery.resolve(&hook.gvk()).await?.is_none_or(|resource| resource.namespaced);
+        let of_release = || Arc::clone(&observed.owner.release_namespace);
+        let namespace = namespaced.then(|| hook.namespace().map_or_else(of_release, Into::into));
+        let id = ObjectId { gvk: hook.gvk(), namespace, name: hook.name.as_str().into() };
+        place(&id, observed, ctx)?;
+    }
+    Ok(())
+}
+
+/// The hooks of a record. A kind that is not served yet may be by the time that the hook runs.
+async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> Result<Vec<Hook>, Error> {
+    let mut hooks = Vec::with_capacity(records.len());
+    for record in records {
+        if let Ok(Some(object)) = Object::parse(&record.manifest) {
+            ctx.discovery.resolve(&object.gvk).await?;
+        }
+        let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);
+        let hook = Hook::read(record, &observed.owner, is_namespaced).map_err(Error::Manifest)?;
+        place(&hook.id, observed, ctx)?;
+        hooks.push(hook);
+    }
+    Ok(hooks)
+}

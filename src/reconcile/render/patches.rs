@@ -1,0 +1,57 @@
+//! Patches of what a chart rendered, before it becomes the content of the release: the record holds the patched objects.
+
+use serde_json::Value;
+
+use super::parse::reading;
+use crate::reconcile::error::Error;
+use crate::release::object::{Object, push_flat};
+use crate::release::patch;
+use crate::release::patch::Patch;
+use crate::render::Manifest;
+use crate::template::yaml;
+
+/// The manifests with the patches applied. One that no patch changes keeps its text.
+pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest>, Error> {
+    if patches.is_empty() {
+        return Ok(manifests);
+    }
+    let (objects, of_manifest) = reading(|| {
+        let mut objects = Vec::new();
+        let mut of_manifest = Vec::new();
+        for manifest in &manifests {
+            let wrong = |e: String| Error::Manifest(format!("{}: {e}", manifest.source));
+            let before = objects.len();
+            if let Some(object) = Object::parse(&manifest.text).map_err(wrong)? {
+                push_flat(object, &mut objects).map_err(wrong)?;
+            }
+            of_manifest.push(before..objects.len());
+        }
+        Ok((objects, of_manifest))
+    })?;
+    let mut changed: Vec<Option<Object>> = objects.iter().cloned().map(Some).collect();
+    patch::apply(patches, &mut changed).map_err(|e| Error::Manifest(format!("patches: {e}")))?;
+    let mut result = Vec::with_capacity(manifests.len());
+    for (manifest, range) in manifests.into_iter().zip(of_manifest) {
+        let is_same = range.clone().all(|at| changed[at].as_ref() == Some(&objects[at]));
+        if is_same {
+            result.push(manifest);
+            continue;
+        }
+        for object in changed[range].iter().flatten() {
+            result.push(written(object, &manifest.source)?);
+        }
+    }
+    Ok(result)
+}
+
+fn written(object: &Object, source: &str) -> Result<Manifest, Error> {
+    let text = yaml::emit(&(&Value::Object(object.body.clone())).into());
+    let text = text.map_err(|e| Error::Manifest(format!("{source}: {e}")))?;
+    Ok(Manifest {
+        source: source.to_owned(),
+        text: String::from_utf8_lossy(&text).trim_end().to_owned(),
+        api_version: object.gvk.api_version(),
+        kind: object.gvk.kind.to_string(),
+        name: object.name.clone(),
+    })
+}

@@ -1,0 +1,47 @@
+//! What the texts of a release may quote, and must not.
+
+use super::values;
+use crate::mask::Secrets;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observe::records::read_record;
+use crate::release::object::Object;
+
+/// Makes sure that it is known what the texts of a release may quote. After a restart it is not, until a pass renders or repairs
+/// something. Whether it is.
+pub async fn learn(observed: &Observed, ctx: &Context) -> bool {
+    let (masks, key) = (&ctx.memory.masks, &observed.key);
+    if !observed.extras.sources.is_empty() && !masks.knows_sources(key) {
+        values::learn(observed, ctx).await;
+    }
+    if !masks.knows_objects(key)
+        && let Some(newest) = observed.facts.history.last()
+    {
+        let record = match &observed.record {
+            Ok(Some(record)) => Ok(Some(record.clone())),
+            _ => read_record(&observed.owner, newest.revision, ctx).await,
+        };
+        match record.map(|record| record.map(|record| record.objects())) {
+            Ok(Some(Ok(objects))) => learn_secrets(&objects, observed, ctx),
+            // There is none of ours, or none that can be read: no object is known that could hold a secret.
+            Ok(None | Some(Err(_))) | Err(Error::Record(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, name = %key.name, "what the texts of a release may quote is not known");
+            }
+        }
+    }
+    (observed.extras.sources.is_empty() || masks.knows_sources(key)) && masks.knows_objects(key)
+}
+
+/// What the release's own Secrets hold appears in no text, be it in its notes.
+pub fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
+    let owner = &observed.owner;
+    let names = objects.iter().flat_map(|object| [object.name.as_str(), &*object.gvk.kind]);
+    let mut secrets =
+        Secrets::of_objects(names.chain([&*owner.release_name, &*owner.release_namespace, &*owner.chart]));
+    for object in objects.iter().filter(|o| o.gvk.group.is_empty() && &*o.gvk.kind == "Secret") {
+        secrets.add_secret_object(&object.body);
+    }
+    ctx.memory.masks.learn(&observed.key, secrets);
+}

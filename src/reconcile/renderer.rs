@@ -1,0 +1,185 @@
+//! Renders off the workers, within limits.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
+
+use super::error::Error;
+use crate::cluster::cache::ReleaseKey;
+use crate::cluster::progress;
+use crate::render::Stop;
+
+/// How long a chart may render before it is stopped. kube-prometheus-stack takes a twentieth of a second.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a rendering may keep one of the places that all share.
+const QUICK: Duration = Duration::from_secs(5);
+
+/// How long a rendering that was stopped may take to notice: it looks each millisecond, unless it searches in a long text.
+const NOTICE: Duration = Duration::from_secs(5);
+
+/// Renders off the workers, so many at a time as there are cores.
+///
+/// A chart can take long in many ways: steps, values and output are limited, but not what it asks of the API server, and not what
+/// a busy machine makes of it. Custom resources whose charts take long must not keep others from being rendered, so there are two
+/// kinds of places. A rendering begins in one that all share. When it has not ended after [`QUICK`], it moves to a place for slow ones,
+/// and begins there the next time. When none of those is free it ends, and is tried again later. At the [`DEADLINE`] it is stopped: the
+/// budget that counts its steps looks whether it may go on.
+///
+/// A process for each rendering could be ended at any moment, but costs more than a rendering, and what a template looks up would have to
+/// go through a pipe. A thread cannot be ended from outside, so that all that may loop has to ask the budget; functions of templates
+/// do that anyway. Places by kind would let one custom resource stop all others of its kind.
+pub struct Renderer {
+    quick: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+    /// Custom resources whose last rendering was slow.
+    known: Mutex<HashSet<ReleaseKey>>,
+    /// How long a rendering may stay in a place that all share.
+    share: Duration,
+    /// How long it may take.
+    deadline: Duration,
+}
+
+impl Default for Renderer {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self::new(cores, QUICK, DEADLINE)
+    }
+}
+
+/// The place of a rendering, which changes while it runs. It is held until the end, also when nobody waits any more.
+type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+
+impl Renderer {
+    fn new(places: usize, share: Duration, deadline: Duration) -> Self {
+        let places = || Arc::new(Semaphore::new(places));
+        Self { quick: places(), slow: places(), known: Mutex::default(), share, deadline }
+    }
+
+    /// Runs something in a place, and stops it when it is past its time.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        key: &ReleaseKey,
+        run: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let busy = || Error::Busy("renderings that take long use all that they may; it is tried again".to_owned());
+        let was_slow = self.known().contains(key);
+        let permit = if was_slow {
+            // A pass does not wait for others: they may take a minute each.
+            Arc::clone(&self.slow).try_acquire_owned().map_err(|_| busy())?
+        } else {
+            let permit = Arc::clone(&self.quick).acquire_owned();
+            progress::in_line(permit).await.map_err(|e| Error::Renderer(e.to_string()))?
+        };
+        let stop = Stop::default();
+        let place: Held = Arc::new(Mutex::new(Some(permit)));
+        let (stopped, held) = (stop.clone(), Arc::clone(&place));
+        let mut rendering = tokio::task::spawn_blocking(move || {
+            let made = run(&stopped);
+            drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+            made
+        });
+        let ended = |made: Result<Result<T, Error>, JoinError>| {
+            made.unwrap_or_else(|_| Err(Error::Renderer("rendering failed with an internal error".to_owned())))
+        };
+        if let Ok(made) = tokio::time::timeout(self.share, &mut rendering).await {
+            self.known().remove(key);
+            return ended(made);
+        }
+        self.known().insert(key.clone());
+        if !was_slow {
+            let Ok(slow) = Arc::clone(&self.slow).try_acquire_owned() else {
+                stop.stop();
+                return Err(busy());
+            };
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            // Unless it has ended right now.
+            if place.is_some() {
+                *place = Some(slow);
+            }
+        }
+        if let Ok(made) = tokio::time::timeout(self.deadline.saturating_sub(self.share), &mut rendering).await {
+            return ended(made);
+        }
+        stop.stop();
+        let _ = tokio::time::timeout(NOTICE, &mut rendering).await;
+        Err(Error::Renderer(format!("rendering took more than {} seconds", self.deadline.as_secs())))
+    }
+
+    /// A custom resource is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.known().remove(key);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<ReleaseKey>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Renderer;
+    use crate::cluster::cache::ReleaseKey;
+    use crate::reconcile::error::Error;
+    use crate::template::budget;
+    use crate::template::budget::{Budget, Limits, Stop};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn key(name: &str) -> ReleaseKey {
+        ReleaseKey { kind: 0, namespace: "ns".into(), name: name.into() }
+    }
+
+    /// A template that never ends by itself.
+    #[expect(clippy::unnecessary_wraps, reason = "the type of a rendering")]
+    fn endless(stop: &Stop, end: &AtomicBool) -> Result<(), Error> {
+        let run = || while budget::work(1).is_ok() && !end.load(Ordering::Relaxed) {};
+        Budget::new(Limits::default()).until(Some(stop)).run(run);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_renders_for_ever_keeps_nobody_from_being_rendered() {
+        let renderer = Arc::new(Renderer::new(2, Duration::from_millis(50), LONG));
+        let end = Arc::new(AtomicBool::new(false));
+        let run = |name: &str| {
+            let (renderer, key, end) = (Arc::clone(&renderer), key(name), Arc::clone(&end));
+            async move { renderer.run(&key, move |stop| endless(stop, &end)).await }
+        };
+        let bad = [tokio::spawn(run("bad-0")), tokio::spawn(run("bad-1"))];
+        while renderer.slow.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(renderer.run(&key("good"), |_| Ok(1)).await.ok(), Some(1));
+        assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 0));
+        assert!(bad.iter().all(|bad| !bad.is_finished()));
+        // A known one does not take a place of the others again, and a new one gives it back.
+        assert!(matches!(run("bad-0").await, Err(Error::Busy(_))));
+        assert!(matches!(run("bad-2").await, Err(Error::Busy(_))));
+        while renderer.quick.available_permits() < 2 {
+            tokio::task::yield_now().await;
+        }
+        end.store(true, Ordering::Relaxed);
+        for bad in bad {
+            assert!(bad.await.unwrap().is_ok());
+        }
+        // Whoever is quick again is no longer known.
+        assert_eq!(renderer.run(&key("bad-0"), |_| Ok(2)).await.ok(), Some(2));
+        assert!(!renderer.known().contains(&key("bad-0")));
+    }
+
+    #[tokio::test]
+    async fn a_rendering_that_is_past_its_time_ends() {
+        let renderer = Renderer::new(2, Duration::from_millis(10), Duration::from_millis(50));
+        let made = renderer.run(&key("bad"), |stop| endless(stop, &AtomicBool::new(false))).await;
+        assert!(made.unwrap_err().to_string().starts_with("rendering took more than"));
+        // It has ended, and not only been given up.
+        assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 2));
+    }
+}

@@ -1,0 +1,45 @@
+//! What a pass did, for its report.
+
+use crate::plan::Verb;
+use crate::reconcile::apply::Applied;
+use crate::reconcile::error::Error;
+use crate::reconcile::members::MembersReport;
+use crate::reconcile::operations::OperationsReport;
+
+/// What a pass did.
+pub struct Done {
+    /// About the objects of the release.
+    pub applied: Applied,
+    /// About members.
+    pub members: Result<Option<MembersReport>, Error>,
+    /// About operations.
+    pub operations: Result<Option<OperationsReport>, Error>,
+}
+
+impl Done {
+    /// Nothing but one thing about the objects.
+    pub fn only(applied: Applied) -> Self {
+        Self { applied, members: Ok(None), operations: Ok(None) }
+    }
+
+    /// Nothing, because of an error.
+    pub fn stopped(error: Error) -> Self {
+        Self::only(Applied { error: Some(error), ..Applied::nothing(Verb::Rest) })
+    }
+
+    /// Why the pass stopped, if it did.
+    pub fn error(&self) -> Option<&Error> {
+        let errors = [self.applied.error.as_ref(), self.members.as_ref().err(), self.operations.as_ref().err()];
+        errors.into_iter().flatten().next()
+    }
+
+    /// What it found out and did about members.
+    pub fn members(&self) -> Option<&MembersReport> {
+        self.members.as_ref().ok()?.as_ref()
+    }
+
+    /// What it found out and did about operations.
+    pub fn operations(&self) -> Option<&OperationsReport> {
+        self.operations.as_ref().ok()?.as_ref()
+    }
+}

@@ -1,0 +1,98 @@
+//! When the next pass is due.
+
+use std::time::Duration;
+
+use super::done::Done;
+use super::facts::newest;
+use crate::plan::situation::Situation;
+use crate::plan::{Verb, attempts};
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::lookups;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::operations::OperationsReport;
+use crate::reconcile::queue::with_jitter;
+
+/// When the release deserves the next pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something happens.
+    Event,
+    /// After a time.
+    After(Duration),
+    /// When something happens; at this period it is only compared with what is known.
+    Rest {
+        /// The period.
+        period: Duration,
+        /// When a schedule is due, in seconds since 1970.
+        due: Option<i64>,
+    },
+}
+
+/// When the chart's custom resource definitions were created, the next look at them.
+const SOON: Duration = Duration::from_millis(800);
+
+/// How long until a release that waits is looked at again, if no event comes before.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// With when the operation that runs is looked at, or when a schedule is due.
+pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
+    let until = |at: i64| {
+        let left = at.saturating_sub(jiff::Timestamp::now().as_second());
+        Duration::from_secs(u64::try_from(left).unwrap_or(0))
+    };
+    match (next, seen.next, seen.due) {
+        (Next::Event, Some(at), _) | (Next::Event, None, Some(at)) => Next::After(until(at)),
+        (Next::After(after), Some(at), _) | (Next::After(after), None, Some(at)) => Next::After(after.min(until(at))),
+        (Next::Rest { period, .. }, Some(at), _) => Next::After(period.min(until(at))),
+        (Next::Rest { period, due }, None, also) => Next::Rest { period, due: due.into_iter().chain(also).min() },
+        (next, None, None) => next,
+    }
+}
+
+/// When the next pass is due, but for operations.
+pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next, Error> {
+    let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
+    match done.error() {
+        // What follows, such as a rollback, is another pass.
+        Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
+        Some(error) => Err(error.clone()),
+        None if observed.situation == Situation::Waiting && observed.facts.pausing => {
+            Ok(Next::After(with_jitter(Duration::from_millis(observed.pause))))
+        }
+        None if let Some(waiting) = &done.applied.waiting => {
+            let left = u64::try_from(waiting.until - jiff::Timestamp::now().as_second()).unwrap_or(0);
+            Ok(Next::After(Duration::from_secs(left)))
+        }
+        None if done.applied.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
+        // For caches an event comes; somebody's helm may have died.
+        None if waits => Ok(Next::After(WAIT)),
+        None if let Some(next) = done.members().and_then(|members| members.next) => Ok(Next::After(next)),
+        None => {
+            let due = ctx.memory.contests.with(&observed.key, |contest, now| contest.due(now));
+            let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
+            let period = ctx.period(&observed.facts.switches, &observed.key);
+            let Observed { key, owner, chart, extras, .. } = observed;
+            let looked_up = lookups::look(key, owner, chart.as_deref(), &extras.used, ctx);
+            let soon = due.into_iter().chain(looked_up.wait).min();
+            Ok(if soon.is_some() || looked_up.reads {
+                Next::After(soon.map_or(period, |soon| soon.min(period)))
+            } else {
+                Next::Rest { period, due: renewal(observed, ctx) }
+            })
+        }
+    }
+}
+
+/// Whether the status that was just written says that nothing more is tried.
+pub fn spent(observed: &Observed, ctx: &Context) -> bool {
+    let status = ctx.cache.cr(&observed.key).map(|cr| cr.status()).unwrap_or_default();
+    !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
+}
+
+/// When the chart is to be rendered again, if it said so, in seconds since 1970.
+fn renewal(observed: &Observed, ctx: &Context) -> Option<i64> {
+    let (at, now) = (newest(observed, ctx)?.render_after?, jiff::Timestamp::now().as_second());
+    // What is over was seen by the pass that ends here, which could do nothing about it.
+    (at >= now).then(|| at.max(now + 1))
+}

@@ -1,0 +1,260 @@
+//! Writes the status.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::done::Done;
+use super::facts::repaired;
+use crate::cluster::cr::{Cr, CrObject};
+use crate::kind::allow;
+use crate::kind::crd::STATUS_REMEDY;
+use crate::mask::{Text, WITHHELD};
+use crate::plan::results;
+use crate::plan::status::{self, Failure, Release, Report, patch, status};
+use crate::reconcile::charts::Loaded;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::notify::event;
+use crate::reconcile::observe::address::cr_id;
+use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::render::secrets::learn;
+use crate::release::live::Health;
+use crate::release::object::ObjectId;
+use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
+use crate::release::record::{ChartLabel, Record, Status};
+use crate::render::{Manifest, Rendered};
+
+/// Bytes of a manifest in a status; the API server takes a custom resource of 1.5 MiB.
+const MAX_MANIFEST: usize = 512 * 1024;
+
+/// Field of a status that is kept in memory only.
+const NOT_KEPT: &str = "notKept";
+
+/// Says in the status of a custom resource whose release is gone that finalizers of others hold it.
+pub async fn say_who_holds(observed: &Observed, ctx: &Context) -> Result<(), Error> {
+    let others = observed.cr.finalizers.iter().map(|finalizer| &**finalizer);
+    let others: Vec<&str> = others.filter(|finalizer| ![FINALIZER, LEGACY_FINALIZER].contains(finalizer)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let (old, now) = (observed.cr.status(), format!("{:.0}", jiff::Timestamp::now()));
+    let new = status::uninstalled(&old, observed.cr.generation, &now, &others);
+    let Some(patch) = patch(&old, &new) else { return Ok(()) };
+    let (resource, id) = cr_id(observed, ctx).await?;
+    let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
+    match ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
+        // It is gone meanwhile, or another one has its name.
+        Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
+        answer => Ok(answer.map(|_| ())?),
+    }
+}
+
+pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Result<(), Error> {
+    // The pass may have written the custom resource (finalizer), and others may have since.
+    let Some(cr) = ctx.cache.cr(&observed.key).filter(|cr| cr.uid == observed.cr.uid) else { return Ok(()) };
+    let old = cr.status();
+    let owner = &observed.owner;
+    let history = ctx.cache.history(&owner.release_namespace, &owner.release_name);
+    let deployed =
+        history.iter().rev().find(|r| r.status == Status::Deployed).filter(|_| observed.facts.foreign.is_none());
+    let newest = history.last().filter(|_| observed.facts.foreign.is_none());
+    let rendered = done.applied.prepared.rendered.as_ref().filter(|_| done.error().is_none());
+    let record = observed.record.as_ref().ok().and_then(Option::as_ref);
+    let chart = match (&observed.chart, rendered, record) {
+        (Some(chart), Some(_), _) => {
+            let meta = &chart.chart.metadata;
+            Some(ChartLabel {
+                name: meta.name.clone(),
+                version: meta.version.clone(),
+                app_version: meta.app_version.clone(),
+            })
+        }
+        (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
+        _ => None,
+    };
+    // Masked before anything is cut: half a secret would not be found.
+    let failure = done.error().map(|error| failure(error, observed, ctx));
+    let objects = objects(observed, newest, ctx).await;
+    let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
+    let can_mask = observed.extras.sources.is_empty() || ctx.memory.masks.knows_sources(&observed.key);
+    let notes = notes.filter(|_| can_mask).map(|notes| ctx.memory.masks.clean(&observed.key, notes));
+    let waiting = done.applied.waiting.as_ref().map(|waiting| ctx.show(observed, &waiting.what));
+    let now = format!("{:.0}", jiff::Timestamp::now());
+    let told = done.operations().map(|seen| &seen.told);
+    let mut new = status(&Report {
+        old: &old,
+        generation: observed.cr.generation,
+        now: &now,
+        situation: &observed.situation,
+        verb: done.applied.verb,
+        failure: failure.as_ref(),
+        inputs: observed.facts.inputs.as_deref(),
+        attempt: &observed.attempt,
+        asked: observed.facts.switches.reconcile_at.as_deref().filter(|_| !told.is_some_and(|told| told.holds)),
+        dry_run: done.applied.dry_run.as_deref(),
+        repaired: &repaired(done),
+        release: deployed.map(|r| Release {
+            name: &owner.release_name,
+            namespace: &owner.release_namespace,
+            revision: r.revision,
+            chart,
+            manifest: match rendered.filter(|_| newest.is_some_and(|newest| newest.revision == r.revision)) {
+                _ if !ctx.show_manifest => status::Manifest::Hidden,
+                Some(rendered) if can_mask => manifest(rendered, observed, ctx),
+                _ => status::Manifest::AsBefore,
+            },
+        }),
+        notes: notes.as_deref(),
+        waiting: waiting.as_deref(),
+        objects: &objects,
+        blind: observed.blind.as_deref(),
+        members: done.members().map(|seen| &seen.told),
+        operations: told,
+        refused: allow::describe(&observed.cr.refused).as_deref(),
+    });
+    let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
+    if observed.chart.as_deref().is_some_and(has_results)
+        && let Some(ended) = ctx.watching.results.of(&observed.key, &cr)
+    {
+        enter_result(&mut new, &ended, observed, ctx).await;
+    }
+    let contested = ctx.memory.contests.with(&observed.key, |contest, _| contest.describe());
+    status::contested(&mut new, observed.cr.generation, &now, contested.as_deref());
+    let Some(patch) = patch(&old, &new) else { return Ok(()) };
+    send_status(observed, new, &patch, ctx).await
+}
+
+/// Patches the status, and enters what the API server made of it.
+async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value, ctx: &Context) -> Result<(), Error> {
+    let (resource, id) = cr_id(observed, ctx).await?;
+    // The uid: a custom resource of the same name that was made since has its own status.
+    let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
+    match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
+        Ok(answer) => {
+            if let Some(cr) = Cr::read(answer, ctx.allow(&observed.key)) {
+                let kept = cr.status();
+                let newer = ctx.cache.put_cr(observed.key.clone(), cr);
+                if new.keys().any(|key| !kept.contains_key(key)) {
+                    not_kept(observed, new, "its schema leaves out fields of the status", ctx);
+                }
+                if newer {
+                    // The answer shows a change that no watch event has shown yet.
+                    ctx.queue.add(observed.key.clone());
+                }
+            }
+            Ok(())
+        }
+        Err(e) if e.is_not_found() => {
+            // Or the custom resource is gone.
+            if matches!(ctx.cluster.get(&resource, &id).await, Ok(Some(_))) {
+                not_kept(observed, new, "it has no subresource status", ctx);
+            }
+            Ok(())
+        }
+        // Also a conflict: what was to be said is not said yet. It may have been, when only the answer was lost: the next pass must
+        // know, or it takes a spent attempt for one that goes on.
+        Err(e) => {
+            if e.is_outage()
+                && let Ok(Some(found)) = ctx.cluster.get(&resource, &id).await
+                && let Some(cr) =
+                    serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, ctx.allow(&observed.key)))
+                && cr.uid == observed.cr.uid
+            {
+                ctx.cache.put_cr(observed.key.clone(), cr);
+            }
+            Err(e.into())
+        }
+    }
+}
+
+/// The definition of the kind does not let a custom resource keep its status. What is said there is kept in memory, so that attempts are
+/// counted and a failure is news once; a restart begins again.
+fn not_kept(observed: &Observed, mut status: Map<String, Value>, why: &str, ctx: &Context) {
+    let is_news = !observed.cr.status().contains_key(NOT_KEPT);
+    status.insert(NOT_KEPT.into(), true.into());
+    ctx.cache.keep_status(&observed.key, &observed.cr.uid, &status);
+    if is_news && ctx.cache.cr(&observed.key).is_some() {
+        let note = format!(
+            "the status of this custom resource is lost, because of the CustomResourceDefinition of {}: {why}. {STATUS_REMEDY}",
+            observed.owner.gvk.kind_group()
+        );
+        tracing::warn!(name = %observed.key.name, namespace = %observed.key.namespace, "{note}");
+        event(observed, ctx, true, "StatusNotKept", note);
+    }
+}
+
+/// Enters how a pod ended. What it says of that is of others.
+async fn enter_result(status: &mut Map<String, Value>, ended: &results::Ended, observed: &Observed, ctx: &Context) {
+    let before = status.clone();
+    results::enter(status, ended);
+    let is_new =
+        |field: &str, value: &Value| before.get(field) != Some(value) && !["result", "succeeded"].contains(&field);
+    let mut new: Vec<_> = status.iter_mut().filter(|(field, value)| is_new(field, value)).collect();
+    let known = new.is_empty() || learn(observed, ctx).await;
+    for (_, value) in &mut new {
+        if known {
+            ctx.memory.masks.clean_value(&observed.key, value);
+        } else {
+            **value = WITHHELD.into();
+        }
+    }
+}
+
+/// What the status shows of what is deployed: not the Secrets, and nothing when the custom resource would become too large.
+fn manifest(rendered: &Rendered, observed: &Observed, ctx: &Context) -> status::Manifest {
+    let mut shown = rendered.clone();
+    let is_secret = |m: &Manifest| m.kind == "Secret" || m.kind.ends_with("List") && m.text.contains("Secret");
+    shown.manifests.retain(|manifest| !is_secret(manifest));
+    let text = Some(shown.manifest()).filter(|text| text.len() <= MAX_MANIFEST);
+    let text = text.and_then(|text| ctx.memory.masks.replace(&observed.key, &text));
+    text.map_or(status::Manifest::Hidden, status::Manifest::Text)
+}
+
+/// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.
+pub async fn objects(
+    observed: &Observed,
+    newest: Option<&crate::release::secret::Revision>,
+    ctx: &Context,
+) -> BTreeMap<ObjectId, Option<Health>> {
+    let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else {
+        ctx.watching.pods.forget(&observed.key);
+        return BTreeMap::new();
+    };
+    let watches: Vec<_> = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
+    let (live, unsynced) = ctx.cache.objects_of(&observed.key, inventory.0.keys(), watches);
+    let mut objects = BTreeMap::new();
+    for id in inventory.0.keys() {
+        match live.get(id) {
+            Some(live) if live.deleting => {
+                objects.insert(id.clone(), Some(Health::Progressing("it is being deleted".into())));
+            }
+            Some(live) => {
+                objects.insert(id.clone(), Some(live.health.clone()));
+            }
+            // It ran to its end, and is not missed.
+            None if inventory.0[id].finished => {
+                objects.insert(id.clone(), Some(Health::Ready));
+            }
+            None if unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())) => {}
+            None => {
+                objects.insert(id.clone(), None);
+            }
+        }
+    }
+    ctx.watching.pods.explain(&observed.key, &mut objects, &live);
+    let is_foreign = |health: &Health| health.message().is_some_and(Text::is_foreign);
+    if objects.values().flatten().any(is_foreign) {
+        let known = learn(observed, ctx).await;
+        for health in objects.values_mut().flatten() {
+            if let Health::Failed(text) | Health::Progressing(text) = health {
+                *text = Text::own(if known { ctx.show(observed, text) } else { text.to_string() });
+            }
+        }
+    }
+    objects
+}
+
+pub fn failure(error: &Error, observed: &Observed, ctx: &Context) -> Failure {
+    Failure { reason: error.reason(), message: ctx.show(observed, &error.text()), retry: error.retry() }
+}

@@ -1,0 +1,174 @@
+//! Watches of what belongs to stateful sets with members. They only say when to look: a pass reads the API server itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::Api;
+use kube::core::{ApiResource, DynamicObject};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::cache::ReleaseKey;
+use crate::cluster::watch::{Sink, watch};
+use crate::mask::Text;
+use crate::members::document::Driver;
+use crate::members::jobs::job;
+use crate::reconcile::members::etcd;
+use crate::reconcile::members::read::{pod, text};
+use crate::reconcile::panics::caught;
+use crate::reconcile::shared::Shared;
+use crate::release::digest::Hasher;
+
+/// How long until members at rest are looked at by a pass, when what looks at them has panicked.
+const AFTER_PANIC: Duration = Duration::from_secs(60);
+
+/// The watches that say when to look.
+pub struct MemberWatches {
+    watched: Mutex<HashMap<ReleaseKey, BTreeMap<Box<str>, CancellationToken>>>,
+    shared: Arc<Shared>,
+}
+
+impl MemberWatches {
+    /// None yet.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { watched: Mutex::default(), shared }
+    }
+
+    /// Makes sure that the pods and claims of a release are watched, and what its driver makes.
+    pub fn ensure(&self, key: &ReleaseKey, release: &str, namespace: &Arc<str>, selector: &str, driver: &Driver) {
+        let mut all = self.lock();
+        let watched = all.entry(key.clone()).or_default();
+        let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let claims = ApiResource::erase::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&());
+        let (made, label) = match driver {
+            Driver::Jobs => (Some(ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())), job::LABEL),
+            Driver::Etcd => (Some(ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&())), etcd::LABEL),
+            Driver::Own(_) => (None, ""),
+        };
+        let of_driver = format!("{label}={release}");
+        let made = made.map(|made| (made, of_driver.as_str()));
+        for (kind, selector) in [(pods, selector), (claims, selector)].into_iter().chain(made) {
+            let name = format!("{} {selector}", kind.plural).into_boxed_str();
+            if watched.contains_key(&name) {
+                continue;
+            }
+            let stop = self.shared.tasks.stop().child_token();
+            watched.insert(name, stop.clone());
+            let mut sink = MemberSink {
+                key: key.clone(),
+                shared: Arc::clone(&self.shared),
+                stop: stop.clone(),
+                seen: HashMap::new(),
+            };
+            let (namespace, selector, shared) = (Arc::clone(namespace), selector.to_owned(), Arc::clone(&self.shared));
+            self.shared.tasks.spawn("watch of members", async move {
+                let api: Api<DynamicObject> = Api::namespaced_with(shared.cluster.client(), &namespace, &kind);
+                watch(api, Some(&selector), shared.manner(), &mut sink, &stop).await;
+            });
+        }
+    }
+
+    /// Looks at a stateful set at rest for as long as nothing brings a pass: `trouble` ends when something is not as it should be,
+    /// and then the release gets one.
+    pub fn attend(&self, key: &ReleaseKey, set: &str, trouble: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.shared.tasks.stop().child_token();
+        let old = self.lock().entry(key.clone()).or_default().insert(attended(set), stop.clone());
+        old.inspect(CancellationToken::cancel);
+        let (key, shared) = (key.clone(), Arc::clone(&self.shared));
+        self.shared.tasks.spawn("look at members", async move {
+            // What members answer makes no end of the operator.
+            let trouble = async {
+                if caught(trouble).await.is_err() {
+                    tokio::time::sleep(AFTER_PANIC).await;
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = trouble => shared.queue.add(key),
+            }
+        });
+    }
+
+    /// A pass looks at it itself.
+    pub fn leave(&self, key: &ReleaseKey, set: &str) {
+        let old = self.lock().get_mut(key).and_then(|watched| watched.remove(&attended(set)));
+        old.inspect(CancellationToken::cancel);
+    }
+
+    /// Nothing of this release is watched any more.
+    pub fn forget(&self, key: &ReleaseKey) {
+        for stop in self.lock().remove(key).unwrap_or_default().into_values() {
+            stop.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeMap<Box<str>, CancellationToken>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Under which name a stateful set at rest is looked at: no kind of object has a space in its plural.
+fn attended(set: &str) -> Box<str> {
+    format!("at rest {set}").into()
+}
+
+struct MemberSink {
+    key: ReleaseKey,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    /// Digest of what matters, by name.
+    seen: HashMap<String, String>,
+}
+
+impl MemberSink {
+    fn request_pass(&self) {
+        if !self.stop.is_cancelled() {
+            self.shared.queue.add(self.key.clone());
+        }
+    }
+}
+
+/// What a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
+fn digest(object: &Value) -> String {
+    let mut hasher = Hasher::default();
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    for condition in conditions.into_iter().flatten() {
+        hasher.text(text(condition, "/type")).text(text(condition, "/status"));
+    }
+    let what = pod(object, Text::whole);
+    hasher.text(format!("{:?} {:?}", what, text(object, "/status/phase")));
+    hasher.json(object.get("data").unwrap_or(&Value::Null));
+    hasher.finish_short(16)
+}
+
+impl Sink<DynamicObject> for MemberSink {
+    fn begin(&mut self) {
+        self.seen.clear();
+    }
+
+    fn put(&mut self, object: DynamicObject, listed: bool) {
+        let Some(name) = object.metadata.name.clone() else { return };
+        let digest = serde_json::to_value(object).map(|object| digest(&object)).unwrap_or_default();
+        let same = self.seen.insert(name, digest.clone()).is_some_and(|old| old == digest);
+        if !listed && !same {
+            self.request_pass();
+        }
+    }
+
+    fn remove(&mut self, object: DynamicObject) {
+        if let Some(name) = object.metadata.name {
+            self.seen.remove(&name);
+        }
+        self.request_pass();
+    }
+
+    /// What happened between the pass's own look and this list has no event.
+    fn complete(&mut self) {
+        self.request_pass();
+    }
+
+    fn blind(&mut self, why: String) {
+        tracing::warn!(name = %self.key.name, namespace = %self.key.namespace, %why, "members cannot be watched");
+    }
+}

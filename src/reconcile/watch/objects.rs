@@ -1,0 +1,182 @@
+//! The watches of objects of releases: one per kind and namespace (or all), started when the first release needs it, and ended when
+//! none does any more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::core::DynamicObject;
+use kube::core::discovery::Scope;
+use tokio_util::sync::CancellationToken;
+
+use super::sinks::ObjectSink;
+use crate::cluster::cache::WatchKey;
+use crate::cluster::error::ApiError;
+use crate::cluster::watch::{End, watch};
+use crate::harm;
+use crate::reconcile::shared::Shared;
+use crate::release::object::Gvk;
+use crate::release::owner::CHART_LABEL;
+
+/// How long until a kind that the API server does not serve is looked for again: from the first pause to the last.
+pub const FIRST_SEARCH: Duration = Duration::from_secs(1);
+/// See [`FIRST_SEARCH`].
+pub const LAST_SEARCH: Duration = Duration::from_secs(20);
+/// A pass that asks for a watch writes what it is for within this time: an object, or a record.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Starts watches, and ends them.
+pub struct ObjectWatches {
+    started: Mutex<HashMap<WatchKey, Started>>,
+    shared: Arc<Shared>,
+}
+
+/// A watch that runs.
+struct Started {
+    /// When a pass last asked for it.
+    wanted: Instant,
+    /// Ends it.
+    end: CancellationToken,
+}
+
+impl ObjectWatches {
+    /// None yet.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { started: Mutex::default(), shared }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Makes sure that the objects of a kind in a namespace are watched.
+    pub fn ensure(self: &Arc<Self>, gvk: &Gvk, namespace: Option<&Arc<str>>) {
+        self.ensure_key(self.shared.cache.watch_key(gvk, namespace));
+    }
+
+    /// Makes sure that a watch runs.
+    pub fn ensure_key(self: &Arc<Self>, key: WatchKey) {
+        let mut started = self.lock();
+        if let Some(running) = started.get_mut(&key) {
+            running.wanted = Instant::now();
+            return;
+        }
+        let end = self.shared.tasks.stop().child_token();
+        started.insert(key.clone(), Started { wanted: Instant::now(), end: end.clone() });
+        drop(started);
+        let watches = Arc::clone(self);
+        self.shared.tasks.spawn(format!("watch of {}", key.0), async move {
+            let mut end = end;
+            while watches.follow(&key, &end).await == Ended::Unneeded {
+                match watches.leave(&key) {
+                    // A pass has asked for it since.
+                    Some(again) => end = again,
+                    None => return,
+                }
+            }
+        });
+    }
+
+    /// Removes a watch that has ended, and what it has seen; another token when it shall go on after all.
+    fn leave(&self, key: &WatchKey) -> Option<CancellationToken> {
+        let mut started = self.lock();
+        let running = started.get_mut(key)?;
+        // Looked at under the lock: whoever asks for it from now on starts another.
+        if running.wanted.elapsed() < grace() || self.shared.cache.needed().contains(key) {
+            running.end = self.shared.tasks.stop().child_token();
+            return Some(running.end.clone());
+        }
+        started.remove(key);
+        self.shared.cache.unwatch(key);
+        tracing::debug!(kind = %key.0, "no release needs the watch any more");
+        None
+    }
+
+    /// Ends the watches that nobody needs; whether some only wait for their time.
+    pub fn end_unneeded(&self, needed: &HashSet<WatchKey>) -> bool {
+        let mut wait = false;
+        for (_, running) in self.lock().iter().filter(|(key, _)| !needed.contains(*key)) {
+            if running.wanted.elapsed() < grace() {
+                wait = true;
+            } else {
+                running.end.cancel();
+            }
+        }
+        wait
+    }
+
+    /// Watches while the API server serves the kind, and waits for it while not, as long as somebody needs it.
+    async fn follow(&self, key: &WatchKey, end: &CancellationToken) -> Ended {
+        let Shared { discovery, cluster, queue, cache, .. } = &*self.shared;
+        let mut pause = FIRST_SEARCH;
+        loop {
+            match discovery.resolve(&key.0).await {
+                Ok(Some(resource)) => {
+                    let scope = if resource.namespaced { Scope::Namespaced } else { Scope::Cluster };
+                    let api: Api<DynamicObject> = Api::dynamic(cluster.client(), &resource.api_resource(), &scope);
+                    let api = match &key.1 {
+                        Some(namespace) => api.constrain(namespace),
+                        None => api,
+                    };
+                    let mut sink = ObjectSink::new(key.clone(), &self.shared);
+                    if watch(api, Some(CHART_LABEL), self.shared.manner(), &mut sink, end).await == End::Cancelled {
+                        return self.ended();
+                    }
+                    pause = FIRST_SEARCH;
+                    discovery.forget(&key.0);
+                    if self.is_over(key) {
+                        return Ended::Unneeded;
+                    }
+                }
+                Ok(None) if self.is_over(key) => return Ended::Unneeded,
+                // Its server may be away for ever, and who waits for it is told.
+                Err(error @ ApiError::Away { .. }) if pause == LAST_SEARCH => {
+                    queue.add_all(cache.set_blind(key, &error.to_string()));
+                }
+                Ok(None) | Err(_) => {}
+            }
+            tokio::select! {
+                () = end.cancelled() => return self.ended(),
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LAST_SEARCH),
+            }
+        }
+    }
+
+    fn ended(&self) -> Ended {
+        if self.shared.tasks.stop().is_cancelled() { Ended::Stopped } else { Ended::Unneeded }
+    }
+
+    /// The definition of a kind is gone, and its objects with it. Whether nobody needs to know when it is back: no pass can make objects
+    /// of such a kind, so there is no grace.
+    fn is_over(&self, key: &WatchKey) -> bool {
+        let Shared { queue, cache, .. } = &*self.shared;
+        queue.add_all(cache.sync_objects(key, &HashSet::new(), u64::MAX));
+        if cache.needed().contains(key) {
+            return false;
+        }
+        if let Some(running) = self.lock().get_mut(key) {
+            running.wanted = running.wanted.checked_sub(grace()).unwrap_or(running.wanted);
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<WatchKey, Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`GRACE`].
+pub fn grace() -> Duration {
+    harm::setting("TILLERMAN_HARM_GRACE", GRACE)
+}
+
+/// Why a watch ended.
+#[derive(PartialEq, Eq)]
+enum Ended {
+    /// Nobody needs it.
+    Unneeded,
+    /// The operator ends.
+    Stopped,
+}

@@ -1,0 +1,105 @@
+//! Watches of the objects that releases are made from: those that values come from, and those that templates look up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::cache::WatchKey;
+use crate::cluster::sources::{SourceSink, Sources};
+use crate::cluster::watch::{End, watch};
+use crate::reconcile::shared::Shared;
+use crate::release::object::Gvk;
+
+/// The watches: metadata only, one per kind and namespace (or all), started when the first release needs it, and ended when none does any
+/// more.
+pub struct SourceWatches {
+    started: Arc<Mutex<HashMap<WatchKey, Started>>>,
+    shared: Arc<Shared>,
+}
+
+impl SourceWatches {
+    /// None yet.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { started: Arc::default(), shared }
+    }
+
+    /// Makes sure that a watch runs, if the API server serves the kind. One that is not served is blind, and is looked for again when this
+    /// is called again.
+    pub fn ensure(&self, watch: &WatchKey) {
+        let end = self.shared.tasks.stop().child_token();
+        {
+            let mut started = lock(&self.started);
+            if let Some(running) = started.get_mut(watch) {
+                running.wanted = Instant::now();
+                return;
+            }
+            started.insert(watch.clone(), Started { wanted: Instant::now(), end: end.clone() });
+        }
+        let (watch, started, shared) = (watch.clone(), Arc::clone(&self.started), Arc::clone(&self.shared));
+        self.shared.tasks.spawn(format!("watch of sources {}", watch.0), async move {
+            follow(&watch, &shared, &end).await;
+            let mut started = lock(&started);
+            started.remove(&watch);
+            // Who asks for it from now on starts another; who has just asked looks again.
+            if end.is_cancelled() {
+                shared.sources.unwatch(&watch);
+            }
+        });
+    }
+
+    /// Ends the watches of what no release uses; whether some only wait for their time.
+    pub fn end_unneeded(&self, sources: &Sources, grace: Duration) -> bool {
+        let mut wait = false;
+        for (_, running) in lock(&self.started).iter().filter(|(watch, _)| !sources.is_used(watch)) {
+            if running.wanted.elapsed() < grace {
+                wait = true;
+            } else {
+                running.end.cancel();
+            }
+        }
+        wait
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.started).len()
+    }
+}
+
+/// A watch that runs.
+struct Started {
+    /// When a pass last asked for it.
+    wanted: Instant,
+    /// Ends it.
+    end: CancellationToken,
+}
+
+fn lock(started: &Mutex<HashMap<WatchKey, Started>>) -> MutexGuard<'_, HashMap<WatchKey, Started>> {
+    started.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn follow(source: &WatchKey, shared: &Shared, stop: &CancellationToken) {
+    let blind = |why: &str| shared.queue.add_all(shared.sources.set_blind(source, why));
+    let resource = match shared.discovery.resolve(&source.0).await {
+        Ok(Some(resource)) => resource,
+        Ok(None) => return blind("the API server does not serve it"),
+        Err(error) => return blind(&error.to_string()),
+    };
+    let (client, kind) = (shared.cluster.client(), resource.api_resource());
+    let api: Api<PartialObjectMeta<DynamicObject>> = match source.1.as_deref().filter(|_| resource.namespaced) {
+        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
+    };
+    // Release records are many and large, and nothing is made from them.
+    let selector = (source.0 == Gvk::new("", "v1", "Secret")).then_some("owner!=helm");
+    let queue = Arc::clone(&shared.queue);
+    let mut sink = SourceSink::new(source.clone(), Arc::clone(&shared.sources), move |keys| queue.add_all(keys));
+    if watch(api, selector, shared.manner(), &mut sink, stop).await == End::Gone {
+        shared.discovery.forget(&source.0);
+        blind("the API server does not serve it any more");
+    }
+}

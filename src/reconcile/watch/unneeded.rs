@@ -1,0 +1,29 @@
+//! Ends the watches that no release needs any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Watching;
+use super::objects::grace;
+use crate::harm;
+use crate::reconcile::shared::Shared;
+
+/// How often the operator looks for watches that nobody needs.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// Looks from time to time for watches that no release needs, when anything has changed.
+pub async fn end_unneeded(shared: Arc<Shared>, watching: Arc<Watching>) {
+    let stop = shared.tasks.stop().clone();
+    let mut judged = None;
+    while tokio::time::timeout(harm::setting("TILLERMAN_HARM_ROUND", ROUND), stop.cancelled()).await.is_err() {
+        let Shared { cache, discovery, kinds, sources, .. } = &*shared;
+        let changes = cache.changes();
+        let is_known = |kind: usize| cache.is_kind_synced(kind) || discovery.cached(kinds[kind].gvk()).is_none();
+        if judged == Some(changes) || !cache.is_history_synced() || !(0..kinds.len()).all(is_known) {
+            continue;
+        }
+        let waits = watching.objects.end_unneeded(&cache.needed());
+        let of_sources = watching.sources.end_unneeded(sources, grace());
+        judged = Some(changes).filter(|_| !waits && !of_sources);
+    }
+}
