@@ -1,16 +1,18 @@
 //! The layers of ARCHITECTURE.md, read off the sources.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 16] = [
     "backup",
     "chaos",
     "chart",
     "cluster",
     "kind",
     "lint",
+    "mask",
     "members",
     "plan",
     "reconcile",
@@ -18,6 +20,7 @@ const FOLDERS: [&str; 14] = [
     "render",
     "server",
     "source",
+    "telemetry",
     "template",
 ];
 
@@ -51,11 +54,11 @@ fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-fn assert_without(folders: &[&str], forbidden: &[&str]) {
+fn assert_without(folders: &[&str], forbidden: &[impl AsRef<str>]) {
     for folder in folders {
         for (path, text) in sources(folder) {
             let code = code(&text);
-            for word in forbidden {
+            for word in forbidden.iter().map(AsRef::as_ref) {
                 assert!(!code.contains(word), "{} uses {word}", path.display());
             }
         }
@@ -89,8 +92,22 @@ fn only_chart_and_cli_read_files() {
 }
 
 #[test]
-fn the_cluster_knows_nothing_of_charts() {
-    assert_without(&["cluster"], &["crate::chart", "crate::render", "crate::template"]);
+fn the_cluster_knows_nothing_of_charts_and_decides_nothing() {
+    let layers = ["chart", "lint", "members", "plan", "reconcile", "render", "server", "template"];
+    assert_without(&["cluster"], &layers.map(|layer| format!("crate::{layer}")));
+}
+
+#[test]
+fn what_decides_does_not_know_who_asks() {
+    assert_without(&["plan"], &["cluster", "reconcile", "server", "telemetry"].map(|layer| format!("crate::{layer}")));
+    // A driver of members decides about its application alone.
+    assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
+    assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+    assert_without(&["release"], &["cluster", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+    assert_without(&["template"], &["chart", "kind", "release", "render"].map(|layer| format!("crate::{layer}")));
+    let above = ["cluster", "members", "plan", "reconcile", "server"];
+    assert_without(&["telemetry"], &above.map(|layer| format!("crate::{layer}")));
+    assert_without(&["server"], &["members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
 }
 
 #[test]
@@ -123,6 +140,146 @@ fn nothing_needs_the_command_line() {
     for folder in FOLDERS {
         assert_without(&[folder], &["crate::cli", "clap::"]);
     }
+}
+
+/// A module by its path below the crate: `["reconcile", "pass"]`.
+type Module = Vec<String>;
+
+/// The modules of the crate, each with those that it imports or names.
+fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files: BTreeMap<Module, String> = sources("")
+        .into_iter()
+        .filter_map(|(path, text)| {
+            let path = path.strip_prefix(&src).ok()?.with_extension("");
+            let mut module: Module = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            module.pop_if(|last| last == "mod");
+            (module != ["lib"] && module != ["main"]).then(|| (module, code(&text)))
+        })
+        .collect();
+    let of = |module: &Module, code: &str| {
+        // A module imports from those below it without `crate` or `self`.
+        let children = files.keys().filter(|other| other.len() == module.len() + 1 && other.starts_with(module));
+        let code = children.filter_map(|child| child.last()).fold(code.to_owned(), |code, child| {
+            code.replace(&format!("use {child}::"), &format!("use crate::{}::{child}::", module.join("::")))
+        });
+        let named = paths(&code).into_iter().map(|path| absolute(module, &path));
+        // The longest beginning of a path that is a module; the rest is an item of it.
+        let modules = named.filter_map(|path| {
+            (1..=path.len()).rev().map(|length| path[..length].to_vec()).find(|module| files.contains_key(module))
+        });
+        modules.filter(|other| other != module).collect()
+    };
+    files.iter().map(|(module, code)| (module.clone(), of(module, code))).collect()
+}
+
+/// The paths in a source that begin with `crate` or `super`, each import of a list for itself.
+fn paths(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let starts = ["crate::", "super::"].iter().flat_map(|start| code.match_indices(start)).map(|(at, _)| at);
+    for at in starts {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &code[at..];
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
+        if let Some(prefix) = rest[..end].strip_suffix("::").filter(|_| rest[end..].starts_with('{')) {
+            expand(prefix, &rest[end..], &mut found);
+        } else {
+            found.push(rest[..end].to_owned());
+        }
+    }
+    found
+}
+
+/// Adds what `{a, b::{c, d}}` after a prefix imports; returns how long the list is.
+fn expand(prefix: &str, list: &str, found: &mut Vec<String>) -> usize {
+    let (mut name, mut at) = (String::new(), 1);
+    while let Some(c) = list[at..].chars().next() {
+        match c {
+            '{' => {
+                let inner = format!("{prefix}::{}", name.trim().trim_end_matches("::"));
+                at += expand(&inner, &list[at..], found);
+                name.clear();
+                continue;
+            }
+            ',' | '}' => {
+                let item = name.split(" as ").next().unwrap_or_default().trim();
+                if !item.is_empty() {
+                    found.push(if item == "self" { prefix.to_owned() } else { format!("{prefix}::{item}") });
+                }
+                name.clear();
+            }
+            c => name.push(c),
+        }
+        at += c.len_utf8();
+        if c == '}' {
+            break;
+        }
+    }
+    at
+}
+
+/// A path of a module, from the root of the crate.
+fn absolute(module: &Module, path: &str) -> Module {
+    let mut base = if path.starts_with("crate") { Vec::new() } else { module.clone() };
+    for part in path.split("::").filter(|part| *part != "crate") {
+        if part == "super" {
+            base.pop();
+        } else {
+            base.push(part.to_owned());
+        }
+    }
+    base
+}
+
+/// The groups of modules of which each reaches each other.
+fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<&Module>> {
+    let reached = |from: &Module| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            for other in imports.get(module).into_iter().flatten() {
+                if seen.insert(other) {
+                    next.push(other);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        imports.keys().map(|module| (module, reached(module))).collect();
+    let circle = |module: &&Module| {
+        let back = reached[*module].iter().filter(|other| reached[**other].contains(*module));
+        back.copied().collect::<BTreeSet<&Module>>()
+    };
+    let circles: BTreeSet<_> = imports.keys().map(|module| circle(&module)).filter(|circle| circle.len() > 1).collect();
+    circles.into_iter().collect()
+}
+
+#[test]
+fn no_circle_joins_files_of_different_folders_and_in_reconcile_two_at_most() {
+    let imports = imports();
+    assert!(imports.len() > 200, "{} modules", imports.len());
+    let pass = ["reconcile", "pass"].map(str::to_owned).to_vec();
+    let trust = ["reconcile", "trust"].map(str::to_owned).to_vec();
+    assert!(imports[&pass].contains(&trust), "imports are read");
+    for circle in circles(&imports) {
+        let folders: BTreeSet<&str> = circle.iter().map(|module| module[0].as_str()).collect();
+        assert!(folders.len() == 1, "a circle of files of {folders:?}: {circle:?}");
+        assert!(!folders.contains("reconcile") || circle.len() <= 2, "a circle in reconcile: {circle:?}");
+    }
+}
+
+#[test]
+fn a_circle_is_found() {
+    let module = |name: &str| vec![name.to_owned()];
+    let imports = [("a", "b"), ("b", "c"), ("c", "b"), ("d", "a")]
+        .map(|(from, to)| (module(from), BTreeSet::from([module(to)])))
+        .into();
+    assert_eq!(circles(&imports), [BTreeSet::from([&module("b"), &module("c")])]);
+    let code = "use crate::a::{self, b::{C, d}, e as f};\nlet x = super::g::H::new();";
+    assert_eq!(paths(code), ["crate::a", "crate::a::b::C", "crate::a::b::d", "crate::a::e", "super::g::H::new"]);
 }
 
 #[test]

@@ -7,6 +7,9 @@ use super::state::{Defragmentation, NoSpace, Settings, Version};
 use super::url::Pattern;
 use crate::kind::duration;
 
+/// Label of the `ConfigMap` that members without data start from. Its value is the name of the release.
+pub const LABEL: &str = "tillerman.dev/initial-cluster";
+
 /// What `spec.etcd` says.
 #[derive(Clone, Debug)]
 pub struct Document {

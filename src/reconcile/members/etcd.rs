@@ -15,7 +15,7 @@ use crate::members::document::Set;
 use crate::members::driver::MemberDriver as _;
 use crate::members::driver::Step;
 use crate::members::etcd::client::Access;
-use crate::members::etcd::document::Document;
+use crate::members::etcd::document::{Document, LABEL};
 use crate::members::etcd::driver::{ConfigMaps, Etcd};
 use crate::members::etcd::secret::Secret;
 use crate::members::etcd::state::InitialCluster;
@@ -31,8 +31,6 @@ use crate::release::owner::{CHART_LABEL, Owner};
 
 pub use crate::members::etcd::state::Action;
 
-/// Label of the `ConfigMap`: the release.
-pub const LABEL: &str = "tillerman.dev/initial-cluster";
 /// How long a member may take to answer. A write takes milliseconds; an election, which a read waits for, about a second.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How often members at rest are asked how they are, at least. Kubelets tell of pods that are not ready, and watches of pods that are

@@ -13,8 +13,8 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
 use crate::members::document::Driver;
+use crate::members::etcd;
 use crate::members::jobs::job;
-use crate::reconcile::members::etcd;
 use crate::reconcile::members::read::{pod, text};
 use crate::reconcile::panics::caught;
 use crate::reconcile::shared::Shared;
@@ -43,7 +43,9 @@ impl MemberWatches {
         let claims = ApiResource::erase::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&());
         let (made, label) = match driver {
             Driver::Jobs => (Some(ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())), job::LABEL),
-            Driver::Etcd => (Some(ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&())), etcd::LABEL),
+            Driver::Etcd => {
+                (Some(ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&())), etcd::document::LABEL)
+            }
             Driver::Own(_) => (None, ""),
         };
         let of_driver = format!("{label}={release}");
