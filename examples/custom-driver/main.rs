@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use redis::Replication;
 use tillerman::members::document::Set;
-use tillerman::members::driver::{MemberDriver, Outcome, Step};
-use tillerman::members::own::Drivers;
+use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
+use tillerman::members::drivers::Drivers;
 use tillerman::members::workload::{Latch, Mode, Target, Workload};
 
 /// How long until the next look, when no pod changes meanwhile: Redis tells nobody when a replica has caught up.
@@ -77,34 +77,36 @@ impl MemberDriver for Redis {
         target: &Target,
         latch: &Latch,
         _now: i64,
-    ) -> Step<Action> {
+    ) -> MemberStep<Action> {
         let (size, replicas) = (target.size, workload.replicas);
-        let wait = |why: String| Step::Wait { why, after: SOON };
+        let wait = |why: String| MemberStep::Wait { why, after: SOON };
         if target.mode != Mode::Run {
-            return Step::Quiet;
+            return MemberStep::Quiet;
         }
         if replicas == 0 {
-            return Step::Scale(1);
+            return MemberStep::Scale(1);
         }
         // Nothing but the status knows which of two primaries holds the data: one that was started anew says that it is one, too.
         let Some(primary) = latch.cluster.as_ref().and_then(|ordinal| ordinal.parse::<u32>().ok()) else {
             if !seen.contains_key(&0) {
                 return wait("the first pod to answer".to_owned());
             }
-            return Step::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
+            return MemberStep::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
         };
         // It handed over, and the status does not say so yet.
         if let Some(Replication::Replica { of, .. }) = seen.get(&primary)
             && let Some(new) = (0..replicas).find(|k| self.address(workload, *k) == *of)
         {
             return match seen.get(&new) {
-                Some(Replication::Primary) => Step::Latch(Latch { cluster: Some(new.to_string()), ..latch.clone() }),
+                Some(Replication::Primary) => {
+                    MemberStep::Latch(Latch { cluster: Some(new.to_string()), ..latch.clone() })
+                }
                 _ => wait(format!("pod {new} to take over from pod {primary}")),
             };
         }
         if !seen.contains_key(&primary) {
             let why = format!("pod {primary}, which is the primary, does not answer; nobody takes its place by itself");
-            return Step::Stop { reason: "PrimaryAway", why };
+            return MemberStep::Stop { reason: "PrimaryAway", why };
         }
         let at = |ordinal| self.address(workload, ordinal);
         for ordinal in (0..replicas).filter(|ordinal| *ordinal != primary) {
@@ -117,22 +119,22 @@ impl MemberDriver for Redis {
                 }
                 Some(Replication::Primary) => {}
             }
-            return Step::Act(Action::Follow { ordinal, replica: at(ordinal), primary: at(primary) });
+            return MemberStep::Act(Action::Follow { ordinal, replica: at(ordinal), primary: at(primary) });
         }
         let left =
             workload.claims.iter().find(|(ordinal, _)| **ordinal >= replicas && !workload.pods.contains_key(ordinal));
         if let Some(claim) =
             left.and_then(|(_, claims)| claims.iter().find(|claim| !claim.terminating)).filter(|_| target.delete_claims)
         {
-            return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
+            return MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
         }
         match replicas {
-            _ if replicas < size => Step::Scale(replicas + 1),
+            _ if replicas < size => MemberStep::Scale(replicas + 1),
             // The highest ordinal goes.
             _ if replicas > size && primary == replicas - 1 => {
-                Step::Act(Action::HandOver { to: 0, primary: at(primary), replica: at(0) })
+                MemberStep::Act(Action::HandOver { to: 0, primary: at(primary), replica: at(0) })
             }
-            _ if replicas > size => Step::Scale(replicas - 1),
+            _ if replicas > size => MemberStep::Scale(replicas - 1),
             _ => {
                 let old = |pod: &tillerman::members::workload::Pod| pod.revision != workload.update_revision;
                 let mut outdated =
@@ -140,16 +142,16 @@ impl MemberDriver for Redis {
                 match outdated.clone().find(|(ordinal, _)| *ordinal != primary).or_else(|| outdated.next()) {
                     Some((ordinal, _)) if ordinal == primary && replicas > 1 => {
                         let to = u32::from(primary == 0);
-                        Step::Act(Action::HandOver { to, primary: at(primary), replica: at(to) })
+                        MemberStep::Act(Action::HandOver { to, primary: at(primary), replica: at(to) })
                     }
-                    Some((ordinal, pod)) => Step::EvictPod { ordinal, uid: pod.uid.clone() },
-                    None => Step::Quiet,
+                    Some((ordinal, pod)) => MemberStep::EvictPod { ordinal, uid: pod.uid.clone() },
+                    None => MemberStep::Quiet,
                 }
             }
         }
     }
 
-    async fn act(&self, action: Action) -> Outcome {
+    async fn act(&self, action: Action) -> ActionOutcome {
         let (at, command) = match &action {
             Action::Follow { replica, primary, .. } => (replica, format!("REPLICAOF {}", primary.replace(':', " "))),
             Action::HandOver { primary, replica, .. } => {
@@ -157,9 +159,9 @@ impl MemberDriver for Redis {
             }
         };
         match redis::ask(at, &command).await {
-            Ok(_) => Outcome::Done,
+            Ok(_) => ActionOutcome::Done,
             // It may have been done: the next look tells.
-            Err(error) => Outcome::Indeterminate(error.to_string()),
+            Err(error) => ActionOutcome::Indeterminate(error.to_string()),
         }
     }
 

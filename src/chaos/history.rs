@@ -26,16 +26,16 @@ pub struct Entry {
     pub returned: u64,
     /// What was asked.
     #[serde(flatten)]
-    pub operation: Operation,
+    pub operation: ClientCall,
     /// What was answered.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// What can be asked of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "operation", rename_all = "kebab-case")]
-pub enum Operation {
+pub enum ClientCall {
     /// To have this value.
     Put {
         /// The key.
@@ -62,7 +62,7 @@ pub enum Operation {
 /// What came of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It was done.
     Ok(Answer),
     /// It was not done, and never will be.
@@ -97,7 +97,7 @@ pub enum Answer {
     },
 }
 
-impl Operation {
+impl ClientCall {
     /// Its key.
     pub fn key(&self) -> &str {
         match self {
@@ -138,12 +138,12 @@ pub fn availability(entries: &[Entry], from: u64, to: u64) -> Availability {
     let mut acknowledged = BTreeSet::new();
     for entry in entries.iter().filter(|entry| entry.operation.writes()) {
         let counter = match entry.outcome {
-            Outcome::Ok(_) => {
+            CallOutcome::Ok(_) => {
                 acknowledged.insert(entry.returned);
                 &mut result.acknowledged
             }
-            Outcome::Failed { .. } => &mut result.failed,
-            Outcome::Unknown { .. } => &mut result.unknown,
+            CallOutcome::Failed { .. } => &mut result.failed,
+            CallOutcome::Unknown { .. } => &mut result.unknown,
         };
         *counter += usize::from((from..=to).contains(&entry.returned));
     }
@@ -165,8 +165,8 @@ pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> 
     let mut found = std::collections::BTreeMap::new();
     for entry in entries.iter().filter(|entry| is_unique(entry.operation.key())) {
         match (&entry.operation, &entry.outcome) {
-            (Operation::Put { key, value }, Outcome::Ok(_)) => drop(acknowledged.insert(key, value)),
-            (Operation::Get { key }, Outcome::Ok(Answer::Read { found: value })) => {
+            (ClientCall::Put { key, value }, CallOutcome::Ok(_)) => drop(acknowledged.insert(key, value)),
+            (ClientCall::Get { key }, CallOutcome::Ok(Answer::Read { found: value })) => {
                 found.insert(key, value);
             }
             _ => {}
@@ -178,33 +178,33 @@ pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Availability, Entry, Operation, Outcome, availability, lost, write};
+    use super::{Answer, Availability, CallOutcome, ClientCall, Entry, availability, lost, write};
     use std::time::Duration;
 
-    fn put(client: u32, call: u64, returned: u64, key: &str, outcome: Outcome) -> Entry {
-        let operation = Operation::Put { key: key.into(), value: format!("{client}-{call}") };
+    fn put(client: u32, call: u64, returned: u64, key: &str, outcome: CallOutcome) -> Entry {
+        let operation = ClientCall::Put { key: key.into(), value: format!("{client}-{call}") };
         Entry { client, call, returned, operation, outcome }
     }
 
-    fn ok() -> Outcome {
-        Outcome::Ok(Answer::Written {})
+    fn ok() -> CallOutcome {
+        CallOutcome::Ok(Answer::Written {})
     }
 
-    fn unknown() -> Outcome {
-        Outcome::Unknown { why: "no answer".into() }
+    fn unknown() -> CallOutcome {
+        CallOutcome::Unknown { why: "no answer".into() }
     }
 
     #[test]
     fn a_line_says_what_was_asked_and_what_was_answered() {
-        let get = Operation::Get { key: "a".into() };
-        let swap = Operation::CompareAndSwap { key: "a".into(), expected: Some("0-1".into()), value: "1-4".into() };
+        let get = ClientCall::Get { key: "a".into() };
+        let swap = ClientCall::CompareAndSwap { key: "a".into(), expected: Some("0-1".into()), value: "1-4".into() };
         let compared = Answer::Compared { swapped: false, found: Some("0-2".into()) };
         let of = |operation, outcome| Entry { client: 1, call: 4, returned: 5, operation, outcome };
         let entries = [
             put(0, 1, 2, "a", ok()),
             put(0, 3, 4, "a", unknown()),
-            of(get, Outcome::Ok(Answer::Read { found: None })),
-            of(swap, Outcome::Ok(compared)),
+            of(get, CallOutcome::Ok(Answer::Read { found: None })),
+            of(swap, CallOutcome::Ok(compared)),
         ];
         let mut text = Vec::new();
         write(&entries, &mut text).unwrap();
@@ -228,7 +228,7 @@ mod tests {
             put(0, 11, 20, "b", ok()),
             put(1, 12, 60, "c", unknown()),
             put(0, 21, 100, "d", ok()),
-            put(0, 101, 110, "e", Outcome::Failed { why: "refused".into() }),
+            put(0, 101, 110, "e", CallOutcome::Failed { why: "refused".into() }),
             put(0, 111, 120, "f", ok()),
         ];
         let of = |acknowledged, failed, unknown, gap| Availability {
@@ -251,8 +251,8 @@ mod tests {
             client: 9,
             call: 50,
             returned: 51,
-            operation: Operation::Get { key: key.into() },
-            outcome: Outcome::Ok(Answer::Read { found: found.map(Into::into) }),
+            operation: ClientCall::Get { key: key.into() },
+            outcome: CallOutcome::Ok(Answer::Read { found: found.map(Into::into) }),
         };
         let entries = [
             put(0, 1, 2, "u/kept", ok()),

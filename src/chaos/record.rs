@@ -12,7 +12,7 @@ use etcd_client::{Client, Compare, CompareOp, DeleteOptions, Error, GetOptions, 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::history::{Answer, Availability, Entry, Operation, Outcome, availability, lost};
+use super::history::{Answer, Availability, CallOutcome, ClientCall, Entry, availability, lost};
 use super::random::Random;
 use super::reach::Reach;
 
@@ -154,13 +154,13 @@ impl Shared {
     }
 
     /// Asks, and records what came of it.
-    async fn ask(&self, client: u32, etcd: &mut Client, operation: Operation) -> Outcome {
+    async fn ask(&self, client: u32, etcd: &mut Client, operation: ClientCall) -> CallOutcome {
         let call = self.now();
         let outcome = match timeout(self.reach.access.timeout, send(etcd, &operation)).await {
-            Ok(Ok(answer)) => Outcome::Ok(answer),
-            Ok(Err(error)) if was_never_sent(&error) => Outcome::Failed { why: error.to_string() },
-            Ok(Err(error)) => Outcome::Unknown { why: error.to_string() },
-            Err(_) => Outcome::Unknown { why: "no answer in time".into() },
+            Ok(Ok(answer)) => CallOutcome::Ok(answer),
+            Ok(Err(error)) if was_never_sent(&error) => CallOutcome::Failed { why: error.to_string() },
+            Ok(Err(error)) => CallOutcome::Unknown { why: error.to_string() },
+            Err(_) => CallOutcome::Unknown { why: "no answer in time".into() },
         };
         let entry = Entry { client, call, returned: self.now(), operation, outcome: outcome.clone() };
         locked(&self.entries).push(entry);
@@ -172,7 +172,10 @@ impl Shared {
         let written: BTreeSet<String> = {
             let entries = locked(&self.entries);
             let writes = entries.iter().map(|entry| &entry.operation);
-            writes.filter(|operation| !matches!(operation, Operation::Get { .. })).map(|o| o.key().to_owned()).collect()
+            writes
+                .filter(|operation| !matches!(operation, ClientCall::Get { .. }))
+                .map(|o| o.key().to_owned())
+                .collect()
         };
         let mut etcd = self.client(turn).await?;
         let mut entries = Vec::new();
@@ -192,8 +195,8 @@ impl Shared {
                 client: CLIENTS,
                 call,
                 returned,
-                operation: Operation::Get { key: key.clone() },
-                outcome: Outcome::Ok(Answer::Read { found: found.get(key).cloned() }),
+                operation: ClientCall::Get { key: key.clone() },
+                outcome: CallOutcome::Ok(Answer::Read { found: found.get(key).cloned() }),
             });
             entries.extend(read);
             if next == end {
@@ -220,8 +223,8 @@ async fn work(shared: Arc<Shared>, client: u32, mut random: Random) {
                 number += 1;
                 let operation = shared.next(client, number, &known, &mut random);
                 match shared.ask(client, &mut etcd, operation.clone()).await {
-                    Outcome::Ok(answer) => learn(&mut known, operation, answer),
-                    Outcome::Failed { .. } | Outcome::Unknown { .. } => break,
+                    CallOutcome::Ok(answer) => learn(&mut known, operation, answer),
+                    CallOutcome::Failed { .. } | CallOutcome::Unknown { .. } => break,
                 }
                 sleep(PAUSE).await;
             }
@@ -238,44 +241,44 @@ impl Shared {
         number: u64,
         known: &BTreeMap<String, Option<String>>,
         random: &mut Random,
-    ) -> Operation {
+    ) -> ClientCall {
         let value = format!("{client}-{number}");
         let epoch = self.start.elapsed().as_secs() / EPOCH.as_secs();
         let key = format!("{}/shared/{epoch}-{}", self.prefix, random.below(SHARED));
         match random.below(6) {
-            0 => Operation::Put { key, value },
-            1 => Operation::Get { key },
-            2 => Operation::CompareAndSwap { expected: known.get(&key).cloned().flatten(), key, value },
-            _ => Operation::Put { key: format!("{}{value}", self.unique()), value },
+            0 => ClientCall::Put { key, value },
+            1 => ClientCall::Get { key },
+            2 => ClientCall::CompareAndSwap { expected: known.get(&key).cloned().flatten(), key, value },
+            _ => ClientCall::Put { key: format!("{}{value}", self.unique()), value },
         }
     }
 }
 
 /// Remembers what a shared key holds.
-fn learn(known: &mut BTreeMap<String, Option<String>>, operation: Operation, answer: Answer) {
+fn learn(known: &mut BTreeMap<String, Option<String>>, operation: ClientCall, answer: Answer) {
     let (key, value) = match (operation, answer) {
-        (Operation::Get { key }, Answer::Read { found })
-        | (Operation::CompareAndSwap { key, .. }, Answer::Compared { swapped: false, found }) => (key, found),
-        (Operation::Put { key, value } | Operation::CompareAndSwap { key, value, .. }, _) => (key, Some(value)),
-        (Operation::Get { .. }, _) => return,
+        (ClientCall::Get { key }, Answer::Read { found })
+        | (ClientCall::CompareAndSwap { key, .. }, Answer::Compared { swapped: false, found }) => (key, found),
+        (ClientCall::Put { key, value } | ClientCall::CompareAndSwap { key, value, .. }, _) => (key, Some(value)),
+        (ClientCall::Get { .. }, _) => return,
     };
     if key.contains("/shared/") {
         known.insert(key, value);
     }
 }
 
-async fn send(etcd: &mut Client, operation: &Operation) -> Result<Answer, Error> {
+async fn send(etcd: &mut Client, operation: &ClientCall) -> Result<Answer, Error> {
     let value = |kvs: &[etcd_client::KeyValue]| kvs.first().map(|kv| String::from_utf8_lossy(kv.value()).into_owned());
     match operation {
-        Operation::Put { key, value } => {
+        ClientCall::Put { key, value } => {
             etcd.put(key.as_str(), value.as_str(), None).await?;
             Ok(Answer::Written {})
         }
-        Operation::Get { key } => {
+        ClientCall::Get { key } => {
             let got = etcd.get(key.as_str(), None).await?;
             Ok(Answer::Read { found: value(got.kvs()) })
         }
-        Operation::CompareAndSwap { key, expected, value: new } => {
+        ClientCall::CompareAndSwap { key, expected, value: new } => {
             let compare = match expected {
                 Some(expected) => Compare::value(key.as_str(), CompareOp::Equal, expected.as_str()),
                 None => Compare::create_revision(key.as_str(), CompareOp::Equal, 0),

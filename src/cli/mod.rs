@@ -164,7 +164,7 @@ fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
 
 /// What a program brings that is not ours.
 #[cfg(feature = "operator")]
-type Brought = crate::members::own::Drivers;
+type Brought = crate::members::drivers::Drivers;
 #[cfg(not(feature = "operator"))]
 type Brought = ();
 
@@ -175,7 +175,7 @@ pub fn main() -> ExitCode {
 
 /// The same for a program that brings drivers of its own for members of stateful sets.
 #[cfg(feature = "operator")]
-pub fn main_with(drivers: crate::members::own::Drivers) -> ExitCode {
+pub fn main_with(drivers: crate::members::drivers::Drivers) -> ExitCode {
     start(drivers)
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::CliError;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
-use crate::members::own::Drivers;
+use crate::members::drivers::Drivers;
 use crate::reconcile::controller::{Controller, Settings};
 use crate::reconcile::panics;
 use crate::reconcile::scope::Scope;

@@ -72,12 +72,12 @@ pub struct Lease {
     id: ObjectId,
     identity: String,
     /// What we last saw of the lease, and when it changed for us.
-    seen: Option<Seen>,
+    seen: Option<SeenLease>,
 }
 
 /// A lease as we saw it.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenLease {
     version: String,
     /// When it became so for us.
     at: Instant,
@@ -134,7 +134,7 @@ impl Lease {
         let namespace = self.id.namespace.as_deref().unwrap_or_default();
         let api: Api<DynamicObject> = Api::namespaced_with(self.cluster.client(), namespace, &kind);
         let params = WatchParams::default().fields(&format!("metadata.name={}", self.id.name)).disable_bookmarks();
-        let expires = |seen: &Seen| tokio::time::Instant::from_std(seen.at + seen.duration + PAUSE);
+        let expires = |seen: &SeenLease| tokio::time::Instant::from_std(seen.at + seen.duration + PAUSE);
         let mut expiry = expires(&seen);
         let opening = tokio::time::timeout_at(expiry, api.watch(&params, &seen.version)).await;
         let mut events = match opening {
@@ -223,12 +223,12 @@ impl Lease {
     }
 
     /// Remembers the lease, and since when it is as it is.
-    fn see(&mut self, lease: &Value) -> &Seen {
+    fn see(&mut self, lease: &Value) -> &SeenLease {
         let version = lease.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
         let duration = seconds.map_or(LEASE, Duration::from_secs);
         let old = self.seen.take().filter(|seen| seen.version == version);
-        self.seen.insert(old.unwrap_or_else(|| Seen { version: version.to_owned(), at: Instant::now(), duration }))
+        self.seen.insert(old.unwrap_or_else(|| SeenLease { version: version.to_owned(), at: Instant::now(), duration }))
     }
 
     fn body(&self, current: Option<&Value>, transitions: i64) -> Value {

@@ -94,7 +94,7 @@ pub enum Driver {
     Etcd,
     /// Jobs of the chart.
     Jobs,
-    /// One that the program brings, by its name ([`Drivers`](super::own::Drivers)): `example.com/database`.
+    /// One that the program brings, by its name ([`Drivers`](super::drivers::Drivers)): `example.com/database`.
     Own(String),
 }
 

@@ -7,7 +7,7 @@ use super::workload::{Latch, Target, Workload};
 
 /// The one thing that a pass does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step<A> {
+pub enum MemberStep<A> {
     /// Nothing: it is as it should be.
     Quiet,
     /// Nothing yet.
@@ -29,7 +29,7 @@ pub enum Step<A> {
     /// The StatefulSet has so many replicas from now on. [`Latch::replicas`] says so first, so that whoever finds fewer knows that it
     /// was not the operator who lowered them.
     Scale(u32),
-    /// The StatefulSet has the pod of this ordinal from now on, and no other. [`Step::Scale`] ends that.
+    /// The StatefulSet has the pod of this ordinal from now on, and no other. [`MemberStep::Scale`] ends that.
     Only(u32),
     /// A claim goes, and no other than the one of this uid.
     DeleteClaim {
@@ -63,28 +63,28 @@ pub enum Step<A> {
     },
 }
 
-impl<A> Step<A> {
+impl<A> MemberStep<A> {
     /// The same step of a driver whose actions are others.
-    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Step<B> {
+    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> MemberStep<B> {
         match self {
-            Self::Quiet => Step::Quiet,
-            Self::Wait { why, after } => Step::Wait { why, after },
-            Self::Stop { reason, why } => Step::Stop { reason, why },
-            Self::Latch(latch) => Step::Latch(latch),
-            Self::Scale(replicas) => Step::Scale(replicas),
-            Self::Only(ordinal) => Step::Only(ordinal),
-            Self::DeleteClaim { name, uid } => Step::DeleteClaim { name, uid },
-            Self::DeletePod { ordinal, uid } => Step::DeletePod { ordinal, uid },
-            Self::EvictPod { ordinal, uid } => Step::EvictPod { ordinal, uid },
-            Self::Act(action) => Step::Act(other(action)),
-            Self::ActThen { action, latch } => Step::ActThen { action: other(action), latch },
+            Self::Quiet => MemberStep::Quiet,
+            Self::Wait { why, after } => MemberStep::Wait { why, after },
+            Self::Stop { reason, why } => MemberStep::Stop { reason, why },
+            Self::Latch(latch) => MemberStep::Latch(latch),
+            Self::Scale(replicas) => MemberStep::Scale(replicas),
+            Self::Only(ordinal) => MemberStep::Only(ordinal),
+            Self::DeleteClaim { name, uid } => MemberStep::DeleteClaim { name, uid },
+            Self::DeletePod { ordinal, uid } => MemberStep::DeletePod { ordinal, uid },
+            Self::EvictPod { ordinal, uid } => MemberStep::EvictPod { ordinal, uid },
+            Self::Act(action) => MemberStep::Act(other(action)),
+            Self::ActThen { action, latch } => MemberStep::ActThen { action: other(action), latch },
         }
     }
 }
 
 /// How an action came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// Done, or it was done already.
     Done,
     /// Not now: ask again.
@@ -122,10 +122,10 @@ pub trait MemberDriver: Send + Sync {
         target: &Target,
         latch: &Latch,
         now: i64,
-    ) -> Step<Self::Action>;
+    ) -> MemberStep<Self::Action>;
 
-    /// Does it. Every call has a deadline, and one that passed is [`Outcome::Indeterminate`].
-    fn act(&self, action: Self::Action) -> impl Future<Output = Outcome> + Send;
+    /// Does it. Every call has a deadline, and one that passed is [`ActionOutcome::Indeterminate`].
+    fn act(&self, action: Self::Action) -> impl Future<Output = ActionOutcome> + Send;
 
     /// An action in words, for the plan in the status.
     fn describe(&self, action: &Self::Action) -> String;

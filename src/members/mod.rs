@@ -16,9 +16,9 @@
 pub mod conditions;
 pub mod document;
 pub mod driver;
+pub mod drivers;
 pub mod etcd;
 pub mod jobs;
-pub mod own;
 pub mod progress;
 pub mod substitute;
 pub mod workload;

@@ -29,7 +29,7 @@ pub enum Doing {
 
 /// For the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct MembersStatus {
     /// `status.members` by document; empty: as before.
     pub members: Map<String, Value>,
     /// `status.plan`; none: as before.
@@ -46,7 +46,7 @@ pub struct Told {
     pub gone: bool,
 }
 
-impl Told {
+impl MembersStatus {
     /// The members have not been looked at.
     pub fn pending() -> Self {
         let unready = Some(("Progressing", "its members are looked at next".to_owned()));
@@ -89,7 +89,7 @@ const RECOVERING: &str = "RecoveringQuorum";
 const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 
 /// Tells of the set in [`FIELDS`]. As there, the target version is empty once it is reached.
-fn tell(told: &mut Told, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
+fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
     let names = |wanted: bool| -> Value {
         let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == wanted);
@@ -124,7 +124,7 @@ fn tell(told: &mut Told, set: &Set, workload: &Workload, latch: &Latch, mode: Mo
 
 /// Enters what was done about a stateful set. How long until its progress deadline, while it waits.
 pub fn enter(
-    told: &mut Told,
+    told: &mut MembersStatus,
     set: &Set,
     workload: &Workload,
     latch: &Latch,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Doing, Told, enter};
+use super::{Doing, MembersStatus, enter};
 use crate::members::document::{Set, Status};
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload};
 
@@ -15,7 +15,7 @@ fn joining() -> Latch {
     Latch { replicas: Some(1), moving, ..Latch::default() }
 }
 
-fn status(told: &Told) -> Map<String, Value> {
+fn status(told: &MembersStatus) -> Map<String, Value> {
     let mut status = Map::new();
     status.insert("members".into(), told.members.clone().into());
     if let Some(plan) = &told.plan {
@@ -26,7 +26,7 @@ fn status(told: &Told) -> Map<String, Value> {
 
 #[test]
 fn a_plan_tells_its_phases_and_the_present_step() {
-    let mut told = Told::default();
+    let mut told = MembersStatus::default();
     let waiting = Doing::Waiting("Job x".into());
     let left = enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 100);
     assert_eq!(left.map(|l| l.as_secs()), Some(60));
@@ -41,7 +41,7 @@ fn a_plan_tells_its_phases_and_the_present_step() {
         }))
     );
     assert_eq!(told.unready, Some(("Progressing", "add db-1: waiting for Job x".into())));
-    let mut after = Told::read(&status(&told));
+    let mut after = MembersStatus::read(&status(&told));
     assert_eq!(
         enter(&mut after, &set(), &Workload::example(3), &Latch::default(), Mode::Run, &Doing::Nothing, 130),
         None
@@ -54,29 +54,29 @@ fn a_plan_tells_its_phases_and_the_present_step() {
 #[test]
 fn what_makes_no_progress_in_time_says_so_and_why() {
     let waiting = Doing::Waiting("pod db-1: Unschedulable".into());
-    let mut told = Told::default();
+    let mut told = MembersStatus::default();
     enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 100);
-    let mut told = Told::read(&status(&told));
+    let mut told = MembersStatus::read(&status(&told));
     assert_eq!(
         enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 159).unwrap().as_secs(),
         1
     );
     assert!(!told.stopped);
-    let mut told = Told::read(&status(&told));
+    let mut told = MembersStatus::read(&status(&told));
     assert_eq!(enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 160), None);
     let (reason, message) = told.unready.clone().unwrap();
     assert_eq!(reason, "ProgressDeadlineExceeded");
     assert_eq!(message, "add db-1: no progress for 60 seconds: waiting for pod db-1: Unschedulable");
     assert!(told.stopped);
     // Progress ends that.
-    let mut told = Told::read(&status(&told));
+    let mut told = MembersStatus::read(&status(&told));
     enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
     assert_eq!(told.unready.unwrap().0, "Progressing");
 }
 
 #[test]
 fn a_pause_leaves_the_plan_as_it_is() {
-    let mut told = Told::default();
+    let mut told = MembersStatus::default();
     enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("x".into()), 100);
     let plan = told.plan.clone();
     enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Paused, &Doing::Nothing, 200);
@@ -95,16 +95,16 @@ fn the_status_is_told_in_the_words_of_coreos_when_the_chart_asks() {
     let pod = |ready| Pod { ready, ..Pod::example() };
     let mut workload = Workload { pods: BTreeMap::from([(0, pod(false))]), ..Workload::example(1) };
     let latch = Latch { replicas: Some(1), ..Latch::default() };
-    let mut told = Told::default();
+    let mut told = MembersStatus::default();
     enter(&mut told, &set, &workload, &latch, Mode::Run, &Doing::Waiting("it".into()), 100);
     assert_eq!(told.status["phase"], "Creating");
     assert_eq!(told.status.get("currentVersion"), None);
     assert_eq!((&told.members["ready"], &told.members["unready"]), (&json!([]), &json!(["db-0"])));
     workload.pods.insert(0, pod(true));
-    let step = |told: &mut Told, set: &Set, doing| {
+    let step = |told: &mut MembersStatus, set: &Set, doing| {
         let mut status = status(told);
         status.extend(told.status.clone());
-        *told = Told::read(&status);
+        *told = MembersStatus::read(&status);
         enter(told, set, &workload, &latch, Mode::Run, &doing, 100);
     };
     step(&mut told, &set, Doing::Nothing);

@@ -27,7 +27,7 @@ pub struct Workload {
     /// Pods of its names that it does not own: those of an earlier StatefulSet of this name that is still going.
     pub earlier: Vec<Arc<str>>,
     /// The claims of its claim templates by ordinal, also of ordinals that have no pod.
-    pub claims: BTreeMap<u32, Vec<Claim>>,
+    pub claims: BTreeMap<u32, Vec<VolumeClaim>>,
 }
 
 impl Workload {
@@ -35,7 +35,7 @@ impl Workload {
     /// answer under the names of the new ones.
     pub fn predecessor(&self) -> Option<String> {
         let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
-        let going = |claim: &&Claim| claim.terminating;
+        let going = |claim: &&VolumeClaim| claim.terminating;
         let claim = self.claims.values().flatten().find(going).map(|claim| format!("claim {} to go", claim.name));
         pod.or(claim)
     }
@@ -106,7 +106,7 @@ pub struct Exit {
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct VolumeClaim {
     /// Its name.
     pub name: Arc<str>,
     /// `metadata.uid`.
@@ -251,12 +251,12 @@ impl Latch {
     }
 
     /// Whether a claim is that of a member, or of one that left.
-    pub fn knows(&self, ordinal: u32, claim: &Claim) -> bool {
+    pub fn knows(&self, ordinal: u32, claim: &VolumeClaim) -> bool {
         self.claims.get(&ordinal).is_some_and(|known| known.iter().any(|uid| **uid == *claim.uid))
     }
 
     /// Why a claim is in the way of a member that is to join, and stays.
-    pub fn orphan(&self, ordinal: u32, claim: &Claim) -> String {
+    pub fn orphan(&self, ordinal: u32, claim: &VolumeClaim) -> String {
         let name = &claim.name;
         if self.knows(ordinal, claim) {
             format!(

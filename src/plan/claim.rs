@@ -7,7 +7,7 @@ use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELE
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum Ownership {
     /// It belongs to this release: Helm, helm-operator or we made it.
     Ours,
     /// It is nobody's, and is taken over because the custom resource says so.
@@ -18,7 +18,12 @@ pub enum Claim {
 
 /// Whose an object is, from its `metadata`. `is_live` tells whether there is a release of this namespace and name: its objects are never
 /// taken over.
-pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool, is_live: impl Fn(&str, &str) -> bool) -> Claim {
+pub fn ownership(
+    metadata: &Value,
+    owner: &Owner,
+    take_ownership: bool,
+    is_live: impl Fn(&str, &str) -> bool,
+) -> Ownership {
     let annotation = |name: &str| metadata.get("annotations").and_then(|a| a.get(name)).and_then(Value::as_str);
     let references = || metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let text = |reference: &Value, key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -31,30 +36,30 @@ pub fn claim(metadata: &Value, owner: &Owner, take_ownership: bool, is_live: imp
     };
     let controller = references().find(|r| r.get("controller") == Some(&Value::Bool(true)));
     if references().any(refers) {
-        return Claim::Ours;
+        return Ownership::Ours;
     }
     if let Some(other) = controller.filter(|r| !replaced(r)) {
-        return Claim::Refused(format!("it belongs to {} {}", text(other, "kind"), text(other, "name")));
+        return Ownership::Refused(format!("it belongs to {} {}", text(other, "kind"), text(other, "name")));
     }
     if let (Some(kind), Some(name)) = (annotation(PRIMARY_RESOURCE_TYPE), annotation(PRIMARY_RESOURCE)) {
         return if kind == owner.gvk.kind_group() && name == owner.primary_resource() {
-            Claim::Ours
+            Ownership::Ours
         } else {
-            Claim::Refused(format!("it belongs to {kind} {name}"))
+            Ownership::Refused(format!("it belongs to {kind} {name}"))
         };
     }
     match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
         (Some(namespace), Some(name)) if namespace == &*owner.release_namespace && name == &*owner.release_name => {
-            Claim::Ours
+            Ownership::Ours
         }
         (Some(namespace), Some(name)) if is_live(namespace, name) => {
-            Claim::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
+            Ownership::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
         }
-        _ if take_ownership => Claim::Adopted,
+        _ if take_ownership => Ownership::Adopted,
         (Some(namespace), Some(name)) => {
-            Claim::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
+            Ownership::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
         }
-        _ => Claim::Refused(format!(
+        _ => Ownership::Refused(format!(
             "nobody says whose it is; with the annotation {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
         )),
     }
@@ -70,7 +75,7 @@ pub fn is_marked(metadata: &Value, owner: &Owner) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, claim, is_marked};
+    use super::{Ownership, is_marked, ownership};
     use crate::release::owner::owner;
     use serde_json::{Value, json};
 
@@ -88,23 +93,23 @@ mod tests {
         };
         let mut of_the_last = of("gone", "app");
         of_the_last["annotations"] = helm("app")["annotations"].clone();
-        let refused = |why: &str| Claim::Refused(why.to_owned());
+        let refused = |why: &str| Ownership::Refused(why.to_owned());
         let nobody = "nobody says whose it is; with the annotation tillerman.dev/take-ownership: \"true\" on the custom \
                       resource it is taken over";
         let live = helm("live");
-        let table: [(Value, Claim, Claim); 9] = [
-            (json!({}), refused(nobody), Claim::Adopted),
-            (of("uid", "app"), Claim::Ours, Claim::Ours),
+        let table: [(Value, Ownership, Ownership); 9] = [
+            (json!({}), refused(nobody), Ownership::Adopted),
+            (of("uid", "app"), Ownership::Ours, Ownership::Ours),
             (of("x", "other"), refused("it belongs to Web other"), refused("it belongs to Web other")),
-            (of_the_last, Claim::Ours, Claim::Ours),
-            (helm("app"), Claim::Ours, Claim::Ours),
-            (helm("else"), refused("it belongs to Helm release else in namespace ns"), Claim::Adopted),
+            (of_the_last, Ownership::Ours, Ownership::Ours),
+            (helm("app"), Ownership::Ours, Ownership::Ours),
+            (helm("else"), refused("it belongs to Helm release else in namespace ns"), Ownership::Adopted),
             (
                 live,
                 refused("it belongs to Helm release live in namespace ns"),
                 refused("it belongs to Helm release live in namespace ns"),
             ),
-            (primary("ns/app"), Claim::Ours, Claim::Ours),
+            (primary("ns/app"), Ownership::Ours, Ownership::Ours),
             (
                 primary("ns/b"),
                 refused("it belongs to Web.demo.example.com ns/b"),
@@ -113,8 +118,8 @@ mod tests {
         ];
         for (metadata, without, with) in table {
             let is_live = |namespace: &str, name: &str| (namespace, name) == ("ns", "live");
-            assert_eq!(claim(&metadata, &owner, false, is_live), without, "{metadata}");
-            assert_eq!(claim(&metadata, &owner, true, is_live), with, "{metadata}");
+            assert_eq!(ownership(&metadata, &owner, false, is_live), without, "{metadata}");
+            assert_eq!(ownership(&metadata, &owner, true, is_live), with, "{metadata}");
         }
     }
 

@@ -8,8 +8,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::Step;
-use super::situation::{Facts, Operation};
+use super::PlanStep;
+use super::situation::{Facts, RevisionKind};
 use super::stamp::stamp;
 use crate::mask::Text;
 use crate::release::digest::Hasher;
@@ -48,19 +48,19 @@ impl Event {
         }
     }
     /// Before the objects of an operation.
-    pub fn before(operation: Operation) -> Self {
+    pub fn before(operation: RevisionKind) -> Self {
         match operation {
-            Operation::Install => Self::PreInstall,
-            Operation::Upgrade => Self::PreUpgrade,
-            Operation::Rollback => Self::PreRollback,
+            RevisionKind::Install => Self::PreInstall,
+            RevisionKind::Upgrade => Self::PreUpgrade,
+            RevisionKind::Rollback => Self::PreRollback,
         }
     }
     /// After them.
-    pub fn after(operation: Operation) -> Self {
+    pub fn after(operation: RevisionKind) -> Self {
         match operation {
-            Operation::Install => Self::PostInstall,
-            Operation::Upgrade => Self::PostUpgrade,
-            Operation::Rollback => Self::PostRollback,
+            RevisionKind::Install => Self::PostInstall,
+            RevisionKind::Upgrade => Self::PostUpgrade,
+            RevisionKind::Rollback => Self::PostRollback,
         }
     }
     fn is_deletion(self) -> bool {
@@ -182,7 +182,7 @@ impl Hook {
 #[derive(Debug, PartialEq)]
 pub struct Progress {
     /// What is to be done now.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// All have run with that.
     pub done: bool,
 }
@@ -203,25 +203,25 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
         match (phase, run.map(|run| (run, &run.outcome))) {
             (Phase::Succeeded, _) => continue,
             (Phase::Running, Some((_, HookOutcome::Succeeded))) => {
-                steps.push(Step::FinishHook { hook, event });
+                steps.push(PlanStep::FinishHook { hook, event });
                 continue;
             }
             (Phase::Running, Some((_, HookOutcome::Failed(why)))) => {
-                steps.push(Step::FailHook { hook, event, why: why.clone(), timeout: false });
+                steps.push(PlanStep::FailHook { hook, event, why: why.clone(), timeout: false });
             }
             (Phase::Running, Some((run, HookOutcome::Running))) => {
                 let timeout = facts.switches.hook_timeout();
                 let until = run.created.saturating_add(timeout.as_secs().cast_signed());
                 if facts.now >= until {
                     let why = Text::own(format!("it did not end within {} seconds", timeout.as_secs()));
-                    steps.push(Step::FailHook { hook, event, why, timeout: true });
+                    steps.push(PlanStep::FailHook { hook, event, why, timeout: true });
                 } else {
-                    steps.push(Step::AwaitHook { hook, event, until });
+                    steps.push(PlanStep::AwaitHook { hook, event, until });
                 }
             }
             (phase, _) => {
                 // Only the object of a run that failed is in the way of the next; another one was just not seen yet.
-                steps.push(Step::StartHook { hook, event, again: phase == Phase::Failed });
+                steps.push(PlanStep::StartHook { hook, event, again: phase == Phase::Failed });
                 started.push(hook);
                 if !hooks[hook].is_awaited() {
                     continue;
@@ -232,7 +232,7 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
     }
     for hook in order.into_iter().rev().filter(|hook| hooks[*hook].has_policy(DeletePolicy::Succeeded)) {
         if started.contains(&hook) || run(facts, &hooks[hook], revision, event).is_some() {
-            steps.push(Step::DeleteHook(hook));
+            steps.push(PlanStep::DeleteHook(hook));
         }
     }
     Progress { steps, done: true }

@@ -2,7 +2,7 @@
 
 use super::{Event, Hook, Progress, next, running};
 use crate::mask::Text;
-use crate::plan::Step;
+use crate::plan::PlanStep;
 use crate::plan::situation::{Facts, Situation, situation};
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
@@ -63,8 +63,8 @@ fn pre_upgrade(facts: &Facts, hooks: &[Hook]) -> Progress {
     next(facts, hooks, 2, Event::PreUpgrade)
 }
 
-fn start(hook: usize, again: bool) -> Step {
-    Step::StartHook { hook, event: Event::PreUpgrade, again }
+fn start(hook: usize, again: bool) -> PlanStep {
+    PlanStep::StartHook { hook, event: Event::PreUpgrade, again }
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn hooks_start_by_weight_and_name_and_only_what_has_to_end_is_waited_for() {
 #[test]
 fn a_hook_is_as_its_record_and_its_object_say() {
     let event = Event::PreUpgrade;
-    let fail = |why: &'static str, timeout| Step::FailHook { hook: 0, event, why: why.into(), timeout };
+    let fail = |why: &'static str, timeout| PlanStep::FailHook { hook: 0, event, why: why.into(), timeout };
     let other = (Phase::Succeeded, Some(Event::PostUpgrade));
     let failed = || HookOutcome::Failed("no".into());
     let table = [
@@ -94,7 +94,7 @@ fn a_hook_is_as_its_record_and_its_object_say() {
             RUNS,
             Some(HookOutcome::Running),
             1299,
-            vec![Step::AwaitHook { hook: 0, event, until: 1300 }],
+            vec![PlanStep::AwaitHook { hook: 0, event, until: 1300 }],
             false,
         ),
         (
@@ -105,7 +105,7 @@ fn a_hook_is_as_its_record_and_its_object_say() {
             vec![fail("it did not end within 300 seconds", true)],
             false,
         ),
-        ("it succeeded", RUNS, Some(HookOutcome::Succeeded), 9999, vec![Step::FinishHook { hook: 0, event }], true),
+        ("it succeeded", RUNS, Some(HookOutcome::Succeeded), 9999, vec![PlanStep::FinishHook { hook: 0, event }], true),
         ("it failed", RUNS, Some(failed()), 1000, vec![fail("no", false)], false),
         ("it vanished, or a crash came before it was made", RUNS, None, 1000, vec![start(0, false)], false),
         ("its success is noted", SUCCEEDED, None, 1000, vec![], true),
@@ -135,14 +135,14 @@ fn what_succeeded_is_deleted_by_policy_when_all_did_and_its_record_says_so() {
         hook("c", "Job", 2, &[], SUCCEEDED),
     ];
     let running = facts(&[(&hooks[0], HookOutcome::Succeeded), (&hooks[1], HookOutcome::Running)], 1000);
-    assert!(!pre_upgrade(&running, &hooks).steps.iter().any(|s| matches!(s, Step::DeleteHook(_))));
+    assert!(!pre_upgrade(&running, &hooks).steps.iter().any(|s| matches!(s, PlanStep::DeleteHook(_))));
     let all = [0, 1, 2].map(|i| (&hooks[i], HookOutcome::Succeeded));
     let progress = pre_upgrade(&facts(&all, 1000), &hooks);
-    let finish = Step::FinishHook { hook: 1, event: Event::PreUpgrade };
-    assert_eq!(progress.steps, [finish, Step::DeleteHook(1), Step::DeleteHook(0)]);
+    let finish = PlanStep::FinishHook { hook: 1, event: Event::PreUpgrade };
+    assert_eq!(progress.steps, [finish, PlanStep::DeleteHook(1), PlanStep::DeleteHook(0)]);
     // A crash came before the deletion.
     let noted = [hook("a", "Job", 0, &policy, SUCCEEDED)];
-    assert_eq!(pre_upgrade(&facts(&all[..1], 1000), &noted).steps, [Step::DeleteHook(0)]);
+    assert_eq!(pre_upgrade(&facts(&all[..1], 1000), &noted).steps, [PlanStep::DeleteHook(0)]);
     assert_eq!(pre_upgrade(&facts(&[], 1000), &noted).steps, []);
 }
 

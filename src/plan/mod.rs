@@ -38,7 +38,7 @@ use crds::Definition;
 use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_own_namespace, is_same, prune, repair};
 use operations::document::Operations;
-use situation::{Facts, Operation, Situation, newest_operation, operation};
+use situation::{Facts, RevisionKind, Situation, newest_operation, operation};
 use stamp::Stamped;
 
 /// What the release should consist of.
@@ -94,7 +94,7 @@ pub enum Verb {
 
 /// One write, or what may take a few for one purpose.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum PlanStep {
     /// Adds the finalizer: before the first write of a release.
     Finalize,
     /// Writes the chart's custom resource definitions.
@@ -200,17 +200,17 @@ pub struct Plan {
     /// The revision that it makes or works on.
     pub revision: u64,
     /// The writes in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
 }
 
 impl Plan {
-    fn new(verb: Verb, revision: u64, steps: Vec<Step>) -> Self {
+    fn new(verb: Verb, revision: u64, steps: Vec<PlanStep>) -> Self {
         Self { verb, revision, steps }
     }
 
     /// Whether the record of the revision comes after its objects.
-    pub fn is_at_once(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::CreateRecord { status: Status::Deployed, .. }))
+    pub fn is_recorded_last(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, PlanStep::CreateRecord { status: Status::Deployed, .. }))
     }
 }
 
@@ -219,7 +219,7 @@ impl fmt::Display for Plan {
         writeln!(f, "{:?} revision {}", self.verb, self.revision)?;
         for step in &self.steps {
             match step {
-                Step::Prune { id, .. } => writeln!(f, "  prune {id}")?,
+                PlanStep::Prune { id, .. } => writeln!(f, "  prune {id}")?,
                 step => writeln!(f, "  {step:?}")?,
             }
         }
@@ -234,7 +234,7 @@ impl Plan {
         let (mut create, mut change, mut delete) = (Vec::new(), Vec::new(), Vec::new());
         for step in &self.steps {
             match step {
-                Step::Apply { object, .. } => {
+                PlanStep::Apply { object, .. } => {
                     let object = &desired.objects[*object];
                     match before.get(&object.id) {
                         None if desired.previous.is_none() && self.verb != Verb::Install => change.push(&object.id),
@@ -243,7 +243,7 @@ impl Plan {
                         Some(_) => {}
                     }
                 }
-                Step::Prune { id, .. } => delete.push(id),
+                PlanStep::Prune { id, .. } => delete.push(id),
                 _ => {}
             }
         }
@@ -271,27 +271,27 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
         | Situation::Waiting => Plan::new(Verb::Rest, newest, Vec::new()),
         Situation::Uninstall => uninstall(facts, desired),
         Situation::Abandoned => {
-            let forget = facts.history.iter().map(|r| Step::Forget(r.revision));
+            let forget = facts.history.iter().map(|r| PlanStep::Forget(r.revision));
             let steps = remove_all(facts, desired).into_iter().chain(forget).collect();
             Plan::new(Verb::Abandon, newest, steps)
         }
         _ if !desired.crds.is_empty() => {
-            let steps = finalizer(facts).chain([Step::CreateCrds]).collect();
+            let steps = finalizer(facts).chain([PlanStep::CreateCrds]).collect();
             Plan::new(Verb::CreateCrds, newest, steps)
         }
-        Situation::Finished => Plan::new(Verb::Note, newest, vec![Step::Note(newest)]),
-        Situation::New => begin(facts, desired, Operation::Install),
+        Situation::Finished => Plan::new(Verb::Note, newest, vec![PlanStep::Note(newest)]),
+        Situation::New => begin(facts, desired, RevisionKind::Install),
         Situation::RollBack(to) => {
             let revision = newest + 1;
             let steps = finalizer(facts)
-                .chain([Step::CreateRollback { revision, to: *to }])
-                .chain(finish(facts, desired, revision, Operation::Rollback))
+                .chain([PlanStep::CreateRollback { revision, to: *to }])
+                .chain(finish(facts, desired, revision, RevisionKind::Rollback))
                 .collect();
             Plan::new(Verb::RollBack, revision, steps)
         }
         Situation::Unfinished => {
             let operation = newest_operation(&facts.history);
-            let back = facts.spent && operation == Operation::Rollback;
+            let back = facts.spent && operation == RevisionKind::Rollback;
             let steps = finalizer(facts).chain(finish(facts, desired, newest, operation)).collect();
             Plan::new(if back { Verb::RollBack } else { Verb::Resume }, newest, steps)
         }
@@ -311,23 +311,23 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
         // Somebody wiped the annotations (`helm test` does): nothing is known of the objects, so all are applied once more.
         let unknown = head.is_none_or(|r| r.inventory.is_none());
         let applies = if unknown { applies(facts, desired) } else { Vec::new() };
-        let steps = finalizer(facts).chain(applies).chain([Step::Note(newest)]).collect();
+        let steps = finalizer(facts).chain(applies).chain([PlanStep::Note(newest)]).collect();
         return Plan::new(if unknown { Verb::Repair } else { Verb::Note }, newest, steps);
     }
     begin(facts, desired, operation(&facts.history))
 }
 
 /// A new revision.
-fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
+fn begin(facts: &Facts, desired: &Desired, operation: RevisionKind) -> Plan {
     let revision = facts.history.last().map_or(0, |r| r.revision) + 1;
-    let verb = if operation == Operation::Install { Verb::Install } else { Verb::Upgrade };
-    if operation == Operation::Install && is_at_once(facts, desired) {
-        let deployed = Step::CreateRecord { revision, status: Status::Deployed };
+    let verb = if operation == RevisionKind::Install { Verb::Install } else { Verb::Upgrade };
+    if operation == RevisionKind::Install && is_recorded_last(facts, desired) {
+        let deployed = PlanStep::CreateRecord { revision, status: Status::Deployed };
         let steps = finalizer(facts).chain(applies(facts, desired)).chain([deployed]).collect();
         return Plan::new(verb, revision, steps);
     }
     let steps = finalizer(facts)
-        .chain([Step::CreateRecord { revision, status: operation.pending() }])
+        .chain([PlanStep::CreateRecord { revision, status: operation.pending() }])
         .chain(finish(facts, desired, revision, operation))
         .collect();
     Plan::new(verb, revision, steps)
@@ -336,8 +336,8 @@ fn begin(facts: &Facts, desired: &Desired, operation: Operation) -> Plan {
 /// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then nothing
 /// but the objects may tell of an attempt that was cut off: all name their owner, none of them has to be waited for, and the kinds
 /// to look through are written with the finalizer, thus in the same plan. Whoever has a rival for the name of the release asks for it first.
-fn is_at_once(facts: &Facts, desired: &Desired) -> bool {
-    let mut waits = [Event::before(Operation::Install), Event::after(Operation::Install)].into_iter();
+fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
+    let mut waits = [Event::before(RevisionKind::Install), Event::after(RevisionKind::Install)].into_iter();
     facts.history.is_empty()
         && !facts.finalized
         && !facts.rivals
@@ -350,7 +350,7 @@ fn is_at_once(facts: &Facts, desired: &Desired) -> bool {
 }
 
 /// Brings a revision whose record exists to `deployed`, or as far as it can go now.
-fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation) -> Vec<Step> {
+fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: RevisionKind) -> Vec<PlanStep> {
     let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, revision, Event::before(operation));
     let mut steps = before.steps;
@@ -364,21 +364,21 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
         steps.extend(objects::upgrade(facts, desired));
         steps.extend(prune(facts, desired));
         if hooks::has(hooks, after) || facts.switches.timeout.is_some() {
-            steps.push(Step::MarkApplied(revision));
+            steps.push(PlanStep::MarkApplied(revision));
         }
     }
     if let Some(timeout) = facts.switches.timeout {
         let timeout = timeout.as_secs().cast_signed();
         match applied {
             // The caches know the objects in the next pass, which is due at once.
-            None => steps.push(Step::AwaitReady { until: facts.now, what: "the objects were applied".into() }),
+            None => steps.push(PlanStep::AwaitReady { until: facts.now, what: "the objects were applied".into() }),
             Some(head) => match not_ready(facts, head) {
-                Some(what) if facts.now >= head.at + timeout => steps.push(Step::FailReady(what)),
-                Some(what) => steps.push(Step::AwaitReady { until: head.at + timeout, what }),
+                Some(what) if facts.now >= head.at + timeout => steps.push(PlanStep::FailReady(what)),
+                Some(what) => steps.push(PlanStep::AwaitReady { until: head.at + timeout, what }),
                 None => {}
             },
         }
-        if matches!(steps.last(), Some(Step::AwaitReady { .. } | Step::FailReady(_))) {
+        if matches!(steps.last(), Some(PlanStep::AwaitReady { .. } | PlanStep::FailReady(_))) {
             return steps;
         }
     }
@@ -392,10 +392,10 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: Operation)
     let over = |r: &&Revision| {
         matches!(r.status, Status::Deployed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
     };
-    steps.extend(older().filter(over).map(|r| Step::Supersede(r.revision)));
+    steps.extend(older().filter(over).map(|r| PlanStep::Supersede(r.revision)));
     // Before it is deployed: nothing is done about a deployed revision that is not drift.
     steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
-    steps.push(Step::MarkDeployed(revision));
+    steps.push(PlanStep::MarkDeployed(revision));
     steps
 }
 
@@ -413,7 +413,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
     let newest = facts.history.last().map_or(0, |r| r.revision);
     if facts.switches.deletion_policy == DeletionPolicy::Orphan {
         let owned = facts.live.iter().filter(|(_, live)| is_ours(facts, live) && live.owner_uid.is_some());
-        let steps = owned.map(|(id, _)| Step::Orphan(id.clone())).chain([Step::Unfinalize]).collect();
+        let steps = owned.map(|(id, _)| PlanStep::Orphan(id.clone())).chain([PlanStep::Unfinalize]).collect();
         return Plan::new(Verb::Uninstall, newest, steps);
     }
     // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (apply.md D2).
@@ -433,21 +433,21 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
     let goes = |(id, live): (&ObjectId, &Live)| !live.kept && is_ours(facts, live) && !is_own_namespace(facts, id);
     let waits = facts.wait_for_deletion && facts.live.iter().any(goes);
     if !waits {
-        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| Step::Forget(r.revision)));
-        steps.push(Step::Unfinalize);
+        steps.extend(facts.history.iter().filter(|_| facts.foreign.is_none()).map(|r| PlanStep::Forget(r.revision)));
+        steps.push(PlanStep::Unfinalize);
     }
     Plan::new(Verb::Uninstall, newest, steps)
 }
 
 /// Deletes what the release has or had, in the reverse order of its installation.
-fn remove_all(facts: &Facts, desired: &Desired) -> Vec<Step> {
+fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
     // What no record names but is ours: a crash left it, or the record is gone (apply.md D1, D2).
     for (id, live) in &facts.live {
         if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting && !is_own_namespace(facts, id) {
-            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
+            steps.push(PlanStep::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
         }
     }
     let mut seen = BTreeSet::new();
@@ -458,24 +458,29 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<Step> {
         match facts.live.get(&object.id) {
             Some(live) if live.kept || live.deleting => {}
             Some(live) if is_ours(facts, live) => {
-                steps.push(Step::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) });
+                steps.push(PlanStep::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) });
             }
             // It is looked at before it is deleted.
-            _ => steps.push(Step::Prune { id: object.id.clone(), uid: None }),
+            _ => steps.push(PlanStep::Prune { id: object.id.clone(), uid: None }),
         }
     }
     steps
 }
 
-fn finalizer(facts: &Facts) -> impl Iterator<Item = Step> + use<> {
-    (!facts.finalized).then_some(Step::Finalize).into_iter()
+fn finalizer(facts: &Facts) -> impl Iterator<Item = PlanStep> + use<> {
+    (!facts.finalized).then_some(PlanStep::Finalize).into_iter()
 }
 
 /// Old revisions beyond the limit, but never the last deployed one.
-fn trim(limit: usize, older: &[&Revision]) -> Vec<Step> {
+fn trim(limit: usize, older: &[&Revision]) -> Vec<PlanStep> {
     let last_deployed = older.iter().rev().find(|r| r.status == Status::Deployed).map(|r| r.revision);
     let excess = if limit == 0 { 0 } else { (older.len() + 1).saturating_sub(limit) };
-    older.iter().take(excess).filter(|r| Some(r.revision) != last_deployed).map(|r| Step::Forget(r.revision)).collect()
+    older
+        .iter()
+        .take(excess)
+        .filter(|r| Some(r.revision) != last_deployed)
+        .map(|r| PlanStep::Forget(r.revision))
+        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::situation::{Drift, Facts};
 use super::stamp::Stamped;
-use super::{Desired, Step};
+use super::{Desired, PlanStep};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::live::Live;
 use crate::release::object::ObjectId;
@@ -64,23 +64,23 @@ pub fn note_finished(facts: &Facts, inventory: &mut Inventory) {
 }
 
 /// Brings back what drifted, and only that.
-pub fn repair(desired: &Desired, drift: &[Drift], newest: u64) -> Vec<Step> {
+pub fn repair(desired: &Desired, drift: &[Drift], newest: u64) -> Vec<PlanStep> {
     let mut steps = Vec::new();
     let mut rewrite = false;
     for (index, object) in desired.objects.iter().enumerate() {
         if drift.iter().any(|d| matches!(d, Drift::Missing(id) | Drift::Changed(id) if *id == object.id)) {
-            steps.push(Step::Apply { object: index, force: true });
+            steps.push(PlanStep::Apply { object: index, force: true });
             rewrite = true;
         }
     }
     for item in drift {
         if let Drift::Stray(id, uid) = item {
-            steps.push(Step::Prune { id: id.clone(), uid: Some(uid.clone()) });
+            steps.push(PlanStep::Prune { id: id.clone(), uid: Some(uid.clone()) });
         }
     }
     if rewrite {
         // Written only when the references really changed: the executor compares.
-        steps.push(Step::Note(newest));
+        steps.push(PlanStep::Note(newest));
     }
     steps
 }
@@ -95,7 +95,7 @@ pub fn is_same(desired: &Desired) -> bool {
 
 /// Brings the objects to a revision that follows a deployed one: those that the chart renders as before, and that are as they
 /// were applied, are kept as they are. After anything else all are applied: what is there is not known.
-pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<Step> {
+pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let deployed = facts.history.last().filter(|r| r.status == Status::Deployed);
     let (Some(inventory), Some(previous)) = (deployed.and_then(|r| r.inventory.as_ref()), &desired.previous) else {
         return applies(facts, desired);
@@ -116,35 +116,37 @@ pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<Step> {
     };
     let keep = |object: &Stamped| before.get(&object.id) == Some(&object) && is_as_applied(&object.id);
     let step = |apply| match apply {
-        Step::Apply { object, .. } if keep(&desired.objects[object]) => Step::Keep(object),
+        PlanStep::Apply { object, .. } if keep(&desired.objects[object]) => PlanStep::Keep(object),
         apply => apply,
     };
     applies(facts, desired).into_iter().map(step).collect()
 }
 
 /// Applies all objects in their order.
-pub fn applies(facts: &Facts, desired: &Desired) -> Vec<Step> {
+pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let known: BTreeSet<&ObjectId> =
         facts.history.iter().filter_map(|r| r.inventory.as_ref()).flat_map(|i| i.0.keys()).collect();
     let force = |id: &ObjectId| known.contains(id) || facts.live.contains_key(id);
-    (0..desired.objects.len()).map(|object| Step::Apply { object, force: force(&desired.objects[object].id) }).collect()
+    (0..desired.objects.len())
+        .map(|object| PlanStep::Apply { object, force: force(&desired.objects[object].id) })
+        .collect()
 }
 
 /// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
-pub fn prune(facts: &Facts, desired: &Desired) -> Vec<Step> {
+pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     // A chart that writes an object in another version of its group than before means the same object.
     let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();
     let mut steps = Vec::new();
     for (id, live) in facts.live.iter().rev() {
         let goes = !live.kept && !live.deleting && is_ours(facts, live) && !is_own_namespace(facts, id);
         if goes && !wanted.contains(&id.in_any_version()) {
-            steps.push(Step::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
+            steps.push(PlanStep::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
         }
     }
     for object in desired.previous.iter().flatten().rev() {
         let goes = !object.kept && !is_own_namespace(facts, &object.id) && !facts.live.contains_key(&object.id);
         if goes && !wanted.contains(&object.id.in_any_version()) {
-            steps.push(Step::Prune { id: object.id.clone(), uid: None });
+            steps.push(PlanStep::Prune { id: object.id.clone(), uid: None });
         }
     }
     steps

@@ -135,7 +135,7 @@ pub enum Drift {
 
 /// What the writing of a revision is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum RevisionKind {
     /// Nothing was ever deployed, or it was uninstalled since.
     Install,
     /// Something is or was deployed.
@@ -144,7 +144,7 @@ pub enum Operation {
     Rollback,
 }
 
-impl Operation {
+impl RevisionKind {
     /// The status of a revision while it is being written.
     pub fn pending(self) -> Status {
         match self {
@@ -156,21 +156,21 @@ impl Operation {
 }
 
 /// The operation that a revision after these is, or was.
-pub fn operation(older: &[Revision]) -> Operation {
+pub fn operation(older: &[Revision]) -> RevisionKind {
     let told = older.iter().rev().find_map(|r| match r.status {
-        Status::Deployed | Status::Superseded => Some(Operation::Upgrade),
-        Status::Uninstalled | Status::Uninstalling => Some(Operation::Install),
+        Status::Deployed | Status::Superseded => Some(RevisionKind::Upgrade),
+        Status::Uninstalled | Status::Uninstalling => Some(RevisionKind::Install),
         _ => None,
     });
-    told.unwrap_or(Operation::Install)
+    told.unwrap_or(RevisionKind::Install)
 }
 
 /// The operation of the newest revision.
-pub fn newest_operation(history: &[Revision]) -> Operation {
+pub fn newest_operation(history: &[Revision]) -> RevisionKind {
     match history.split_last() {
-        Some((head, _)) if head.rollback.is_some() => Operation::Rollback,
+        Some((head, _)) if head.rollback.is_some() => RevisionKind::Rollback,
         Some((_, older)) => operation(older),
-        None => Operation::Install,
+        None => RevisionKind::Install,
     }
 }
 
@@ -247,7 +247,7 @@ fn given_up(facts: &Facts) -> Situation {
     }
     let last = |status| older.iter().rev().find(|r| r.status == status);
     match (operation(older), last(Status::Deployed).or_else(|| last(Status::Superseded))) {
-        (Operation::Upgrade, Some(good)) => Situation::RollBack(good.revision),
+        (RevisionKind::Upgrade, Some(good)) => Situation::RollBack(good.revision),
         _ if facts.switches.on_failure == OnFailure::Uninstall => Situation::Abandoned,
         _ => Situation::Blocked,
     }

@@ -12,7 +12,7 @@ use super::attempts::{self, Retry};
 use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
-use crate::members::progress::{FIELDS, Told};
+use crate::members::progress::{FIELDS, MembersStatus};
 use crate::release::live::Health;
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
@@ -71,9 +71,9 @@ pub struct Report<'a> {
     /// Why the caches cannot see some of the objects.
     pub blind: Option<&'a str>,
     /// What is said of members, when the pass looked at them.
-    pub members: Option<&'a Told>,
+    pub members: Option<&'a MembersStatus>,
     /// What is said of operations, when there is something.
-    pub operations: Option<&'a operations::told::Told>,
+    pub operations: Option<&'a operations::status::OperationsStatus>,
     /// What is said of annotations that the kind does not allow.
     pub refused: Option<&'a str>,
 }
@@ -169,7 +169,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         }
     }
     if let Some(told) = report.operations {
-        operations::told::enter(&mut status, told);
+        operations::status::enter(&mut status, told);
     }
     match report.asked {
         Some(asked) if !matches!(report.situation, Situation::Paused(_)) && report.dry_run.is_none() => {

@@ -7,7 +7,7 @@ use super::hooks::Hook;
 use super::operations::document::Operations;
 use super::situation::{Drift, Facts, Refusal, Situation, situation};
 use super::stamp::Stamped;
-use super::{Desired, Step, Verb, plan};
+use super::{Desired, PlanStep, Verb, plan};
 use crate::kind::switches::{DeletionPolicy, HELM_TIMEOUT, OnFailure, Switches};
 use crate::members::document::Members;
 use crate::release::inventory::{Inventory, Reference};
@@ -260,12 +260,12 @@ fn a_rollback_is_a_revision_with_the_objects_of_the_last_good_one() {
     assert_eq!(
         plan.steps,
         [
-            Step::CreateRollback { revision: 3, to: 1 },
-            Step::Apply { object: 0, force: true },
-            Step::Apply { object: 1, force: true },
-            Step::Prune { id: id("new"), uid: Some("uid-new".into()) },
-            Step::Supersede(1),
-            Step::MarkDeployed(3),
+            PlanStep::CreateRollback { revision: 3, to: 1 },
+            PlanStep::Apply { object: 0, force: true },
+            PlanStep::Apply { object: 1, force: true },
+            PlanStep::Prune { id: id("new"), uid: Some("uid-new".into()) },
+            PlanStep::Supersede(1),
+            PlanStep::MarkDeployed(3),
         ]
     );
     let crashed = Facts { history: rolling_back(Status::PendingRollback), ..facts };
@@ -277,7 +277,7 @@ fn a_rollback_is_a_revision_with_the_objects_of_the_last_good_one() {
 fn a_first_installation_that_is_given_up_leaves_nothing_but_the_finalizer() {
     let facts = facts(vec![revision(1, Status::Failed, Some("now"), None)], &["a"]);
     let plan = plan(&facts, &Situation::Abandoned, &desired(&["a"], None));
-    assert_eq!(plan.steps, [Step::Prune { id: id("a"), uid: Some("uid-a".into()) }, Step::Forget(1)]);
+    assert_eq!(plan.steps, [PlanStep::Prune { id: id("a"), uid: Some("uid-a".into()) }, PlanStep::Forget(1)]);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_release_of_which_nothing_was_ever_deployed_is_installed_and_not_upgraded() 
     let facts = facts(vec![revision(1, Status::Failed, Some("before"), None)], &["a"]);
     let plan = plan(&facts, &Situation::Changed, &desired(&["a"], Some(&["a"])));
     assert_eq!(plan.verb, Verb::Install);
-    assert_eq!(plan.steps[0], Step::CreateRecord { revision: 2, status: Status::PendingInstall });
+    assert_eq!(plan.steps[0], PlanStep::CreateRecord { revision: 2, status: Status::PendingInstall });
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn an_orphan_keeps_objects_and_records_and_loses_its_owner() {
     let switches = Switches { deletion_policy: DeletionPolicy::Orphan, ..Switches::default() };
     let facts = Facts { deleting: true, switches, ..facts(deployed("now"), &["a", "b"]) };
     let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "b"], None));
-    assert_eq!(plan.steps, [Step::Orphan(id("a")), Step::Orphan(id("b")), Step::Unfinalize]);
+    assert_eq!(plan.steps, [PlanStep::Orphan(id("a")), PlanStep::Orphan(id("b")), PlanStep::Unfinalize]);
 }
 
 #[test]
@@ -335,10 +335,10 @@ fn the_finalizer_comes_before_the_first_write() {
     assert_eq!(
         plan.steps,
         [
-            Step::Finalize,
-            Step::CreateRecord { revision: 1, status: Status::PendingInstall },
-            Step::Apply { object: 0, force: false },
-            Step::MarkDeployed(1),
+            PlanStep::Finalize,
+            PlanStep::CreateRecord { revision: 1, status: Status::PendingInstall },
+            PlanStep::Apply { object: 0, force: false },
+            PlanStep::MarkDeployed(1),
         ]
     );
 }
@@ -378,16 +378,16 @@ fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
     assert_eq!(
         begin(&new(), &all()).steps,
         [
-            Step::Finalize,
-            Step::Apply { object: 0, force: false },
-            Step::Apply { object: 1, force: false },
-            Step::CreateRecord { revision: 1, status: Status::Deployed },
+            PlanStep::Finalize,
+            PlanStep::Apply { object: 0, force: false },
+            PlanStep::Apply { object: 1, force: false },
+            PlanStep::CreateRecord { revision: 1, status: Status::Deployed },
         ]
     );
     let hooked = |event| Desired { hooks: vec![hook(event)], ..all() };
-    assert!(begin(&new(), &hooked("pre-upgrade")).is_at_once(), "such a hook does not run");
+    assert!(begin(&new(), &hooked("pre-upgrade")).is_recorded_last(), "such a hook does not run");
     let off = Switches { hooks: false, ..Switches::default() };
-    assert!(begin(&Facts { switches: off, ..new() }, &hooked("pre-install")).is_at_once(), "no hook runs");
+    assert!(begin(&Facts { switches: off, ..new() }, &hooked("pre-install")).is_recorded_last(), "no hook runs");
     let timeout = Switches { timeout: Some(HELM_TIMEOUT), ..Switches::default() };
     let uninstalled = vec![revision(1, Status::Uninstalled, None, None)];
     for (why, facts, desired) in [
@@ -402,8 +402,8 @@ fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
         ("it has operations", new(), Desired { operations: Some(Arc::new(Operations::default())), ..all() }),
     ] {
         let plan = begin(&facts, &desired);
-        let pending = |step: &Step| matches!(step, Step::CreateRecord { status: Status::PendingInstall, .. });
-        assert!(!plan.is_at_once() && plan.steps.iter().any(pending), "{why}: {plan}");
+        let pending = |step: &PlanStep| matches!(step, PlanStep::CreateRecord { status: Status::PendingInstall, .. });
+        assert!(!plan.is_recorded_last() && plan.steps.iter().any(pending), "{why}: {plan}");
     }
 }
 
@@ -415,10 +415,10 @@ fn an_upgrade_applies_only_what_changed_or_is_not_as_it_was_applied() {
         desired.objects[1] = object("b", "new");
         change(&mut facts, &mut desired);
         let steps = plan(&facts, &Situation::Changed, &desired).steps;
-        steps.into_iter().filter(|s| matches!(s, Step::Keep(_) | Step::Apply { .. })).collect::<Vec<_>>()
+        steps.into_iter().filter(|s| matches!(s, PlanStep::Keep(_) | PlanStep::Apply { .. })).collect::<Vec<_>>()
     };
-    let [a, b] = [0, 1].map(|object| Step::Apply { object, force: true });
-    assert_eq!(steps(|_, _| {}), [Step::Keep(0), b.clone()]);
+    let [a, b] = [0, 1].map(|object| PlanStep::Apply { object, force: true });
+    assert_eq!(steps(|_, _| {}), [PlanStep::Keep(0), b.clone()]);
     let both = [a, b];
     assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().digest = Some("other".into())), both);
     assert_eq!(steps(|f, _| f.live.get_mut(&id("a")).unwrap().uid = "other".into()), both);
@@ -438,12 +438,12 @@ fn an_upgrade_prunes_what_the_revision_before_had() {
     assert_eq!(
         plan.steps,
         [
-            Step::CreateRecord { revision: 2, status: Status::PendingUpgrade },
-            Step::Keep(0),
-            Step::Apply { object: 1, force: false },
-            Step::Prune { id: id("a"), uid: Some("uid-a".into()) },
-            Step::Supersede(1),
-            Step::MarkDeployed(2),
+            PlanStep::CreateRecord { revision: 2, status: Status::PendingUpgrade },
+            PlanStep::Keep(0),
+            PlanStep::Apply { object: 1, force: false },
+            PlanStep::Prune { id: id("a"), uid: Some("uid-a".into()) },
+            PlanStep::Supersede(1),
+            PlanStep::MarkDeployed(2),
         ]
     );
 }
@@ -452,14 +452,14 @@ fn an_upgrade_prunes_what_the_revision_before_had() {
 fn inputs_that_render_to_the_same_objects_make_no_revision() {
     let facts = facts(deployed("before"), &["a", "b"]);
     let plan = plan(&facts, &Situation::Changed, &desired(&["b", "a"], Some(&["a", "b"])));
-    assert_eq!((plan.verb, plan.steps), (Verb::Note, vec![Step::Note(1)]));
+    assert_eq!((plan.verb, plan.steps), (Verb::Note, vec![PlanStep::Note(1)]));
 }
 
 #[test]
 fn a_revision_whose_annotations_were_wiped_is_applied_once_more_and_not_counted() {
     let facts = facts(vec![revision(4, Status::Deployed, None, None)], &["a"]);
     let plan = plan(&facts, &Situation::Changed, &desired(&["a"], Some(&["a"])));
-    assert_eq!(plan.steps, [Step::Apply { object: 0, force: true }, Step::Note(4)]);
+    assert_eq!(plan.steps, [PlanStep::Apply { object: 0, force: true }, PlanStep::Note(4)]);
 }
 
 #[test]
@@ -469,7 +469,11 @@ fn drift_repairs_only_the_object_that_drifted() {
     let plan = plan(&facts, &drift, &desired(&["a", "b"], None));
     assert_eq!(
         plan.steps,
-        [Step::Apply { object: 1, force: true }, Step::Prune { id: id("c"), uid: Some("u".into()) }, Step::Note(1)]
+        [
+            PlanStep::Apply { object: 1, force: true },
+            PlanStep::Prune { id: id("c"), uid: Some("u".into()) },
+            PlanStep::Note(1)
+        ]
     );
 }
 
@@ -477,7 +481,7 @@ fn drift_repairs_only_the_object_that_drifted() {
 fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
     let facts = Facts { deleting: true, ..facts(deployed("now"), &["a", "b", "stray"]) };
     let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "gone", "b"], None));
-    let prune = |name: &str, uid: Option<&str>| Step::Prune { id: id(name), uid: uid.map(Into::into) };
+    let prune = |name: &str, uid: Option<&str>| PlanStep::Prune { id: id(name), uid: uid.map(Into::into) };
     assert_eq!(
         plan.steps,
         [
@@ -485,8 +489,8 @@ fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
             prune("b", Some("uid-b")),
             prune("gone", None),
             prune("a", Some("uid-a")),
-            Step::Forget(1),
-            Step::Unfinalize,
+            PlanStep::Forget(1),
+            PlanStep::Unfinalize,
         ]
     );
 }
@@ -496,20 +500,20 @@ fn an_uninstall_looks_at_an_object_that_is_not_marked_ours_before_it_deletes_it(
     let mut facts = Facts { deleting: true, ..facts(deployed("now"), &["a"]) };
     facts.live.get_mut(&id("a")).unwrap().digest = None;
     let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
-    assert_eq!(steps[0], Step::Prune { id: id("a"), uid: None });
+    assert_eq!(steps[0], PlanStep::Prune { id: id("a"), uid: None });
 }
 
 #[test]
 fn an_uninstall_that_waits_keeps_record_and_finalizer_until_all_is_gone() {
     let facts = Facts { deleting: true, wait_for_deletion: true, ..facts(deployed("now"), &["a"]) };
     let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
-    assert_eq!(steps, [Step::Prune { id: id("a"), uid: Some("uid-a".into()) }]);
+    assert_eq!(steps, [PlanStep::Prune { id: id("a"), uid: Some("uid-a".into()) }]);
 }
 
 #[test]
 fn a_foreign_release_is_not_deleted_with_the_custom_resource() {
     let facts = Facts { deleting: true, foreign: Some("x".into()), ..facts(deployed("now"), &[]) };
-    assert_eq!(plan(&facts, &Situation::Uninstall, &desired(&[], None)).steps, [Step::Unfinalize]);
+    assert_eq!(plan(&facts, &Situation::Uninstall, &desired(&[], None)).steps, [PlanStep::Unfinalize]);
 }
 
 #[test]
@@ -519,10 +523,10 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
     history[0].status = Status::Deployed;
     history.push(revision(limit + 1, Status::Failed, Some("now"), None));
     let steps = plan(&facts(history, &[]), &Situation::Unfinished, &desired(&[], None)).steps;
-    assert_eq!(steps, [Step::Supersede(1), Step::MarkDeployed(limit + 1)]);
+    assert_eq!(steps, [PlanStep::Supersede(1), PlanStep::MarkDeployed(limit + 1)]);
     let history = (1..=limit + 2).map(|r| revision(r, Status::Superseded, None, None)).collect();
     let steps = plan(&facts(history, &[]), &Situation::Changed, &desired(&["a"], None)).steps;
-    let end = [Step::Forget(1), Step::Forget(2), Step::Forget(3), Step::MarkDeployed(13)];
+    let end = [PlanStep::Forget(1), PlanStep::Forget(2), PlanStep::Forget(3), PlanStep::MarkDeployed(13)];
     assert!(steps.ends_with(&end), "{steps:?}");
 }
 
@@ -536,7 +540,7 @@ fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() 
     // The chart moves: the record has the version before, and its watch shows the object.
     let moved = Desired { objects: vec![wanted], ..desired(&[], Some(&["a"])) };
     let steps = plan(&facts(deployed("before"), &["a"]), &Situation::Changed, &moved).steps;
-    assert!(!steps.iter().any(|step| matches!(step, Step::Prune { .. })), "{steps:?}");
+    assert!(!steps.iter().any(|step| matches!(step, PlanStep::Prune { .. })), "{steps:?}");
     // And it has moved: both watches show it.
     let mut facts = facts(deployed("now"), &["a", "b"]);
     facts.live.insert(other, live("a").1);
@@ -548,5 +552,5 @@ fn custom_resource_definitions_of_the_chart_come_first() {
     let crd = Definition { body: serde_json::Map::new(), action: Action::Create };
     let desired = Desired { crds: vec![crd], ..desired(&["a"], None) };
     let facts = Facts { finalized: false, ..facts(vec![], &[]) };
-    assert_eq!(plan(&facts, &Situation::New, &desired).steps, [Step::Finalize, Step::CreateCrds]);
+    assert_eq!(plan(&facts, &Situation::New, &desired).steps, [PlanStep::Finalize, PlanStep::CreateCrds]);
 }

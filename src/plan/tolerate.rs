@@ -102,14 +102,15 @@ impl fmt::Display for Fault {
 
 /// Changes an object by what the API server refused it for, and keeps the lists that lose items. `None` when that is of another kind or too
 /// much, or nothing could be changed.
-pub fn mend(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) -> Option<Vec<Fault>> {
+pub fn correct(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) -> Option<Vec<Fault>> {
     let (_, faults) = message.split_once("failed to create typed patch object (")?;
     let (_, faults) = faults.split_once("): ")?;
     if faults.lines().nth(MAX_LINES + 1).is_some() {
         return None;
     }
     let mut object = Value::Object(std::mem::take(body));
-    let mended = faults.lines().filter(|line| *line != "errors:").map(|line| mend_one(&mut object, line.trim(), twins));
+    let mended =
+        faults.lines().filter(|line| *line != "errors:").map(|line| correct_one(&mut object, line.trim(), twins));
     let mended = mended.collect::<Option<Vec<Fault>>>();
     if let Value::Object(object) = object {
         *body = object;
@@ -117,7 +118,7 @@ pub fn mend(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) -> 
     mended.filter(|faults| !faults.is_empty())
 }
 
-fn mend_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Fault> {
+fn correct_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Fault> {
     let name = |path: &str| path.trim_start_matches('.').to_owned();
     if let Some(path) = line.strip_suffix(": field not declared in schema") {
         let (parent, field) = parent(object, path)?;
@@ -299,13 +300,13 @@ fn unquoted(text: &str, wanted: char) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, MAX_ITEMS, MAX_LINES, Twins, mend, restore};
+    use super::{Fault, MAX_ITEMS, MAX_LINES, Twins, correct, restore};
     use serde_json::{Value, json};
 
-    fn mended(object: &Value, faults: &str) -> Option<(Value, Vec<String>)> {
+    fn corrected(object: &Value, faults: &str) -> Option<(Value, Vec<String>)> {
         let mut body = object.as_object().unwrap().clone();
         let message = format!("failed to create typed patch object (ns/x; apps/v1, Kind=Deployment): {faults}");
-        let found = mend(&mut body, &message, &mut Twins::default())?;
+        let found = correct(&mut body, &message, &mut Twins::default())?;
         Some((Value::Object(body), found.iter().map(ToString::to_string).collect()))
     }
 
@@ -319,7 +320,7 @@ mod tests {
             &json!({"name": "a[\"]", "env": [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]}),
         );
         let faults = ".spec.containers[name=\"a[\\\"]\"].env: duplicate entries for key [name=\"A\"]";
-        let (after, said) = mended(&object, faults).unwrap();
+        let (after, said) = corrected(&object, faults).unwrap();
         assert_eq!(after["spec"]["containers"][1]["env"], json!([{"name": "B"}, {"name": "A", "value": "2"}]));
         assert_eq!(
             said,
@@ -336,7 +337,7 @@ mod tests {
             containers(&json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"},
             {"containerPort": 1, "name": "b"}]}));
         let faults = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=1,protocol=\"TCP\"]";
-        let (after, said) = mended(&object, faults).unwrap();
+        let (after, said) = corrected(&object, faults).unwrap();
         assert!(said[0].ends_with("only the last one is left"), "{said:?}");
         let left = json!([{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "name": "b"}]);
         assert_eq!(after["spec"]["containers"][1]["ports"], left);
@@ -354,7 +355,7 @@ mod tests {
             (json!([of("1"), from, of("$(A) 2")]), "$(A) 2"),
             (json!([of("1"), of("2")]), "2"),
         ] {
-            let (after, _) = mended(&containers(&json!({"name": "a", "env": env})), fault).unwrap();
+            let (after, _) = corrected(&containers(&json!({"name": "a", "env": env})), fault).unwrap();
             let left = after["spec"]["containers"][1]["env"].as_array().unwrap();
             assert_eq!(left.last().unwrap()["value"], expected, "{env}");
         }
@@ -365,7 +366,7 @@ mod tests {
         let ports = json!([{"containerPort": 3001, "name": "http"}, {"containerPort": 3001, "name": "health"}]);
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
-        let (_, said) = mended(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
+        let (_, said) = corrected(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
         assert!(said[0].ends_with("only the last one is left, and what refers to http finds nothing"), "{said:?}");
     }
 
@@ -378,7 +379,7 @@ mod tests {
         let mut body = chart.as_object().unwrap().clone();
         let message = format!("failed to create typed patch object (ns/x; v1, Kind=Pod): {fault}");
         let mut twins = Twins::default();
-        assert_eq!(mend(&mut body, &message, &mut twins).unwrap().len(), 1);
+        assert_eq!(correct(&mut body, &message, &mut twins).unwrap().len(), 1);
         assert!(twins.can_be_restored());
         // As the API server answers: with a default, and an item of somebody else.
         let default = json!({"containerPort": 80, "name": "b", "protocol": "TCP"});
@@ -394,14 +395,14 @@ mod tests {
         let message =
             |lines: usize| format!("failed to create typed patch object (x): errors:\n{}", line.repeat(lines));
         let of = |items: usize| containers(&json!({"name": "a", "env": vec![json!({"name": "A"}); items]}));
-        let mend = |items: usize, lines: usize| {
+        let corrects = |items: usize, lines: usize| {
             let (mut body, mut twins) = (of(items).as_object().unwrap().clone(), Twins::default());
-            let mended = mend(&mut body, &message(lines), &mut twins).is_some();
+            let mended = correct(&mut body, &message(lines), &mut twins).is_some();
             (mended, twins.can_be_restored())
         };
-        assert_eq!(mend(MAX_ITEMS, 1), (true, true));
-        assert_eq!(mend(MAX_ITEMS + 1, 1), (true, false));
-        assert_eq!(mend(2, MAX_LINES + 1), (false, false));
+        assert_eq!(corrects(MAX_ITEMS, 1), (true, true));
+        assert_eq!(corrects(MAX_ITEMS + 1, 1), (true, false));
+        assert_eq!(corrects(2, MAX_LINES + 1), (false, false));
     }
 
     #[test]
@@ -410,7 +411,7 @@ mod tests {
             json!({"spec": {"foo": 1, "a.b": {"c.d": 2, "e": 3}}, "metadata": {"finalizers": ["x", "y", "x"]}});
         let faults = "errors:\n  .spec.foo: field not declared in schema\n  .spec.a.b.c.d: field not declared in schema\n  \
                       .metadata.finalizers: duplicate entries for key [=\"x\"]";
-        let (after, said) = mended(&object, faults).unwrap();
+        let (after, said) = corrected(&object, faults).unwrap();
         assert_eq!(after, json!({"spec": {"a.b": {"e": 3}}, "metadata": {"finalizers": ["y", "x"]}}));
         assert_eq!(said.len(), 3);
         assert_eq!(said[0], Fault::Unknown("spec.foo".into()).to_string());
@@ -426,10 +427,10 @@ mod tests {
             ".spec.a: duplicate entries for key [name=",
             "",
         ] {
-            assert_eq!(mended(&object, faults), None, "{faults}");
+            assert_eq!(corrected(&object, faults), None, "{faults}");
         }
         let mut body = object.as_object().unwrap().clone();
-        assert_eq!(mend(&mut body, "forbidden", &mut Twins::default()), None);
+        assert_eq!(correct(&mut body, "forbidden", &mut Twins::default()), None);
         assert_eq!(Value::Object(body), object);
     }
 }

@@ -11,7 +11,7 @@ use super::watch::Watching;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::events::Events;
 use crate::kind::switches::Switches;
-use crate::members::own::Drivers;
+use crate::members::drivers::Drivers;
 
 /// What every pass uses. What watches use, too, is in [`Shared`], to which this dereferences.
 pub struct Context {

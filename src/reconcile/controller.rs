@@ -38,7 +38,7 @@ use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::kind::Kind;
-use crate::members::own::Drivers;
+use crate::members::drivers::Drivers;
 use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
 use crate::telemetry::collect::{CreatedAt, STATES, State};

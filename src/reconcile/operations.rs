@@ -22,15 +22,15 @@ use crate::kind::switches::OPERATION;
 use crate::mask::Text;
 use crate::members::jobs::job;
 use crate::plan::Verb;
-use crate::plan::claim::Claim;
+use crate::plan::claim::Ownership;
 use crate::plan::hooks::DeletePolicy;
 use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
-use crate::plan::operations::next::{Said, Step, Trouble, View, judge, next};
+use crate::plan::operations::next::{OperationStep, Said, Trouble, View, judge, next};
 use crate::plan::operations::run::{Mark, Placed};
 use crate::plan::operations::state;
-use crate::plan::operations::state::{Ended, Kept, Running, time};
-use crate::plan::operations::told::{State, Told, failed, finished, over, plan};
+use crate::plan::operations::state::{Ended, Running, StoredOperations, time};
+use crate::plan::operations::status::{OperationsStatus, State, failed, finished, over, plan};
 use crate::plan::situation::Situation;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
@@ -45,7 +45,7 @@ const LOOK: i64 = 30;
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
-    pub told: Told,
+    pub told: OperationsStatus,
     /// When the next look is due, in seconds since 1970, while one runs.
     pub next: Option<i64>,
     /// When the first schedule is due, in seconds since 1970.
@@ -78,11 +78,11 @@ pub async fn step(
         return Ok(None);
     }
     let status = observed.cr.status();
-    let kept = Kept::read(&status);
+    let kept = StoredOperations::read(&status);
     let request = observed.cr.annotations.get(OPERATION).map(|text| text.trim()).filter(|text| !text.is_empty());
     let operations = observed.operations(None);
     let has = operations.is_some() || applied.prepared.desired.operations.is_some();
-    if !has && kept == Kept::default() && request.is_none() {
+    if !has && kept == StoredOperations::default() && request.is_none() {
         return Ok(None);
     }
     let operations = operations.unwrap_or_default();
@@ -90,7 +90,7 @@ pub async fn step(
     let pass = Pass { observed, operations, plan: status.get("plan"), ctx };
     let mut seen = if let Some(running) = kept.running.clone() {
         let mut seen = if matches!(situation, Situation::Paused(_)) {
-            OperationsReport { told: Told { kept, ..Told::default() }, next: None, due: None }
+            OperationsReport { told: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None }
         } else {
             pass.act(kept, &running).await?
         };
@@ -148,14 +148,15 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Nothing runs.
-    fn start(&self, mut kept: Kept, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
+    fn start(&self, mut kept: StoredOperations, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
         // What somebody else wrote over is rendered anew first, and then has its operations again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
             see(&mut kept, self.operations, request, now);
         }
-        let mut seen = OperationsReport { told: Told { kept, ..Told::default() }, next: None, due: None };
+        let mut seen =
+            OperationsReport { told: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None };
         let told = &mut seen.told;
         match begin(self.operations, &told.kept, request, blocked.is_some(), now) {
             Begin::Nothing => {}
@@ -183,7 +184,7 @@ impl Pass<'_> {
     }
 
     /// One step of what runs.
-    async fn act(&self, mut kept: Kept, running: &Running) -> Result<OperationsReport, Error> {
+    async fn act(&self, mut kept: StoredOperations, running: &Running) -> Result<OperationsReport, Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let now = observed.facts.now;
         let (placed, watched) = self.place(running).await?;
@@ -193,50 +194,50 @@ impl Pass<'_> {
         let timeout = self.timeout();
         let view = View { operations, running, placed: &placed, live: &live, timeout, now };
         let step = match unknown {
-            Some(why) => Step::Wait { why, until: now + UNKNOWN },
+            Some(why) => OperationStep::Wait { why, until: now + UNKNOWN },
             None => next(&view),
         };
         let told = |plan, kept, next| OperationsReport {
-            told: Told { kept, plan: Some(plan), ..Told::default() },
+            told: OperationsStatus { kept, plan: Some(plan), ..OperationsStatus::default() },
             next: Some(next),
             due: None,
         };
-        let done = |running: Running, mut kept: Kept, what: &str| {
+        let done = |running: Running, mut kept: StoredOperations, what: &str| {
             let plan = plan(operations, &running, what, State::Done);
             kept.running = Some(running);
             told(plan, kept, now)
         };
         Ok(match step {
-            Step::Wait { why, until } => told(plan(operations, running, &why, State::Waiting), kept, until),
-            Step::Start(hook) => match self.create(&placed[hook], running).await? {
+            OperationStep::Wait { why, until } => told(plan(operations, running, &why, State::Waiting), kept, until),
+            OperationStep::Start(hook) => match self.create(&placed[hook], running).await? {
                 Ok(until) => {
                     let what = placed[hook].id.to_string();
                     told(plan(operations, running, &what, State::Waiting), kept, until)
                 }
                 Err(why) => {
                     let message = ctx.show(observed, &Text::own(format!("{}: ", placed[hook].id)).and(why));
-                    let ended = Some(Ended { result: state::Outcome::Failed, message });
+                    let ended = Some(Ended { result: state::OperationResult::Failed, message });
                     done(Running { ended, ..running.clone() }, kept, "")
                 }
             },
-            Step::Delete { id, uid, runs } => {
+            OperationStep::Delete { id, uid, runs } => {
                 self.delete(&id, &uid, runs).await?;
                 told(plan(operations, running, &format!("delete {id}"), State::Done), kept, now)
             }
-            Step::Remember(running) => done(running, kept, "begin"),
-            Step::Judge(trouble) => {
+            OperationStep::Remember(running) => done(running, kept, "begin"),
+            OperationStep::Judge(trouble) => {
                 let said = self.ask(&placed[trouble.hook], &trouble).await;
                 let running = judge(&view, &trouble, &said);
                 done(running, kept, &format!("{}: not yet", placed[trouble.hook].id))
             }
-            Step::Over(ended) => {
+            OperationStep::Over(ended) => {
                 over(&mut kept, running, &ended, time(now));
                 let name = &running.name;
                 match ended.result {
-                    state::Outcome::Succeeded => {
+                    state::OperationResult::Succeeded => {
                         event(observed, ctx, false, "OperationSucceeded", format!("operation {name} is done"));
                     }
-                    state::Outcome::Failed | state::Outcome::Refused => {
+                    state::OperationResult::Failed | state::OperationResult::Refused => {
                         event(observed, ctx, true, "OperationFailed", format!("operation {name}: {}", ended.message));
                     }
                 }
@@ -293,7 +294,7 @@ impl Pass<'_> {
                     let why = "an object of its name exists, and its delete policy does not say before-hook-creation";
                     return Ok(Err(why.into()));
                 }
-                if let Claim::Refused(why) = of_anybody(&object, observed, ctx) {
+                if let Ownership::Refused(why) = of_anybody(&object, observed, ctx) {
                     return Ok(Err(Text::own(format!("an object of its name exists, and {why}"))));
                 }
                 if !found.deleting {

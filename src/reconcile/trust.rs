@@ -20,7 +20,7 @@ use super::notify::event;
 use super::observe::observed::Observed;
 use super::observe::records::read_record;
 use super::render::{Drawn, MAX_OBJECTS, Surroundings, draw, values};
-use crate::plan::situation::{Operation, Situation, operation};
+use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::compare::is_rendering;
 use crate::release::object::{Object, ObjectId};
 use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
@@ -245,7 +245,7 @@ fn render_again(observed: &mut Observed) {
 fn as_then(observed: &Observed, revision: &Revision) -> Release {
     let number = revision.rollback.unwrap_or(revision.revision);
     let older: Vec<Revision> = observed.facts.history.iter().filter(|r| r.revision < number).cloned().collect();
-    let upgrade = if older.is_empty() { number > 1 } else { operation(&older) == Operation::Upgrade };
+    let upgrade = if older.is_empty() { number > 1 } else { operation(&older) == RevisionKind::Upgrade };
     Release {
         name: observed.owner.release_name.to_string(),
         namespace: observed.owner.release_namespace.to_string(),

@@ -51,7 +51,7 @@ impl Scene {
     }
 
     /// Waits until all that is mended, and no revision was written but that of `c`.
-    fn mended(&self) {
+    fn corrected(&self) {
         let space = &self.space;
         eventually_within(90, "it comes back", || space.get("service/a-web"));
         space.wait_field("deployment/b-web", "/spec/replicas", &json!(1));
@@ -76,7 +76,7 @@ fn forbidden_watches() {
     eventually("watches are tried again", || if scene.proxy.faults() > 10 { Ok(()) } else { Err("not yet") });
     scene.disturb();
     scene.proxy.judge(|_| None);
-    scene.mended();
+    scene.corrected();
     println!("forbidden watches: {} faults", scene.proxy.faults());
 }
 
@@ -90,7 +90,7 @@ fn dropped_watches() {
     scene.disturb();
     eventually("watches are tried again", || if scene.proxy.faults() > 10 { Ok(()) } else { Err("not yet") });
     scene.proxy.judge(|_| None);
-    scene.mended();
+    scene.corrected();
     println!("dropped watches: {} faults", scene.proxy.faults());
 }
 
@@ -112,7 +112,7 @@ fn versions_that_are_gone() {
     scene.proxy.cut_all();
     scene.disturb();
     eventually("watches are told", || if scene.proxy.faults() > 3 { Ok(()) } else { Err("not yet") });
-    scene.mended();
+    scene.corrected();
     println!("versions gone: {} faults", scene.proxy.faults());
 }
 
@@ -140,7 +140,7 @@ fn the_api_server_is_killed() {
         }
     }
     scene.disturb();
-    scene.mended();
+    scene.corrected();
     println!("API server: 3 kills");
 }
 
@@ -168,7 +168,7 @@ fn etcd_is_compacted_while_nobody_watches() {
     assert_eq!(answer["header"]["revision"], revision.as_str());
     server.start();
     scene.proxy.judge(|_| None);
-    scene.mended();
+    scene.corrected();
     println!("etcd compacted: 1 fault, {} requests cut", scene.proxy.faults());
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
 use tillerman::chaos::record::Recorder;
-use tillerman::members::driver::{MemberDriver, Outcome, Step};
+use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
 use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
@@ -27,7 +27,7 @@ pub struct Cluster {
     /// Everything that was done, in words.
     pub done: Vec<String>,
     /// What calls came to that were neither done nor to be asked again.
-    pub refused: Vec<Outcome>,
+    pub refused: Vec<ActionOutcome>,
 }
 
 /// The `ConfigMap`, shared with those who start pods.
@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// What is seen, and what is to be done about it.
-    pub async fn look(&mut self) -> (Observed, Step<Action>) {
+    pub async fn look(&mut self) -> (Observed, MemberStep<Action>) {
         self.tick();
         let workload = self.pods.workload();
         let observed = self.driver.observe(&workload, &self.latch).await;
@@ -128,26 +128,26 @@ impl Cluster {
     }
 
     /// One pass.
-    pub async fn pass(&mut self) -> Step<Action> {
+    pub async fn pass(&mut self) -> MemberStep<Action> {
         let (_, step) = self.look().await;
         let (do_it, then) = match step.clone() {
-            Step::ActThen { action, latch } => (Step::Act(action), Some(latch)),
+            MemberStep::ActThen { action, latch } => (MemberStep::Act(action), Some(latch)),
             step => (step, None),
         };
         match do_it {
-            Step::ActThen { .. } => unreachable!("it was taken apart"),
-            Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => {}
-            Step::Latch(latch) => self.latch = latch,
-            Step::Scale(replicas) => {
+            MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
+            MemberStep::Quiet | MemberStep::Wait { .. } | MemberStep::Stop { .. } => {}
+            MemberStep::Latch(latch) => self.latch = latch,
+            MemberStep::Scale(replicas) => {
                 self.done.push(format!("scale to {replicas}"));
                 self.latch.replicas = Some(replicas);
                 (self.pods.start, self.pods.replicas) = (0, replicas);
             }
-            Step::Only(ordinal) => {
+            MemberStep::Only(ordinal) => {
                 self.done.push(format!("no pod but {ordinal}"));
                 (self.pods.start, self.pods.replicas) = (ordinal, 1);
             }
-            Step::DeleteClaim { name, uid } => {
+            MemberStep::DeleteClaim { name, uid } => {
                 self.done.push(format!("delete {name}"));
                 self.pods
                     .claims
@@ -155,18 +155,18 @@ impl Cluster {
                     .filter(|claim| claim.uid == uid)
                     .for_each(|claim| claim.terminating = true);
             }
-            Step::DeletePod { ordinal, uid } | Step::EvictPod { ordinal, uid } => {
+            MemberStep::DeletePod { ordinal, uid } | MemberStep::EvictPod { ordinal, uid } => {
                 self.done.push(format!("delete pod {ordinal}"));
                 self.pods.delete(ordinal, &uid);
             }
-            Step::Act(action) => {
+            MemberStep::Act(action) => {
                 let what = self.driver.describe(&action);
                 match self.driver.act(action).await {
-                    Outcome::Done => {
+                    ActionOutcome::Done => {
                         self.done.push(what);
                         self.latch = then.unwrap_or_else(|| self.latch.clone());
                     }
-                    Outcome::Wait { why, .. } => self.done.push(format!("{what}: not yet: {why}")),
+                    ActionOutcome::Wait { why, .. } => self.done.push(format!("{what}: not yet: {why}")),
                     outcome => self.refused.push(outcome),
                 }
             }
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     /// Passes until something holds of the step that comes next.
-    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &Step<Action>) -> bool) {
+    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<Action>) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
             let step = Box::pin(self.pass()).await;
@@ -186,7 +186,10 @@ impl Cluster {
                 eprintln!("{:#?}", self.look().await.0.answers);
             }
             assert!(Instant::now() < end, "{what}: still {step:?} after {:#?}; refused: {:?}", self.done, self.refused);
-            if !matches!(step, Step::Act(_) | Step::ActThen { .. } | Step::Latch(_) | Step::Scale(_)) {
+            if !matches!(
+                step,
+                MemberStep::Act(_) | MemberStep::ActThen { .. } | MemberStep::Latch(_) | MemberStep::Scale(_)
+            ) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -195,11 +198,11 @@ impl Cluster {
     /// Passes until there is nothing to do, with as many pods and members as wanted.
     pub async fn settle(&mut self) {
         self.until("settles", |cluster, step| {
-            *step == Step::Quiet && cluster.pods.pods.len() == cluster.target.size as usize
+            *step == MemberStep::Quiet && cluster.pods.pods.len() == cluster.target.size as usize
         })
         .await;
         let (observed, step) = self.look().await;
-        assert_eq!(step, Step::Quiet, "and stays so");
+        assert_eq!(step, MemberStep::Quiet, "and stays so");
         let members = observed.members.expect("it has a quorum");
         assert_eq!(members.len(), self.target.size as usize);
         assert!(members.iter().all(|member| member.started() && !member.learner), "{members:?}");
@@ -256,9 +259,11 @@ impl Cluster {
 }
 
 /// Whether a step calls the cluster.
-pub fn calls(step: &Step<Action>) -> Option<&Call> {
+pub fn calls(step: &MemberStep<Action>) -> Option<&Call> {
     match step {
-        Step::Act(Action::Call { call, .. }) | Step::ActThen { action: Action::Call { call, .. }, .. } => Some(call),
+        MemberStep::Act(Action::Call { call, .. }) | MemberStep::ActThen { action: Action::Call { call, .. }, .. } => {
+            Some(call)
+        }
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tillerman::members::driver::Step;
+use tillerman::members::driver::MemberStep;
 use tillerman::members::etcd::decide::FORCE_NEW_CLUSTER;
 
 use crate::cluster::Cluster;
@@ -35,7 +35,7 @@ async fn offered(cluster: &mut Cluster, survivor: u32) -> Box<str> {
     let mut said = None;
     cluster
         .until("it is offered", |_, step| {
-            let Step::Stop { reason: "QuorumLost", why } = step else { return false };
+            let MemberStep::Stop { reason: "QuorumLost", why } = step else { return false };
             let rest = why.split_once(&format!("{FORCE_NEW_CLUSTER}=")).map(|(_, rest)| rest);
             let offer = rest.and_then(|rest| rest.split_once(&format!(" lets e-{survivor} go on alone")));
             said = offer.map(|(said, _)| said.into());
@@ -102,7 +102,7 @@ async fn of_those_that_are_left_the_one_that_knows_most_goes_on() {
     write(&cluster, 4, 100..150).await;
     destroy(&mut cluster, 0..3);
     cluster.pods.signal(3, "CONT");
-    cluster.until("both answer", |_, step| matches!(step, Step::Stop { why, .. } if !why.contains("e-3"))).await;
+    cluster.until("both answer", |_, step| matches!(step, MemberStep::Stop { why, .. } if !why.contains("e-3"))).await;
     let said = offered(&mut cluster, 4).await;
     // It is seen by what is said on which data it goes on.
     let (observed, _) = cluster.look().await;
@@ -125,7 +125,7 @@ async fn one_that_was_started_again_without_a_quorum_cannot_be_compared() {
     destroy(&mut cluster, 0..2);
     cluster.pods.kill(2);
     cluster.until("it runs again", |cluster, _| cluster.pods.pods[&2].pod.restarts > 0).await;
-    let says = |step: &Step<_>| matches!(step, Step::Stop { why, .. } if why.contains("it is unknown which of them has the newest data"));
+    let says = |step: &MemberStep<_>| matches!(step, MemberStep::Stop { why, .. } if why.contains("it is unknown which of them has the newest data"));
     for _ in 0..3 {
         let step = cluster.pass().await;
         assert!(says(&step), "{step:?}");

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use etcd_client::CompactionOptions;
-use tillerman::members::driver::{Outcome, Step};
+use tillerman::members::driver::{ActionOutcome, MemberStep};
 use tillerman::members::etcd::state::{Call, Defragmentation, NoSpace, Version};
 use tokio::time::timeout;
 
@@ -29,8 +29,8 @@ fn freeze(cluster: &Cluster, ordinals: std::ops::Range<u32>, signal: &str) {
     }
 }
 
-fn stopped(step: &Step<impl Sized>, reason: &str) -> bool {
-    matches!(step, Step::Stop { reason: is, .. } if *is == reason)
+fn stopped(step: &MemberStep<impl Sized>, reason: &str) -> bool {
+    matches!(step, MemberStep::Stop { reason: is, .. } if *is == reason)
 }
 
 /// F1 and F16: the first learner is added as soon as the cluster is there, and no acknowledged write is lost on the way.
@@ -111,11 +111,14 @@ async fn f6_a_kept_claim_stays_and_its_ordinal_joins_when_the_user_has_deleted_i
     assert_eq!(cluster.pods.claims[&2].uid, kept);
     cluster.target.size = 3;
     let mut step = cluster.pass().await;
-    while !matches!(step, Step::Stop { .. }) {
-        assert!(matches!(step, Step::Latch(_) | Step::Quiet | Step::Wait { .. }), "{step:?}");
+    while !matches!(step, MemberStep::Stop { .. }) {
+        assert!(matches!(step, MemberStep::Latch(_) | MemberStep::Quiet | MemberStep::Wait { .. }), "{step:?}");
         step = cluster.pass().await;
     }
-    assert!(matches!(&step, Step::Stop { reason: "OrphanedVolumes", why } if why.contains("is kept")), "{step:?}");
+    assert!(
+        matches!(&step, MemberStep::Stop { reason: "OrphanedVolumes", why } if why.contains("is kept")),
+        "{step:?}"
+    );
     assert_eq!(cluster.pods.claims[&2].uid, kept);
     // What the message says.
     cluster.pods.claims.get_mut(&2).expect("it is there").terminating = true;
@@ -150,7 +153,7 @@ async fn f8_one_of_three_is_away_and_the_others_are_left_alone() {
         cluster.target.size = size;
         for _ in 0..5 {
             let step = cluster.pass().await;
-            assert!(matches!(step, Step::Wait { .. } | Step::Latch(_)), "{size}: {step:?}");
+            assert!(matches!(step, MemberStep::Wait { .. } | MemberStep::Latch(_)), "{size}: {step:?}");
         }
     }
     cluster.pods.unschedulable.clear();
@@ -186,7 +189,7 @@ async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
     }
     assert!(cluster.done.is_empty());
     cluster.pods.unschedulable.remove(&1);
-    cluster.until("heals", |_, step| matches!(step, Step::Wait { .. })).await;
+    cluster.until("heals", |_, step| matches!(step, MemberStep::Wait { .. })).await;
     cluster.pods.unschedulable.clear();
     cluster.settle().await;
     assert_eq!(writer.lost(&cluster.pods.client_url(4)).await, 0);
@@ -294,7 +297,7 @@ async fn f18_a_removed_process_that_ends_well_is_replaced() {
     }
     cluster
         .until("it ended", |cluster, step| {
-            assert_ne!(*step, Step::Quiet);
+            assert_ne!(*step, MemberStep::Quiet);
             let now = cluster.pods.pods.get(&2);
             now.is_none_or(|running| {
                 running.pod.uid != old || running.pod.exit.as_ref().is_some_and(|exit| exit.code == 0)
@@ -391,7 +394,7 @@ async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twi
     cluster.settle().await;
     cluster.done.clear();
     let mut client = cluster.client(0).await;
-    let waits = |step: &Step<_>| matches!(step, Step::Wait { why, .. } if why == "members to compact their history");
+    let waits = |step: &MemberStep<_>| matches!(step, MemberStep::Wait { why, .. } if why == "members to compact their history");
     let mut written = 0;
     // Members that are slow have holes in their files also of what is written once: then there is room again, which is filled, too.
     loop {
@@ -399,8 +402,9 @@ async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twi
         written += fill(&mut client, |number| format!("key/{}", before + number)).await;
         cluster.done.clear();
         cluster.latch.reclaimed = None;
-        let is_done =
-            |cluster: &mut Cluster, step: &Step<_>| cluster.done.len() == 4 && waits(step) || *step == Step::Quiet;
+        let is_done = |cluster: &mut Cluster, step: &MemberStep<_>| {
+            cluster.done.len() == 4 && waits(step) || *step == MemberStep::Quiet
+        };
         cluster.until("all were written once", is_done).await;
         if waits(&cluster.look().await.1) {
             break;
@@ -409,7 +413,7 @@ async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twi
     cluster.latch.reclaimed.iter_mut().for_each(|reclaimed| reclaimed.since -= 30);
     cluster.until("it is told", |_, step| stopped(step, "NoSpace")).await;
     let (_, step) = cluster.look().await;
-    assert!(matches!(&step, Step::Stop { why, .. } if why.contains("raise the quota")), "{step:?}");
+    assert!(matches!(&step, MemberStep::Stop { why, .. } if why.contains("raise the quota")), "{step:?}");
     let done = cluster.done.len();
     assert!((5..=7).contains(&done), "{:?}", cluster.done);
     for _ in 0..5 {
@@ -448,7 +452,7 @@ async fn row20_files_with_holes_are_defragmented_one_by_one() {
     let writer = cluster.writer();
     cluster.driver.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 1 << 20 });
     let leader = cluster.leader().await;
-    cluster.until("all are done", |cluster, step| *step == Step::Quiet && cluster.done.len() >= 3).await;
+    cluster.until("all are done", |cluster, step| *step == MemberStep::Quiet && cluster.done.len() >= 3).await;
     let followers = (0..3).rev().filter(|ordinal| *ordinal != leader);
     let expected: Vec<_> = followers.chain([leader]).map(|ordinal| format!("defragment member {ordinal}")).collect();
     assert_eq!(cluster.done, expected);
@@ -476,7 +480,7 @@ async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
     cluster.driver.settings.version = Version::parse("3.6.16");
     cluster
         .until("all are new", |cluster, step| {
-            *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
+            *step == MemberStep::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
         })
         .await;
     assert_eq!(cluster.done, ["delete pod 1", "delete pod 0", "let member 0 lead", "delete pod 2"]);
@@ -505,7 +509,7 @@ async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
     }
     cluster.settle().await;
     assert!(cluster.done.is_empty(), "{:?}", cluster.done);
-    assert!(!cluster.refused.iter().any(|outcome| matches!(outcome, Outcome::Fatal(_))));
+    assert!(!cluster.refused.iter().any(|outcome| matches!(outcome, ActionOutcome::Fatal(_))));
     assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
 }
 

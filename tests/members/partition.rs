@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tillerman::members::driver::Step;
+use tillerman::members::driver::MemberStep;
 use tillerman::members::etcd::state::{Action, Observed};
 
 use crate::check::assert_linearizable;
@@ -20,7 +20,7 @@ impl Cluster {
 
     /// Passes of which none may call, delete or scale, until a partition has lasted longer than members may be dead, and until
     /// something holds besides.
-    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&Observed, &Step<Action>) -> bool) {
+    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&Observed, &MemberStep<Action>) -> bool) {
         let dead_after = u32::try_from(self.driver.settings.dead_after).expect("it is short");
         let long = Duration::from_secs(1) * dead_after * LONGER;
         let began = Instant::now();
@@ -28,7 +28,10 @@ impl Cluster {
         while !held || began.elapsed() < long {
             assert!(began.elapsed() < 10 * long, "{what}");
             let (observed, step) = self.look().await;
-            assert!(matches!(step, Step::Wait { .. } | Step::Stop { .. } | Step::Latch(_)), "{step:?}");
+            assert!(
+                matches!(step, MemberStep::Wait { .. } | MemberStep::Stop { .. } | MemberStep::Latch(_)),
+                "{step:?}"
+            );
             held |= holds(&observed, &step);
             assert_eq!(self.pass_over(step), None);
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -37,10 +40,10 @@ impl Cluster {
     }
 
     /// Remembers what is to be remembered; what is to be done otherwise.
-    fn pass_over(&mut self, step: Step<Action>) -> Option<Step<Action>> {
+    fn pass_over(&mut self, step: MemberStep<Action>) -> Option<MemberStep<Action>> {
         match step {
-            Step::Latch(latch) => self.latch = latch,
-            Step::Wait { .. } | Step::Stop { .. } | Step::Quiet => {}
+            MemberStep::Latch(latch) => self.latch = latch,
+            MemberStep::Wait { .. } | MemberStep::Stop { .. } | MemberStep::Quiet => {}
             other => return Some(other),
         }
         None
@@ -92,7 +95,7 @@ async fn f20_a_leader_that_is_parted_is_followed_by_another() {
     let old = before[&1];
     cluster.network().part(&[1]);
     let parted = recorder.now();
-    let another = |seen: &Observed, _: &Step<Action>| {
+    let another = |seen: &Observed, _: &MemberStep<Action>| {
         away(seen, 1) && seen.answers.get(&0).is_some_and(|answer| answer.linearizable && answer.leader != old)
     };
     cluster.left_alone("another leads", another).await;
@@ -111,7 +114,7 @@ async fn f20_members_that_are_all_parted_are_left_alone_and_come_back() {
     let recorder = cluster.recorder();
     cluster.network().shatter();
     cluster.target.size = 5;
-    let lost = |_: &Observed, step: &Step<Action>| matches!(step, Step::Stop { reason: "QuorumLost", .. });
+    let lost = |_: &Observed, step: &MemberStep<Action>| matches!(step, MemberStep::Stop { reason: "QuorumLost", .. });
     cluster.left_alone("the quorum is lost", lost).await;
     cluster.target.size = 3;
     cluster.heals(&before).await;
@@ -129,7 +132,7 @@ async fn f20_a_member_joins_through_partitions() {
     let recorder = cluster.recorder();
     cluster.network().part(&[3]);
     cluster.target.size = 4;
-    let reached_nobody = |cluster: &mut Cluster, _: &Step<Action>| {
+    let reached_nobody = |cluster: &mut Cluster, _: &MemberStep<Action>| {
         assert!(!cluster.done.iter().any(|done| done.starts_with("give member")), "{:#?}", cluster.done);
         cluster.pods.pods.get(&3).is_some_and(|running| running.pod.exit.is_some())
     };
@@ -142,7 +145,7 @@ async fn f20_a_member_joins_through_partitions() {
     }
     cluster.network().part(&[1]);
     let voted =
-        |cluster: &mut Cluster, _: &Step<Action>| cluster.done.iter().any(|done| done == "give member 3 a vote");
+        |cluster: &mut Cluster, _: &MemberStep<Action>| cluster.done.iter().any(|done| done == "give member 3 a vote");
     cluster.until("it votes while another is away", voted).await;
     cluster.network().heal();
     cluster.settle().await;

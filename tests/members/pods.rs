@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::network::Network;
-use tillerman::members::workload::{Claim, Exit, Pod, PodPhase, Workload};
+use tillerman::members::workload::{Exit, Pod, PodPhase, VolumeClaim, Workload};
 
 /// A kubelet waits longer from time to time; here one that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
@@ -30,7 +30,7 @@ pub struct StatefulSet {
     pub template: &'static str,
     pub config_map: BTreeMap<String, String>,
     pub pods: BTreeMap<u32, Running>,
-    pub claims: BTreeMap<u32, Claim>,
+    pub claims: BTreeMap<u32, VolumeClaim>,
     /// Ordinals whose pods no node takes: their process is not started.
     pub unschedulable: BTreeSet<u32>,
     /// The program of pods of a template; of others, the one of the run.
@@ -184,7 +184,7 @@ impl StatefulSet {
             if !self.claims.contains_key(&ordinal) {
                 let (uid, name) = (self.uid(), format!("data-e-{ordinal}").into());
                 fs::create_dir_all(self.folder.join(&*uid)).expect("the temporary folder can be written");
-                self.claims.insert(ordinal, Claim { name, uid, created: now, terminating: false, lost: false });
+                self.claims.insert(ordinal, VolumeClaim { name, uid, created: now, terminating: false, lost: false });
             }
             if !self.pods.contains_key(&ordinal) {
                 let pod = Pod {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use tillerman::chaos::reach::Reach;
 use tillerman::chaos::record::Recorder;
-use tillerman::members::driver::Step;
+use tillerman::members::driver::MemberStep;
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::url::Pattern;
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ async fn f21_peers_go_from_http_to_https_pod_by_pod() {
     let writer = cluster.writer();
     cluster
         .until("all are new", |cluster, step| {
-            *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
+            *step == MemberStep::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == "r2")
         })
         .await;
     let url = |ordinal| cluster.driver.settings.peer_url.url(ordinal);
@@ -125,8 +125,9 @@ async fn f21_clients_go_from_http_to_https_and_back_pod_by_pod() {
         let (from, mut quorum) = (writer.count(), true);
         cluster
             .until("all are new", |cluster, step| {
-                quorum &= !matches!(step, Step::Stop { .. });
-                *step == Step::Quiet && cluster.pods.pods.values().all(|running| &*running.pod.revision == template)
+                quorum &= !matches!(step, MemberStep::Stop { .. });
+                *step == MemberStep::Quiet
+                    && cluster.pods.pods.values().all(|running| &*running.pod.revision == template)
             })
             .await;
         assert!(quorum, "{template}: {:#?}", cluster.done);
@@ -191,5 +192,5 @@ async fn a_cluster_with_certificates_and_passwords_grows_and_shrinks() {
     let done = cluster.resize(1).await;
     assert_linearizable(recorder, "secured").await;
     assert_eq!(cluster.refused, [], "{done:#?}");
-    assert_eq!(cluster.look().await.1, Step::Quiet);
+    assert_eq!(cluster.look().await.1, MemberStep::Quiet);
 }

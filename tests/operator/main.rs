@@ -5,13 +5,13 @@
 
 mod attempts;
 mod bad_input;
+mod before_deletion;
 mod chaos;
 mod coreos;
 mod crds;
 mod drift;
 mod etcd;
 mod etcd_chart;
-mod farewell;
 mod flags;
 mod harm;
 mod harness;

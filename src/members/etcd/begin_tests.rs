@@ -3,17 +3,17 @@
 use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits, with_learner, written};
 use super::state::{Action, Call, Version};
 use super::world_tests::{Fate, World, pod};
-use crate::members::driver::Step;
-use crate::members::workload::{Claim, PodPhase};
+use crate::members::driver::MemberStep;
+use crate::members::workload::{PodPhase, VolumeClaim};
 
 #[test]
 fn row_14_what_a_member_left_goes_before_another_joins() {
     let mut world = World::grown(3);
     let (claim, old) = (world.claims[&1].uid.clone(), world.pods[&1].uid.clone());
     world.remove_member(1);
-    assert!(matches!(remembered(&mut world), Step::DeleteClaim { uid, .. } if uid == claim));
+    assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { uid, .. } if uid == claim));
     world.pass(Fate::Done);
-    assert!(matches!(world.decide(), Step::DeletePod { ordinal: 1, uid } if uid == old));
+    assert!(matches!(world.decide(), MemberStep::DeletePod { ordinal: 1, uid } if uid == old));
     world.pass(Fate::Done);
     assert!(waits(&world.decide()), "the claim goes with the pod");
     world.tick();
@@ -30,12 +30,12 @@ fn row_15_claims_go_after_their_pods_unless_they_are_kept() {
         world.pass(Fate::Done);
     }
     remembered(&mut world);
-    assert!(!matches!(world.decide(), Step::DeleteClaim { .. }), "the pod is still there");
+    assert!(!matches!(world.decide(), MemberStep::DeleteClaim { .. }), "the pod is still there");
     world.tick();
     world.tick();
-    assert!(matches!(world.decide(), Step::DeleteClaim { .. }));
+    assert!(matches!(world.decide(), MemberStep::DeleteClaim { .. }));
     world.target.delete_claims = false;
-    assert_eq!(world.decide(), Step::Quiet);
+    assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 #[test]
@@ -121,21 +121,21 @@ fn row_17_kept_and_restored_claims_stay_and_nobody_joins_with_them() {
     world.settle();
     assert!(world.claims.contains_key(&2), "it is kept");
     world.target.size = 3;
-    let Step::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else { panic!("it is kept") };
+    let MemberStep::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else { panic!("it is kept") };
     assert!(why.contains("claim data-e-2 of a member that left is kept"), "{why}");
     // One that was restored under the name of a member to come, and is not that of one that left.
     let mut world = World::grown(1);
     let restored =
-        Claim { name: "data-e-1".into(), uid: "restored".into(), created: 1, terminating: false, lost: false };
+        VolumeClaim { name: "data-e-1".into(), uid: "restored".into(), created: 1, terminating: false, lost: false };
     world.claims.insert(1, restored);
     for delete in [true, false] {
         (world.target.size, world.target.delete_claims) = (3, delete);
-        let Step::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else {
+        let MemberStep::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else {
             panic!("{:?}", world.decide())
         };
         assert!(why.contains("claim data-e-1 is there and no member is known"), "{why}");
         world.target.size = 1;
-        assert_eq!(remembered(&mut world), Step::Quiet);
+        assert_eq!(remembered(&mut world), MemberStep::Quiet);
     }
     world.target.size = 3;
     // The user deletes it.
@@ -151,7 +151,7 @@ fn row_18_the_highest_leaves_and_hands_over_before() {
     assert!(removes(world.decide(), 2));
     world.leader = high;
     assert_eq!(call(world.decide()), Call::MoveLeader { to: 0, member: low });
-    let Step::Act(Action::Call { via: 2, .. }) = world.decide() else { panic!("the leader itself is asked") };
+    let MemberStep::Act(Action::Call { via: 2, .. }) = world.decide() else { panic!("the leader itself is asked") };
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn row_18_one_beyond_that_is_unwell_does_not_keep_a_lower_one_from_joining() {
     world.tick();
     world.down.insert(3);
     world.target.size = 3;
-    while !matches!(remembered(&mut world), Step::Act(_)) {
+    while !matches!(remembered(&mut world), MemberStep::Act(_)) {
         world.pass(Fate::Done);
         world.tick();
     }
@@ -200,8 +200,8 @@ fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
     let mut order = Vec::new();
     for _ in 0..40 {
         match world.decide() {
-            Step::EvictPod { ordinal, .. } => order.push(ordinal.to_string()),
-            Step::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            MemberStep::EvictPod { ordinal, .. } => order.push(ordinal.to_string()),
+            MemberStep::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
             _ => {}
         }
         world.pass(Fate::Done);
@@ -215,7 +215,7 @@ fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
 fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
     let mut world = World::grown(3);
     let waits_for = |world: &World, k: u32| {
-        let Step::Wait { why, .. } = world.decide() else { return false };
+        let MemberStep::Wait { why, .. } = world.decide() else { return false };
         why.contains(&format!("e-{k}"))
     };
     // etcd answers before its pod is ready, and for a moment after it was told to end.
@@ -242,7 +242,7 @@ fn row_19_a_pod_that_its_template_broke_is_replaced_first() {
     let mut world = World::grown(3);
     ended(&mut world, 0, 1, "unknown flag: --data-dri");
     world.template = "r2";
-    assert!(matches!(remembered(&mut world), Step::DeletePod { ordinal: 0, .. }));
+    assert!(matches!(remembered(&mut world), MemberStep::DeletePod { ordinal: 0, .. }));
     world.down.insert(1);
     world.claims.clear();
     assert_eq!(stopped(&world.decide()), "QuorumLost", "without a claim its data may be in it");
@@ -268,7 +268,7 @@ fn no_pod_is_old_before_the_controller_has_told_what_is_new() {
     world.template = "r2";
     assert!(waits(&world.decide()), "row 19");
     world.unseen = false;
-    assert!(matches!(world.decide(), Step::EvictPod { .. }));
+    assert!(matches!(world.decide(), MemberStep::EvictPod { .. }));
 }
 
 #[test]
@@ -287,8 +287,8 @@ fn row_19_a_version_is_neither_skipped_nor_taken_back() {
             &world.noted(&world.observed()),
             world.now,
         ) {
-            Step::Stop { reason, .. } => reason,
-            Step::EvictPod { .. } => "rolls",
+            MemberStep::Stop { reason, .. } => reason,
+            MemberStep::EvictPod { .. } => "rolls",
             other => panic!("{other:?}"),
         }
     };
@@ -317,25 +317,25 @@ fn b5_an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
 fn b5_a_promotion_whose_answer_was_lost_is_in_the_list() {
     let mut world = World::grown(1);
     world.target.size = 2;
-    while !matches!(world.decide(), Step::Act(Action::Call { call: Call::Promote { .. }, .. })) {
+    while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Promote { .. }, .. })) {
         world.pass(Fate::Done);
         world.tick();
     }
     world.pass(Fate::Late);
     world.tick();
-    assert_eq!(remembered(&mut world), Step::Quiet);
+    assert_eq!(remembered(&mut world), MemberStep::Quiet);
 }
 
 #[test]
 fn b5_a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
     let mut world = World::grown(2);
     world.target.size = 1;
-    while !matches!(world.decide(), Step::Act(Action::Call { call: Call::Remove { .. }, .. })) {
+    while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Remove { .. }, .. })) {
         world.pass(Fate::Done);
     }
     world.pass(Fate::Late);
     world.tick();
-    assert_eq!(remembered(&mut world), Step::Scale(1));
+    assert_eq!(remembered(&mut world), MemberStep::Scale(1));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn b5_replicas_that_were_remembered_and_not_written_are_written() {
     world.pass(Fate::Done);
     world.pass(Fate::Crash);
     assert_eq!((world.replicas, world.latch.replicas), (1, Some(2)));
-    assert_eq!(world.decide(), Step::Scale(2));
+    assert_eq!(world.decide(), MemberStep::Scale(2));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn b5_a_reversal_after_the_removal_joins_the_ordinal_again() {
         world.pass(Fate::Done);
     }
     world.target.size = 3;
-    assert!(matches!(remembered(&mut world), Step::DeleteClaim { .. }), "row 14: with a new identity");
+    assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { .. }), "row 14: with a new identity");
     world.settle();
     assert_eq!(world.calls.iter().filter(|call| matches!(call, Call::AddLearner { .. })).count(), 1);
 }
@@ -367,7 +367,7 @@ fn b5_a_reversal_before_the_removal_does_nothing() {
     world.leader = world.member(2).expect("it is there").id;
     world.pass(Fate::Done);
     world.target.size = 3;
-    assert_eq!(world.decide(), Step::Quiet);
+    assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 /// F21: each is told of under its new URL before it starts anew, and one that was replaced before that afterwards.
@@ -381,12 +381,12 @@ fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
     let mut order = Vec::new();
     for _ in 0..40 {
         match world.decide() {
-            Step::EvictPod { ordinal, .. } => order.push(format!("pod {ordinal}")),
-            Step::Act(Action::Call { call: Call::Update { ordinal, peer_url, .. }, .. }) => {
+            MemberStep::EvictPod { ordinal, .. } => order.push(format!("pod {ordinal}")),
+            MemberStep::Act(Action::Call { call: Call::Update { ordinal, peer_url, .. }, .. }) => {
                 assert_eq!(peer_url, format!("https://e-{ordinal}.peer.ns.svc:2380"));
                 order.push(format!("url {ordinal}"));
             }
-            Step::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            MemberStep::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
             _ => {}
         }
         world.pass(Fate::Done);
@@ -394,6 +394,6 @@ fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
     }
     assert_eq!(order, ["url 2", "pod 2", "url 0", "pod 0", "lead 0", "url 1", "pod 1"]);
     world.members[0].peer_urls = vec!["http://e-0.peer.ns.svc:2380".to_owned()];
-    assert!(matches!(world.decide(), Step::Act(Action::Call { call: Call::Update { ordinal: 0, .. }, .. })));
+    assert!(matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Update { ordinal: 0, .. }, .. })));
     world.settle();
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use recovery::FORCE_NEW_CLUSTER;
 
 use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Version};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
 
 /// When to look again at what is going on.
@@ -32,7 +32,7 @@ pub fn decide(
     target: &Target,
     latch: &Latch,
     now: i64,
-) -> Step<Action> {
+) -> MemberStep<Action> {
     let scene = Scene { settings, workload, observed, target, latch, now };
     rows()
         .iter()
@@ -41,7 +41,7 @@ pub fn decide(
 }
 
 /// A row of the table: what it does, if it fits.
-type Row<Scene> = fn(&Scene) -> Option<Step<Action>>;
+type Row<Scene> = fn(&Scene) -> Option<MemberStep<Action>>;
 
 /// The rows that need no quorum, in their order.
 fn rows<'a>() -> [Row<Scene<'a>>; 12] {
@@ -74,12 +74,12 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// Row 0: with the custom resource all of it goes, and nobody needs to leave. Row 1: paused.
-    fn row_0_deleting_or_1_paused(&self) -> Option<Step<Action>> {
-        (self.target.mode != Mode::Run).then_some(Step::Quiet)
+    fn row_0_deleting_or_1_paused(&self) -> Option<MemberStep<Action>> {
+        (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
     }
 
     /// Row 4: two clusters, or data that went back.
-    fn row_4_split_brain(&self) -> Option<Step<Action>> {
+    fn row_4_split_brain(&self) -> Option<MemberStep<Action>> {
         let mut answers = self.observed.answers.iter();
         let latched = self.latched_cluster();
         let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
@@ -89,11 +89,11 @@ impl Scene<'_> {
                 self.pod_name(*ordinal),
                 answer.cluster
             );
-            return Some(Step::Stop { reason: "SplitBrain", why });
+            return Some(MemberStep::Stop { reason: "SplitBrain", why });
         }
         let position = self.latch.position.filter(|_| self.observed.members.is_some())?;
         let revision = self.revision();
-        (revision < position).then(|| Step::Stop {
+        (revision < position).then(|| MemberStep::Stop {
             reason: "DataLost",
             why: format!(
                 "the data is at revision {revision}, and was at {position}: restore a snapshot, or accept the loss"
@@ -102,22 +102,22 @@ impl Scene<'_> {
     }
 
     /// Row 2: the first member starts a cluster, or the members of claims that are there already start theirs again (B10).
-    fn row_2_seed(&self) -> Option<Step<Action>> {
+    fn row_2_seed(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;
         }
         if self.target.size == 0 {
-            return Some(Step::Quiet);
+            return Some(MemberStep::Quiet);
         }
         let claims = || self.workload.claims.iter().filter(|(_, claims)| !claims.is_empty());
         if let Some(why) = self.workload.predecessor() {
-            return Some(Step::Wait { why, after: SOON });
+            return Some(MemberStep::Wait { why, after: SOON });
         }
         let Some(highest) = claims().map(|(ordinal, _)| *ordinal).max() else {
-            return Some(self.written(ClusterState::New, self.listed(0..1)).unwrap_or(Step::Scale(1)));
+            return Some(self.written(ClusterState::New, self.listed(0..1)).unwrap_or(MemberStep::Scale(1)));
         };
         if !self.target.adopt_claims {
-            return Some(Step::Stop {
+            return Some(MemberStep::Stop {
                 reason: "OrphanedVolumes",
                 why: format!(
                     "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
@@ -125,13 +125,13 @@ impl Scene<'_> {
                 ),
             });
         }
-        Some(self.closed().unwrap_or(Step::Scale(highest + 1)))
+        Some(self.closed().unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
     /// Rows 2a and 3: as soon as there is a cluster, nothing may start another.
-    fn row_2a_and_3_existing(&self) -> Option<Step<Action>> {
+    fn row_2a_and_3_existing(&self) -> Option<MemberStep<Action>> {
         let initial = match &self.observed.initial {
-            Err(why) => return Some(Step::Wait { why: why.clone(), after: LATER }),
+            Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(initial) => initial.as_ref(),
         };
         if initial.is_some_and(|initial| initial.state == ClusterState::Existing) {
@@ -142,7 +142,7 @@ impl Scene<'_> {
     }
 
     /// Row 2b: the first member has not answered yet.
-    fn row_2b_first_answer(&self) -> Option<Step<Action>> {
+    fn row_2b_first_answer(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
@@ -150,19 +150,19 @@ impl Scene<'_> {
         if self.workload.replicas == 1 && !self.target.adopt_claims && self.observed.initial == Ok(None) {
             return self.written(ClusterState::New, self.listed(0..1));
         }
-        Some(self.replaced_broken_pod().unwrap_or_else(|| Step::Wait {
+        Some(self.replaced_broken_pod().unwrap_or_else(|| MemberStep::Wait {
             why: format!("the first answer of {}{}", self.pod_name(0), self.reason(0)),
             after: SOON,
         }))
     }
 
     /// Row 3: it has answered. From now on its identity is known.
-    fn row_3_bootstrapped(&self) -> Option<Step<Action>> {
+    fn row_3_bootstrapped(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped {
             return None;
         }
         let cluster = self.observed.answers.values().find(|answer| answer.linearizable)?.cluster;
-        Some(Step::Latch(Latch {
+        Some(MemberStep::Latch(Latch {
             bootstrapped: true,
             replicas: Some(self.workload.replicas),
             cluster: Some(format!("{cluster:x}")),
@@ -172,24 +172,24 @@ impl Scene<'_> {
     }
 
     /// Row 4a: somebody else lowered the replicas, which may have cost the quorum.
-    fn row_4a_scaled_by_hand(&self) -> Option<Step<Action>> {
+    fn row_4a_scaled_by_hand(&self) -> Option<MemberStep<Action>> {
         let last = self.latch.replicas?;
-        (self.workload.replicas < last || self.workload.start > 0).then_some(Step::Scale(last))
+        (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
     /// Row 10, before 3.4: the first member has voted for a second, and is alone no quorum any more. The pod of the second is started
     /// all the same, wanted or not: only that brings the quorum back.
-    fn row_10_vote_that_is_needed(&self) -> Option<Step<Action>> {
+    fn row_10_vote_that_is_needed(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
         let k = self.announced().filter(|k| *k <= self.workload.replicas)?;
         if k == self.workload.replicas {
-            return Some(Step::Scale(k + 1));
+            return Some(MemberStep::Scale(k + 1));
         }
         let starts = self.workload.pods.get(&k).is_none_or(|pod| !pod.ready);
         let why = || format!("{} to start, whose vote is needed{}", self.pod_name(k), self.reason(k));
-        starts.then(|| Step::Wait { why: why(), after: SOON })
+        starts.then(|| MemberStep::Wait { why: why(), after: SOON })
     }
 
     /// Whether members can join without a vote; as far as anybody knows.
@@ -211,7 +211,7 @@ impl Scene<'_> {
     }
 
     /// Row 5: no quorum. Nothing is called, deleted or lowered; only a pod that a template broke gets another.
-    fn row_5_quorum_lost(&self) -> Option<Step<Action>> {
+    fn row_5_quorum_lost(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() {
             return None;
         }
@@ -222,13 +222,13 @@ impl Scene<'_> {
             let silent = if silent.is_empty() { "none".into() } else { silent.join(", ") };
             let offer = self.recovery_offer();
             let why = format!("no member can read what a quorum agrees on; silent: {silent}{offer}");
-            Step::Stop { reason: "QuorumLost", why }
+            MemberStep::Stop { reason: "QuorumLost", why }
         }))
     }
 
     /// A cluster has one member at least.
-    fn row_5_size(&self) -> Option<Step<Action>> {
-        (self.target.size == 0).then(|| Step::Stop {
+    fn row_5_size(&self) -> Option<MemberStep<Action>> {
+        (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
             why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),
         })
@@ -236,7 +236,7 @@ impl Scene<'_> {
 
     /// Deletes a pod of an older template that cannot be hoped for: its container was not started, or starts again and again.
     /// Its data is on a claim, so all that this does is to start it from the present template.
-    fn replaced_broken_pod(&self) -> Option<Step<Action>> {
+    fn replaced_broken_pod(&self) -> Option<MemberStep<Action>> {
         let broken = |ordinal: &u32, pod: &Pod| {
             !pod.terminating
                 && !pod.ready
@@ -246,22 +246,22 @@ impl Scene<'_> {
                 && (pod.restarts > 0 || matches!(pod.phase, PodPhase::Unscheduled | PodPhase::Pending))
         };
         let (ordinal, pod) = self.workload.pods.iter().find(|(ordinal, pod)| broken(ordinal, pod))?;
-        Some(Step::DeletePod { ordinal: *ordinal, uid: pod.uid.clone() })
+        Some(MemberStep::DeletePod { ordinal: *ordinal, uid: pod.uid.clone() })
     }
 
     /// Writes the `ConfigMap` unless it says so already.
-    fn written(&self, state: ClusterState, members: String) -> Option<Step<Action>> {
+    fn written(&self, state: ClusterState, members: String) -> Option<MemberStep<Action>> {
         let wanted = InitialCluster { state, members };
         match &self.observed.initial {
-            Err(why) => Some(Step::Wait { why: why.clone(), after: LATER }),
+            Err(why) => Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(Some(initial)) if *initial == wanted => None,
-            Ok(_) => Some(Step::Act(Action::WriteInitialCluster(wanted))),
+            Ok(_) => Some(MemberStep::Act(Action::WriteInitialCluster(wanted))),
         }
     }
 
     /// Lets nobody join. Else a member that lost its data, and was given the list that it is in, would start under its old ID
     /// without what it had acknowledged and voted.
-    fn closed(&self) -> Option<Step<Action>> {
+    fn closed(&self) -> Option<MemberStep<Action>> {
         self.written(ClusterState::Existing, NOBODY.into())
     }
 

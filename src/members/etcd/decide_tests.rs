@@ -3,38 +3,38 @@
 use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
-use crate::members::driver::Step;
-use crate::members::workload::{Claim, Exit, Latch, Mode, PodPhase, Workload};
+use crate::members::driver::MemberStep;
+use crate::members::workload::{Exit, Latch, Mode, PodPhase, VolumeClaim, Workload};
 
-pub(super) fn call(step: Step<Action>) -> Call {
+pub(super) fn call(step: MemberStep<Action>) -> Call {
     match step {
-        Step::Act(Action::Call { call, cluster: CLUSTER, .. }) => call,
+        MemberStep::Act(Action::Call { call, cluster: CLUSTER, .. }) => call,
         other => panic!("no call: {other:?}"),
     }
 }
 
-pub(super) fn written(step: Step<Action>) -> InitialCluster {
+pub(super) fn written(step: MemberStep<Action>) -> InitialCluster {
     match step {
-        Step::Act(Action::WriteInitialCluster(initial)) => initial,
+        MemberStep::Act(Action::WriteInitialCluster(initial)) => initial,
         other => panic!("nothing is written: {other:?}"),
     }
 }
 
-pub(super) fn stopped(step: &Step<Action>) -> &'static str {
+pub(super) fn stopped(step: &MemberStep<Action>) -> &'static str {
     match step {
-        Step::Stop { reason, .. } => reason,
+        MemberStep::Stop { reason, .. } => reason,
         other => panic!("not stopped: {other:?}"),
     }
 }
 
-pub(super) fn waits(step: &Step<Action>) -> bool {
-    matches!(step, Step::Wait { .. })
+pub(super) fn waits(step: &MemberStep<Action>) -> bool {
+    matches!(step, MemberStep::Wait { .. })
 }
 
 /// Passes while they only remember something, or close the list.
-pub(super) fn remembered(world: &mut World) -> Step<Action> {
-    let closes = |step: &Step<Action>| matches!(step, Step::Act(Action::WriteInitialCluster(initial)) if initial.members == NOBODY);
-    while matches!(world.decide(), Step::Latch(_)) || closes(&world.decide()) {
+pub(super) fn remembered(world: &mut World) -> MemberStep<Action> {
+    let closes = |step: &MemberStep<Action>| matches!(step, MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.members == NOBODY);
+    while matches!(world.decide(), MemberStep::Latch(_)) || closes(&world.decide()) {
         world.pass(Fate::Done);
     }
     world.decide()
@@ -47,11 +47,11 @@ pub(super) fn ended(world: &mut World, k: u32, code: i32, message: &str) {
     world.down.insert(k);
 }
 
-pub(super) fn removes(step: Step<Action>, k: u32) -> bool {
+pub(super) fn removes(step: MemberStep<Action>, k: u32) -> bool {
     matches!(call(step), Call::Remove { ordinal, .. } if ordinal == k)
 }
 
-pub(super) fn adds(step: Step<Action>, k: u32) -> bool {
+pub(super) fn adds(step: MemberStep<Action>, k: u32) -> bool {
     matches!(call(step), Call::AddLearner { ordinal, .. } if ordinal == k)
 }
 
@@ -88,14 +88,14 @@ fn started(mut world: World) -> World {
 fn row_0_nobody_leaves_a_cluster_that_is_deleted() {
     let mut world = World::grown(3);
     (world.target.mode, world.target.size) = (Mode::Deleting, 1);
-    assert_eq!(world.decide(), Step::Quiet);
+    assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 #[test]
 fn row_1_a_paused_cluster_is_left_alone() {
     let mut world = World::grown(3);
     (world.target.mode, world.target.size) = (Mode::Paused, 5);
-    assert_eq!(world.decide(), Step::Quiet);
+    assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn row_2_the_first_member_gets_a_list_of_itself_before_its_pod_is_there() {
     let initial = written(world.decide());
     assert_eq!((initial.state, &*initial.members), (ClusterState::New, "e-0=http://e-0.peer.ns.svc:2380"));
     world.pass(Fate::Done);
-    assert_eq!(world.decide(), Step::Scale(1));
+    assert_eq!(world.decide(), MemberStep::Scale(1));
     world.target.size = 0;
-    assert_eq!(world.decide(), Step::Quiet, "a size of 0 starts nothing");
+    assert_eq!(world.decide(), MemberStep::Quiet, "a size of 0 starts nothing");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn row_2_claims_that_are_there_start_no_new_cluster() {
     world.initial = None;
     assert_eq!(written(world.decide()).state, ClusterState::Existing);
     world.pass(Fate::Done);
-    assert_eq!(world.decide(), Step::Scale(3), "all at once: it takes a quorum");
+    assert_eq!(world.decide(), MemberStep::Scale(3), "all at once: it takes a quorum");
     world.settle();
     assert_eq!(world.latch.cluster.as_deref(), Some("c1"));
 }
@@ -130,9 +130,10 @@ fn row_2_claims_that_are_there_start_no_new_cluster() {
 #[test]
 fn row_2_claims_that_are_going_are_waited_for() {
     let mut world = World::new(1);
-    world
-        .claims
-        .insert(0, Claim { name: "data-e-0".into(), uid: "1".into(), created: 0, terminating: true, lost: false });
+    world.claims.insert(
+        0,
+        VolumeClaim { name: "data-e-0".into(), uid: "1".into(), created: 0, terminating: true, lost: false },
+    );
     assert!(waits(&world.decide()));
 }
 
@@ -142,7 +143,10 @@ fn row_2_pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
     let workload = Workload { earlier: vec!["e-0".into()], ..world.workload() };
     let step =
         super::decide::decide(&world.settings, &workload, &world.observed(), &world.target, &world.latch, world.now);
-    assert!(matches!(&step, Step::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"), "{step:?}");
+    assert!(
+        matches!(&step, MemberStep::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"),
+        "{step:?}"
+    );
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn row_3_existing_is_written_before_the_cluster_is_known() {
     let initial = written(world.decide());
     assert_eq!((initial.state, &*initial.members), (ClusterState::Existing, NOBODY));
     world.pass(Fate::Done);
-    let Step::Latch(latch) = world.decide() else { panic!("not latched") };
+    let MemberStep::Latch(latch) = world.decide() else { panic!("not latched") };
     assert_eq!((latch.bootstrapped, latch.cluster.as_deref(), latch.replicas), (true, Some("c1"), Some(1)));
 }
 
@@ -211,10 +215,10 @@ fn row_4a_replicas_that_somebody_lowered_are_raised_again() {
     for by_hand in [3, 2, 0] {
         let mut world = World::grown(5);
         world.replicas = by_hand;
-        assert_eq!(world.decide(), Step::Scale(5));
+        assert_eq!(world.decide(), MemberStep::Scale(5));
         world.tick();
         world.tick();
-        assert_eq!(world.decide(), Step::Scale(5), "with a quorum or without");
+        assert_eq!(world.decide(), MemberStep::Scale(5), "with a quorum or without");
     }
 }
 
@@ -235,7 +239,7 @@ fn row_5_a_pod_that_an_old_template_broke_is_replaced_even_then() {
     ended(&mut world, 0, 1, "unknown flag: --data-dri");
     assert_eq!(stopped(&world.decide()), "QuorumLost", "its template is the present one");
     world.template = "r2";
-    assert!(matches!(world.decide(), Step::DeletePod { ordinal: 0, .. }));
+    assert!(matches!(world.decide(), MemberStep::DeletePod { ordinal: 0, .. }));
     world.down.clear();
     world.settle();
 }
@@ -261,7 +265,7 @@ fn row_7_a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
     assert_eq!(initial.members.split(',').count(), 4);
     assert!(initial.members.ends_with("e-3=http://e-3.peer.ns.svc:2380"), "{}", initial.members);
     world.pass(Fate::Done);
-    assert_eq!(world.decide(), Step::Scale(4));
+    assert_eq!(world.decide(), MemberStep::Scale(4));
 }
 
 #[test]
@@ -321,7 +325,10 @@ fn row_9a_a_list_that_is_not_the_clusters_is_written_again() {
     assert_eq!(written(world.decide()).members.split(',').count(), 4);
     world.pass(Fate::Done);
     ended(&mut world, 3, 1, "error validating peerURLs: member count is unequal");
-    assert!(matches!(world.decide(), Step::DeletePod { ordinal: 3, .. }), "and it does not wait minutes to read it");
+    assert!(
+        matches!(world.decide(), MemberStep::DeletePod { ordinal: 3, .. }),
+        "and it does not wait minutes to read it"
+    );
 }
 
 #[test]
@@ -333,7 +340,7 @@ fn row_9b_a_learner_with_data_of_another_leaves_and_is_wiped() {
         ended(&mut world, 3, 0, text);
         assert!(removes(world.decide(), 3), "{text}");
         world.pass(Fate::Done);
-        assert!(matches!(remembered(&mut world), Step::DeleteClaim { .. }), "only then its data");
+        assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { .. }), "only then its data");
     }
 }
 
@@ -363,7 +370,7 @@ fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_agai
     world.pass(Fate::Done);
     assert!(waits(&remembered(&mut world)), "it is not tried again at once");
     world.now += deadline;
-    assert!(matches!(remembered(&mut world), Step::DeleteClaim { .. }));
+    assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { .. }));
     world.unschedulable.clear();
     world.settle();
 }
@@ -397,7 +404,7 @@ fn row_10_a_voter_that_never_started_is_started_or_leaves() {
     world.add_member(3, false);
     assert_eq!(written(remembered(&mut world)).members.split(',').count(), 4);
     world.pass(Fate::Done);
-    assert_eq!(world.decide(), Step::Scale(4));
+    assert_eq!(world.decide(), MemberStep::Scale(4));
     world.pass(Fate::Done);
     world.unschedulable.insert(3);
     world.tick();
@@ -411,7 +418,7 @@ fn row_10_it_stays_while_the_others_would_lose_their_quorum() {
     let mut world = World::grown(3);
     world.add_member(3, false);
     world.down.insert(2);
-    assert!(!matches!(remembered(&mut world), Step::Act(Action::Call { .. })), "2 of 4 have no quorum");
+    assert!(!matches!(remembered(&mut world), MemberStep::Act(Action::Call { .. })), "2 of 4 have no quorum");
     let mut world = World::grown(3);
     world.add_member(3, false);
     world.down.clear();
@@ -440,8 +447,8 @@ fn row_12_voters_whose_pods_are_gone_get_them_back_or_leave() {
         world.tick();
         world
     };
-    assert_eq!(scaled_away(5).decide(), Step::Scale(5), "their data is still on their claims");
-    assert_eq!(scaled_away(4).decide(), Step::Scale(4));
+    assert_eq!(scaled_away(5).decide(), MemberStep::Scale(5), "their data is still on their claims");
+    assert_eq!(scaled_away(4).decide(), MemberStep::Scale(4));
     assert!(removes(scaled_away(3).decide(), 4));
 }
 
@@ -450,10 +457,10 @@ fn row_13_a_pod_without_a_member_goes() {
     let mut world = World::grown(4);
     world.target.size = 3;
     world.remove_member(3);
-    assert_eq!(remembered(&mut world), Step::Scale(3));
+    assert_eq!(remembered(&mut world), MemberStep::Scale(3));
     world.target.size = 3;
     world.replicas = 5;
-    assert_eq!(remembered(&mut world), Step::Scale(4), "one at a time");
+    assert_eq!(remembered(&mut world), MemberStep::Scale(4), "one at a time");
 }
 
 /// Rows 17 and 10 before 3.4: the list comes first, for of two both must agree, and nothing can be asked until the second has started.
@@ -466,7 +473,7 @@ fn row_17_without_learners_members_join_with_a_vote() {
     assert!(matches!(call(world.decide()), Call::AddVoter { ordinal: 1, .. }));
     world.pass(Fate::Crash);
     assert_eq!(world.observed().members, None, "one of two is no quorum");
-    assert_eq!(world.decide(), Step::Scale(2));
+    assert_eq!(world.decide(), MemberStep::Scale(2));
     world.pass(Fate::Done);
     assert!(waits(&world.decide()));
     world.settle();

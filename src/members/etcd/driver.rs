@@ -12,7 +12,7 @@ use super::client::{Access, read};
 use super::decide::decide;
 use super::state::{Action, AlarmKind, Call, ClusterState, InitialCluster, Member, Observed, Settings};
 use super::verdict::{ONE_VIEW, of_error};
-use crate::members::driver::{MemberDriver, Outcome, Step};
+use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::workload::{Latch, PodPhase, Target, Workload};
 
 /// Keys of the `ConfigMap`, which are variables of etcd.
@@ -77,21 +77,21 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
         target: &Target,
         latch: &Latch,
         now: i64,
-    ) -> Step<Action> {
+    ) -> MemberStep<Action> {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
-    async fn act(&self, action: Action) -> Outcome {
+    async fn act(&self, action: Action) -> ActionOutcome {
         match action {
             Action::WriteInitialCluster(initial) => match self.config_maps.write(to_data(initial)).await {
-                Ok(()) => Outcome::Done,
-                Err(why) => Outcome::Indeterminate(why),
+                Ok(()) => ActionOutcome::Done,
+                Err(why) => ActionOutcome::Indeterminate(why),
             },
             Action::Call { call, url, others, cluster, .. } => {
                 let mut outcome = self.called(&url, &call, cluster).await;
                 for other in others {
                     match &outcome {
-                        Outcome::Wait { why, .. } if why.contains(ONE_VIEW) => {
+                        ActionOutcome::Wait { why, .. } if why.contains(ONE_VIEW) => {
                             outcome = self.called(&other, &call, cluster).await;
                         }
                         _ => break,
@@ -133,9 +133,9 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
 
 impl<C> Etcd<C> {
     /// Calls one member. Each of the two parts has its time: what fails before the call is sent is certain not to have happened.
-    async fn called(&self, url: &str, call: &Call, cluster: u64) -> Outcome {
+    async fn called(&self, url: &str, call: &Call, cluster: u64) -> ActionOutcome {
         let client = match timeout(self.access.timeout, self.prepared(url, call, cluster)).await {
-            Err(_) => return Outcome::Wait { why: format!("{url} does not answer"), after: self.access.timeout },
+            Err(_) => return ActionOutcome::Wait { why: format!("{url} does not answer"), after: self.access.timeout },
             Ok(Err(outcome)) => return outcome,
             Ok(Ok(client)) => client,
         };
@@ -144,7 +144,7 @@ impl<C> Etcd<C> {
             _ => self.access.timeout,
         };
         let sent = timeout(patience, send(&client, call)).await;
-        sent.unwrap_or_else(|_| Outcome::Indeterminate(format!("{url} did not answer in time")))
+        sent.unwrap_or_else(|_| ActionOutcome::Indeterminate(format!("{url} did not answer in time")))
     }
 
     /// Makes an entry of the log that changes nothing. A member that was sent a snapshot does not count what is in it as applied before
@@ -157,12 +157,12 @@ impl<C> Etcd<C> {
 
     /// A client that is known to be of the right cluster, right before the call: another operator may have been at work since the
     /// members were asked. Fails with the outcome when there is nothing to call for.
-    async fn prepared(&self, url: &str, call: &Call, cluster: u64) -> Result<etcd_client::Client, Outcome> {
-        let again = |why: String| Outcome::Wait { why, after: Duration::from_secs(1) };
+    async fn prepared(&self, url: &str, call: &Call, cluster: u64) -> Result<etcd_client::Client, ActionOutcome> {
+        let again = |why: String| ActionOutcome::Wait { why, after: Duration::from_secs(1) };
         let client = self.access.client(url).await.map_err(|error| again(error.to_string()))?;
         let now = read(&client).await.map_err(|error| again(error.to_string()))?;
         if now.cluster != cluster {
-            return Err(Outcome::Refused(format!(
+            return Err(ActionOutcome::Refused(format!(
                 "{url} belongs to cluster {:x}, and not to {cluster:x}",
                 now.cluster
             )));
@@ -172,7 +172,7 @@ impl<C> Etcd<C> {
         }
         match self.still_wanted(call, &now.members) {
             Ok(()) => Ok(client),
-            Err(None) => Err(Outcome::Done),
+            Err(None) => Err(ActionOutcome::Done),
             Err(Some(why)) => Err(again(why.into())),
         }
     }
@@ -213,7 +213,7 @@ impl<C> Etcd<C> {
     }
 }
 
-async fn send(client: &etcd_client::Client, call: &Call) -> Outcome {
+async fn send(client: &etcd_client::Client, call: &Call) -> ActionOutcome {
     let mut members = client.cluster_client();
     let sent = match call {
         Call::AddLearner { peer_url, .. } => {
@@ -242,7 +242,7 @@ async fn send(client: &etcd_client::Client, call: &Call) -> Outcome {
         }
     };
     match sent {
-        Ok(()) => Outcome::Done,
+        Ok(()) => ActionOutcome::Done,
         Err(error) => of_error(call, &error),
     }
 }

@@ -7,7 +7,7 @@ use super::decide::{FORCE_NEW_CLUSTER, decide};
 use super::decide_tests::stopped;
 use super::state::{Action, ClusterState, Observed};
 use super::world_tests::{CLUSTER, Fate, World};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 
 /// Of three, all but one lose their data.
 fn lost(survivor: u32) -> World {
@@ -17,9 +17,9 @@ fn lost(survivor: u32) -> World {
     world
 }
 
-fn why(step: &Step<Action>) -> String {
+fn why(step: &MemberStep<Action>) -> String {
     match step {
-        Step::Stop { reason: "QuorumLost", why } => why.clone(),
+        MemberStep::Stop { reason: "QuorumLost", why } => why.clone(),
         other => panic!("the quorum is there: {other:?}"),
     }
 }
@@ -31,7 +31,7 @@ fn offered(world: &World) -> Option<Box<str>> {
     Some(rest.split_once(' ').unwrap().0.into())
 }
 
-fn decided(world: &World, observed: &Observed) -> Step<Action> {
+fn decided(world: &World, observed: &Observed) -> MemberStep<Action> {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.latch, world.now)
 }
 
@@ -45,7 +45,7 @@ fn row_5_a_lost_quorum_is_never_guessed_at() {
         assert_eq!(stopped(&world.decide()), "QuorumLost", "{wrong:?}");
     }
     world.target.recover = Some(said);
-    let Step::Latch(latch) = world.decide() else { panic!("it is not begun") };
+    let MemberStep::Latch(latch) = world.decide() else { panic!("it is not begun") };
     assert_eq!(latch.recovery.unwrap().survivor, 2);
 }
 
@@ -61,7 +61,7 @@ fn row_5_the_one_that_knows_most_goes_on_and_no_other_can() {
     let step = decided(&world, &observed);
     assert!(why(&step).contains(&format!("={said} lets e-3 go on alone")), "{step:?}");
     world.target.recover = Some(said.as_str().into());
-    let begins = |observed: &Observed| matches!(decided(&world, observed), Step::Latch(_));
+    let begins = |observed: &Observed| matches!(decided(&world, observed), MemberStep::Latch(_));
     assert!(begins(&observed));
     // A learner has no say, and one that knows a leader may be with a quorum.
     let mut other = observed.clone();
@@ -87,7 +87,7 @@ fn row_5_a_quorum_that_comes_back_by_itself_ends_it() {
     world.harmed = true;
     world.target.recover = offered(&world);
     assert!(world.pass(Fate::Done));
-    assert_eq!(world.decide(), Step::Only(2));
+    assert_eq!(world.decide(), MemberStep::Only(2));
     world.down.clear();
     assert!(world.pass(Fate::Done));
     assert!(world.latch.recovery.is_none());
@@ -108,10 +108,10 @@ fn row_5_the_others_data_goes_only_when_the_one_has_gone_on() {
         let mut steps = Vec::new();
         while world.latch.recovered.is_none() {
             steps.push(match world.decide() {
-                Step::Only(k) => format!("only {k}"),
-                Step::DeletePod { ordinal, .. } => format!("pod {ordinal}"),
-                Step::DeleteClaim { name, .. } => name.to_string(),
-                Step::Act(Action::WriteInitialCluster(initial)) => format!("{:?}", initial.state),
+                MemberStep::Only(k) => format!("only {k}"),
+                MemberStep::DeletePod { ordinal, .. } => format!("pod {ordinal}"),
+                MemberStep::DeleteClaim { name, .. } => name.to_string(),
+                MemberStep::Act(Action::WriteInitialCluster(initial)) => format!("{:?}", initial.state),
                 _ => String::new(),
             });
             world.pass(Fate::Done);

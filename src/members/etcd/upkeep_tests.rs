@@ -4,7 +4,7 @@ use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};
 use super::state::{Action, Alarm, AlarmKind, Call, Defragmentation, NoSpace, Observed};
 use super::world_tests::World;
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::workload::Reclaimed;
 
 const MIB: u64 = 1 << 20;
@@ -20,7 +20,7 @@ fn with_files(used: u64) -> (World, Observed) {
     (world, observed)
 }
 
-fn decided(world: &World, observed: &Observed) -> Step<Action> {
+fn decided(world: &World, observed: &Observed) -> MemberStep<Action> {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.noted(observed), world.now)
 }
 
@@ -32,9 +32,9 @@ fn with_alarm(world: &World, observed: &mut Observed, ordinal: u32, kind: AlarmK
     alarm
 }
 
-fn defragmented(step: Step<Action>) -> u32 {
+fn defragmented(step: MemberStep<Action>) -> u32 {
     match step {
-        Step::Act(Action::Call { call: Call::Defragment { ordinal, .. }, via, .. }) => {
+        MemberStep::Act(Action::Call { call: Call::Defragment { ordinal, .. }, via, .. }) => {
             assert_eq!(ordinal, via, "it is the member itself that is called");
             ordinal
         }
@@ -45,24 +45,24 @@ fn defragmented(step: Step<Action>) -> u32 {
 #[test]
 fn row_20_files_with_holes_are_defragmented_one_by_one_and_the_leaders_last() {
     let (mut world, mut observed) = with_files(100);
-    assert_eq!(decided(&world, &observed), Step::Quiet, "nobody asked for it");
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet, "nobody asked for it");
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 200 * MIB });
     for expected in [2, 1, 0] {
         let ordinal = defragmented(decided(&world, &observed));
         assert_eq!(ordinal, expected);
         observed.answers.get_mut(&ordinal).unwrap().size = 100 * MIB;
     }
-    assert_eq!(decided(&world, &observed), Step::Quiet);
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }
 
 #[test]
 fn row_20_small_files_and_few_holes_are_left_alone() {
     let (mut world, observed) = with_files(101);
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 0 });
-    assert_eq!(decided(&world, &observed), Step::Quiet);
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet);
     let (_, observed) = with_files(1);
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 200 * MIB + 1 });
-    assert_eq!(decided(&world, &observed), Step::Quiet);
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn row_20_nobody_is_defragmented_while_another_is_away_or_joins() {
     let (mut world, mut observed) = with_files(1);
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 0 });
     observed.answers.get_mut(&1).unwrap().linearizable = false;
-    assert!(matches!(decided(&world, &observed), Step::Wait { .. }));
+    assert!(matches!(decided(&world, &observed), MemberStep::Wait { .. }));
     let (_, observed) = with_files(1);
     world.target.size = 4;
     assert!(matches!(call(decided(&world, &observed)), Call::AddLearner { ordinal: 3, .. }));
@@ -79,7 +79,7 @@ fn row_20_nobody_is_defragmented_while_another_is_away_or_joins() {
 /// Takes a call, after which the status remembers something.
 fn called(world: &mut World, observed: &Observed) -> Call {
     match decided(world, observed) {
-        Step::ActThen { action: Action::Call { call, .. }, latch } => {
+        MemberStep::ActThen { action: Action::Call { call, .. }, latch } => {
             world.latch = latch;
             call
         }
@@ -97,7 +97,7 @@ fn without_space() -> (World, Observed, Alarm) {
 /// The history goes, and each file has so many MiB after it was written anew.
 fn reclaim(world: &mut World, observed: &mut Observed, size: u64) {
     assert_eq!(called(world, observed), Call::Compact { revision: world.revision });
-    assert!(matches!(decided(world, observed), Step::Wait { .. }), "each compacts in its own time");
+    assert!(matches!(decided(world, observed), MemberStep::Wait { .. }), "each compacts in its own time");
     world.now += 3;
     for expected in [2, 1, 0] {
         let Call::Defragment { ordinal, .. } = called(world, observed) else { panic!("nothing is defragmented") };
@@ -117,7 +117,7 @@ fn row_20_without_space_the_history_goes_then_the_holes_and_then_the_alarm() {
         observed.answers.values_mut().for_each(|answer| answer.alarms.retain(|left| *left != alarm));
     }
     assert!(world.latch.reclaimed.as_ref().unwrap().over);
-    assert_eq!(decided(&world, &observed), Step::Quiet);
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn row_20_a_file_that_was_still_compacted_while_it_was_written_anew_is_written_o
     let (mut world, mut observed, alarm) = without_space();
     reclaim(&mut world, &mut observed, 100);
     observed.answers.get_mut(&1).unwrap().size = 190 * MIB;
-    assert!(matches!(decided(&world, &observed), Step::Wait { .. }));
+    assert!(matches!(decided(&world, &observed), MemberStep::Wait { .. }));
     world.now += 27;
     assert!(matches!(called(&mut world, &observed), Call::Defragment { ordinal: 1, .. }));
     assert_eq!(stopped(&decided(&world, &observed)), "NoSpace");
@@ -154,7 +154,7 @@ fn row_20_an_alarm_that_would_come_back_at_once_is_told_and_nothing_is_done_agai
     let step = decided(&world, &observed);
     assert_eq!(stopped(&step), "NoSpace");
     let text = "e-0 has 188743680 of 209715200 bytes without its history and without holes";
-    assert!(matches!(step, Step::Stop { why, .. } if why.contains(text) && why.contains("raise the quota")));
+    assert!(matches!(step, MemberStep::Stop { why, .. } if why.contains(text) && why.contains("raise the quota")));
     // Somebody raises the quota; versions that do not tell it have the document's.
     observed.answers.values_mut().for_each(|answer| answer.quota = None);
     world.settings.quota = Some(201 * MIB);
@@ -172,7 +172,7 @@ fn row_20_space_is_not_reclaimed_again_within_ten_minutes() {
     world.latch.reclaimed = Some(reclaimed);
     world.now += 599;
     let step = decided(&world, &observed);
-    assert!(matches!(step, Step::Stop { reason: "NoSpace", why } if why.contains("less than 10 minutes ago")));
+    assert!(matches!(step, MemberStep::Stop { reason: "NoSpace", why } if why.contains("less than 10 minutes ago")));
     world.now += 1;
     assert_eq!(called(&mut world, &observed), Call::Compact { revision: world.revision });
     assert_eq!(world.latch.reclaimed.unwrap().since, world.now);
@@ -183,10 +183,10 @@ fn row_20_an_alarm_that_somebody_else_disarmed_ends_what_was_begun() {
     let (mut world, mut observed, _) = without_space();
     called(&mut world, &observed);
     observed.answers.values_mut().for_each(|answer| answer.alarms.clear());
-    let Step::Latch(latch) = decided(&world, &observed) else { panic!("it is not remembered") };
+    let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("it is not remembered") };
     assert!(latch.reclaimed.as_ref().unwrap().over);
     world.latch = latch;
-    assert_eq!(decided(&world, &observed), Step::Quiet);
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }
 
 #[test]
@@ -194,18 +194,18 @@ fn row_20_no_space_is_only_told_while_somebody_is_away_or_that_is_asked_for() {
     let (mut world, mut observed, _) = without_space();
     world.settings.no_space = NoSpace::Report;
     let step = decided(&world, &observed);
-    assert!(matches!(&step, Step::Stop { reason: "NoSpace", why } if why.contains("e-1")), "{step:?}");
+    assert!(matches!(&step, MemberStep::Stop { reason: "NoSpace", why } if why.contains("e-1")), "{step:?}");
     world.settings.no_space = NoSpace::Reclaim;
     observed.answers.remove(&2);
     let step = decided(&world, &observed);
-    assert!(matches!(&step, Step::Stop { reason: "NoSpace", why } if why.contains("when all")), "{step:?}");
+    assert!(matches!(&step, MemberStep::Stop { reason: "NoSpace", why } if why.contains("when all")), "{step:?}");
 }
 
 #[test]
 fn row_20_a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
     let (mut world, mut observed) = with_files(100);
     let alarm = with_alarm(&world, &mut observed, 1, AlarmKind::Corrupt);
-    let Step::Latch(latch) = decided(&world, &observed) else { panic!("it is not waited for") };
+    let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("it is not waited for") };
     world.latch = latch;
     assert_eq!(stopped(&decided(&world, &observed)), "Corrupt");
     world.now += 601;
@@ -213,10 +213,10 @@ fn row_20_a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
     // It has left.
     observed.members.as_mut().unwrap().retain(|member| member.id != alarm.member);
     observed.answers.remove(&1);
-    let Step::Latch(latch) = decided(&world, &observed) else { panic!("its claim is not remembered") };
+    let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("its claim is not remembered") };
     world.latch = latch;
     // Its claim and its pod go before another joins, and the alarm at last.
-    assert!(matches!(decided(&world, &observed), Step::DeleteClaim { .. }));
+    assert!(matches!(decided(&world, &observed), MemberStep::DeleteClaim { .. }));
     world.latch.stale.insert(1, Vec::new());
     assert_eq!(call(decided(&world, &observed)), Call::Disarm(alarm));
 }
@@ -227,7 +227,7 @@ fn row_20_corruption_of_nobody_knows_whom_is_told_and_not_disarmed() {
     let alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
     observed.answers.values_mut().for_each(|answer| answer.alarms.push(alarm));
     let step = decided(&world, &observed);
-    assert!(matches!(&step, Step::Stop { reason: "Corrupt", why } if why.contains("a member")), "{step:?}");
+    assert!(matches!(&step, MemberStep::Stop { reason: "Corrupt", why } if why.contains("a member")), "{step:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::state::Call;
-use crate::members::driver::Outcome;
+use crate::members::driver::ActionOutcome;
 
 /// gRPC codes.
 const CANCELLED: i32 = 1;
@@ -32,11 +32,13 @@ const NOT_NOW: [&str; 5] =
     ["too many learner members", "not supported for learner", "no leader", "not leader", "bad leader transferee"];
 
 /// How a call came out that was answered with an error.
-pub(super) fn of_error(call: &Call, error: &etcd_client::Error) -> Outcome {
+pub(super) fn of_error(call: &Call, error: &etcd_client::Error) -> ActionOutcome {
     match error {
         etcd_client::Error::GRpcStatus(status) => of_status(call, status.code() as i32, status.message()),
-        etcd_client::Error::InvalidArgs(_) | etcd_client::Error::InvalidUri(_) => Outcome::Fatal(error.to_string()),
-        _ => Outcome::Indeterminate(error.to_string()),
+        etcd_client::Error::InvalidArgs(_) | etcd_client::Error::InvalidUri(_) => {
+            ActionOutcome::Fatal(error.to_string())
+        }
+        _ => ActionOutcome::Indeterminate(error.to_string()),
     }
 }
 
@@ -45,16 +47,16 @@ pub(super) fn is_denied(error: &etcd_client::Error) -> bool {
     matches!(error, etcd_client::Error::GRpcStatus(status) if status.code() as i32 == PERMISSION_DENIED)
 }
 
-fn of_status(call: &Call, code: i32, text: &str) -> Outcome {
+fn of_status(call: &Call, code: i32, text: &str) -> ActionOutcome {
     let says = |part: &str| text.contains(part);
-    let wait = |after| Outcome::Wait { why: text.into(), after };
+    let wait = |after| ActionOutcome::Wait { why: text.into(), after };
     if says("Peer URLs already exists") {
-        Outcome::Done
+        ActionOutcome::Done
     } else if says("member ID already exist") {
         wait(NEXT_SECOND)
     } else if says("member not found") {
         match call {
-            Call::Remove { .. } => Outcome::Done,
+            Call::Remove { .. } => ActionOutcome::Done,
             Call::AddLearner { .. } | Call::AddVoter { .. } => wait(NEXT_SECOND),
             Call::Promote { .. }
             | Call::Update { .. }
@@ -66,20 +68,22 @@ fn of_status(call: &Call, code: i32, text: &str) -> Outcome {
     } else if says("learner member which is in sync with leader") {
         wait(SOON)
     } else if says("can only promote a learner member") || says("required revision has been compacted") {
-        Outcome::Done
+        ActionOutcome::Done
     } else if says(ONE_VIEW) {
         wait(CONNECTED)
     } else if NOT_NOW.iter().any(|part| says(part)) {
         wait(SOON)
     } else if says("not enough started members") {
-        Outcome::Refused(text.into())
+        ActionOutcome::Refused(text.into())
     } else if says("member URLs are invalid") || says("authentication failed") || says("user name is empty") {
-        Outcome::Fatal(text.into())
+        ActionOutcome::Fatal(text.into())
     } else {
         match code {
-            PERMISSION_DENIED | UNAUTHENTICATED => Outcome::Fatal(text.into()),
-            CANCELLED | UNKNOWN | DEADLINE_EXCEEDED | INTERNAL | UNAVAILABLE => Outcome::Indeterminate(text.into()),
-            _ => Outcome::Refused(text.into()),
+            PERMISSION_DENIED | UNAUTHENTICATED => ActionOutcome::Fatal(text.into()),
+            CANCELLED | UNKNOWN | DEADLINE_EXCEEDED | INTERNAL | UNAVAILABLE => {
+                ActionOutcome::Indeterminate(text.into())
+            }
+            _ => ActionOutcome::Refused(text.into()),
         }
     }
 }
@@ -89,7 +93,7 @@ mod tests {
     use super::{
         CANCELLED, CONNECTED, DEADLINE_EXCEEDED, NEXT_SECOND, PERMISSION_DENIED, SOON, UNAVAILABLE, of_status,
     };
-    use crate::members::driver::Outcome;
+    use crate::members::driver::ActionOutcome;
     use crate::members::etcd::state::Call;
 
     const FAILED_PRECONDITION: i32 = 9;
@@ -100,23 +104,23 @@ mod tests {
         Call::AddLearner { ordinal: 1, peer_url: "http://e-1:2380".into() }
     }
 
-    fn of(call: &Call, code: i32, text: &str) -> Outcome {
+    fn of(call: &Call, code: i32, text: &str) -> ActionOutcome {
         of_status(call, code, &format!("etcdserver: {text}"))
     }
 
-    fn after(outcome: Outcome) -> std::time::Duration {
+    fn after(outcome: ActionOutcome) -> std::time::Duration {
         match outcome {
-            Outcome::Wait { after, .. } => after,
+            ActionOutcome::Wait { after, .. } => after,
             other => panic!("does not wait: {other:?}"),
         }
     }
 
     #[test]
     fn what_was_done_before_is_done() {
-        assert_eq!(of(&add(), FAILED_PRECONDITION, "Peer URLs already exists"), Outcome::Done);
+        assert_eq!(of(&add(), FAILED_PRECONDITION, "Peer URLs already exists"), ActionOutcome::Done);
         let promote = Call::Promote { ordinal: 1, member: 1 };
-        assert_eq!(of(&promote, FAILED_PRECONDITION, "can only promote a learner member"), Outcome::Done);
-        assert_eq!(of(&Call::Remove { ordinal: 1, member: 1 }, NOT_FOUND, "member not found"), Outcome::Done);
+        assert_eq!(of(&promote, FAILED_PRECONDITION, "can only promote a learner member"), ActionOutcome::Done);
+        assert_eq!(of(&Call::Remove { ordinal: 1, member: 1 }, NOT_FOUND, "member not found"), ActionOutcome::Done);
     }
 
     #[test]
@@ -153,21 +157,21 @@ mod tests {
             "server stopped",
         ];
         for text in timeouts {
-            assert!(matches!(of(&add(), UNAVAILABLE, text), Outcome::Indeterminate(_)), "{text}");
+            assert!(matches!(of(&add(), UNAVAILABLE, text), ActionOutcome::Indeterminate(_)), "{text}");
         }
         for (code, text) in [(DEADLINE_EXCEEDED, "context deadline exceeded"), (CANCELLED, "request canceled")] {
-            assert!(matches!(of(&add(), code, text), Outcome::Indeterminate(_)), "{text}");
+            assert!(matches!(of(&add(), code, text), ActionOutcome::Indeterminate(_)), "{text}");
         }
-        assert!(matches!(of_status(&add(), UNAVAILABLE, "transport error"), Outcome::Indeterminate(_)));
+        assert!(matches!(of_status(&add(), UNAVAILABLE, "transport error"), ActionOutcome::Indeterminate(_)));
     }
 
     #[test]
     fn what_a_quorum_or_a_person_must_decide() {
         let few = "re-configuration failed due to not enough started members";
-        assert!(matches!(of(&add(), FAILED_PRECONDITION, few), Outcome::Refused(_)));
-        assert!(matches!(of(&add(), INVALID_ARGUMENT, "given member URLs are invalid"), Outcome::Fatal(_)));
-        assert!(matches!(of(&add(), PERMISSION_DENIED, "permission denied"), Outcome::Fatal(_)));
+        assert!(matches!(of(&add(), FAILED_PRECONDITION, few), ActionOutcome::Refused(_)));
+        assert!(matches!(of(&add(), INVALID_ARGUMENT, "given member URLs are invalid"), ActionOutcome::Fatal(_)));
+        assert!(matches!(of(&add(), PERMISSION_DENIED, "permission denied"), ActionOutcome::Fatal(_)));
         let failed = "authentication failed, invalid user ID or password";
-        assert!(matches!(of(&add(), INVALID_ARGUMENT, failed), Outcome::Fatal(_)));
+        assert!(matches!(of(&add(), INVALID_ARGUMENT, failed), ActionOutcome::Fatal(_)));
     }
 }

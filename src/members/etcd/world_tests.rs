@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decide::decide;
 use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, NoSpace, Observed, Settings, Version};
 use super::url::Pattern;
-use crate::members::driver::Step;
-use crate::members::workload::{Claim, Exit, Latch, Mode, Pod, PodPhase, Target, Workload};
+use crate::members::driver::MemberStep;
+use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, Target, VolumeClaim, Workload};
 
 pub(super) const CLUSTER: u64 = 0xc1;
 
@@ -26,7 +26,7 @@ pub(super) struct World {
     pub unseen: bool,
     pub initial: Option<InitialCluster>,
     pub pods: BTreeMap<u32, Pod>,
-    pub claims: BTreeMap<u32, Claim>,
+    pub claims: BTreeMap<u32, VolumeClaim>,
     /// The member whose data a claim has, by the claim's uid.
     pub disks: BTreeMap<Box<str>, u64>,
     pub members: Vec<Member>,
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    pub fn decide(&self) -> Step<Action> {
+    pub fn decide(&self) -> MemberStep<Action> {
         let latch = self.noted(&self.observed());
         decide(&self.settings, &self.workload(), &self.observed(), &self.target, &latch, self.now)
     }
@@ -229,7 +229,7 @@ impl World {
     pub fn noted(&self, observed: &Observed) -> Latch {
         let Latch { claims, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
-            Step::Latch(new) if (Latch { position, claims, ..new.clone() }) == self.latch => {
+            MemberStep::Latch(new) if (Latch { position, claims, ..new.clone() }) == self.latch => {
                 Latch { claims: new.claims, ..self.latch.clone() }
             }
             _ => self.latch.clone(),
@@ -240,7 +240,7 @@ impl World {
     pub fn pass(&mut self, fate: Fate) -> bool {
         self.latch = self.noted(&self.observed());
         let (step, then) = match self.decide() {
-            Step::ActThen { action, latch } => (Step::Act(action), Some(latch)),
+            MemberStep::ActThen { action, latch } => (MemberStep::Act(action), Some(latch)),
             step => (step, None),
         };
         self.check(&step);
@@ -248,38 +248,38 @@ impl World {
             self.latch = latch;
         }
         match step {
-            Step::ActThen { .. } => unreachable!("it was taken apart"),
+            MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
             // The user does what the message says.
-            Step::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {
+            MemberStep::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {
                 let members: BTreeSet<_> = self.members.iter().filter_map(|member| self.ordinal(member)).collect();
                 let orphans = self.claims.iter_mut().filter(|(k, _)| !members.contains(k));
                 orphans.for_each(|(_, claim)| claim.terminating = true);
             }
-            Step::Quiet | Step::Wait { .. } | Step::Stop { .. } => return false,
-            Step::Latch(latch) => self.latch = latch,
-            Step::Scale(replicas) => {
+            MemberStep::Quiet | MemberStep::Wait { .. } | MemberStep::Stop { .. } => return false,
+            MemberStep::Latch(latch) => self.latch = latch,
+            MemberStep::Scale(replicas) => {
                 self.latch.replicas = Some(replicas);
                 if fate != Fate::Crash {
                     (self.start, self.replicas) = (0, replicas);
                     self.unseen = true;
                 }
             }
-            Step::Only(ordinal) => {
+            MemberStep::Only(ordinal) => {
                 (self.start, self.replicas) = (ordinal, 1);
                 self.unseen = true;
             }
-            Step::DeleteClaim { uid, .. } => {
+            MemberStep::DeleteClaim { uid, .. } => {
                 let known = self.latch.claims.values().flatten().any(|known| **known == *uid);
                 assert!(known || self.latch.recovery.is_some(), "no member is known to have had claim {uid}");
                 self.claims.values_mut().filter(|claim| claim.uid == uid).for_each(|claim| claim.terminating = true);
             }
-            Step::DeletePod { ordinal, uid } | Step::EvictPod { ordinal, uid } => {
+            MemberStep::DeletePod { ordinal, uid } | MemberStep::EvictPod { ordinal, uid } => {
                 let pod = self.pods.get_mut(&ordinal).filter(|pod| pod.uid == uid).expect("the pod it says is there");
                 pod.terminating = true;
                 self.running.remove(&ordinal);
             }
-            Step::Act(Action::WriteInitialCluster(initial)) => self.initial = Some(initial),
-            Step::Act(Action::Call { call, .. }) => {
+            MemberStep::Act(Action::WriteInitialCluster(initial)) => self.initial = Some(initial),
+            MemberStep::Act(Action::Call { call, .. }) => {
                 self.calls.push(call.clone());
                 match fate {
                     Fate::Lost => {}
@@ -329,11 +329,11 @@ impl World {
     }
 
     /// What the operator never does.
-    fn check(&self, step: &Step<Action>) {
+    fn check(&self, step: &MemberStep<Action>) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
         match step {
-            Step::Act(Action::Call { call, via, cluster, .. }) => {
+            MemberStep::Act(Action::Call { call, via, cluster, .. }) => {
                 assert!(self.has_quorum() && self.target.mode == Mode::Run, "I10: {call:?} without a quorum");
                 assert!(self.alive(*via) && *cluster == CLUSTER, "{call:?} goes to a member that does not answer");
                 match call {
@@ -372,23 +372,23 @@ impl World {
                     | Call::Disarm(_) => {}
                 }
             }
-            Step::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
+            MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
                 assert!(!self.latch.bootstrapped && self.members.is_empty(), "I3: another cluster could start");
             }
-            Step::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
+            MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
                 let survivor = self.latch.recovery.as_ref().expect("the user said so").survivor;
                 let others = self.pods.iter().filter(|(k, pod)| **k != survivor && !pod.terminating).count();
                 assert!(self.start == survivor && self.replicas == 1 && others == 0, "another pod could start alone");
             }
-            Step::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
-            Step::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
+            MemberStep::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
+            MemberStep::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
                 panic!("more than one pod could go on alone");
             }
-            Step::Scale(replicas) if *replicas < self.replicas => {
+            MemberStep::Scale(replicas) if *replicas < self.replicas => {
                 assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");
                 assert!(self.has_quorum(), "row 5: lowered without a quorum");
             }
-            Step::DeleteClaim { uid, .. } => {
+            MemberStep::DeleteClaim { uid, .. } => {
                 let (k, _) =
                     self.claims.iter().find(|(_, claim)| claim.uid == *uid).expect("the claim it says is there");
                 assert!(self.member(*k).is_none(), "I17: the claim of a member");
@@ -399,10 +399,10 @@ impl World {
                     "I6: the claim goes before its pod"
                 );
             }
-            Step::EvictPod { ordinal, .. } => {
+            MemberStep::EvictPod { ordinal, .. } => {
                 assert_ne!(&*self.pods[ordinal].revision, self.template, "it has the present template");
             }
-            Step::DeletePod { ordinal, .. } => {
+            MemberStep::DeletePod { ordinal, .. } => {
                 let alone = self.latch.recovery.as_ref().is_some_and(|recovery| recovery.survivor == *ordinal);
                 assert!(alone || !self.alive(*ordinal), "{step:?}: it is alive");
             }
@@ -447,7 +447,7 @@ impl World {
             if !self.claims.contains_key(&k) {
                 let uid = format!("claim-{k}-{}", self.fresh()).into();
                 let name = format!("data-e-{k}").into();
-                self.claims.insert(k, Claim { name, uid, created: self.now, terminating: false, lost: false });
+                self.claims.insert(k, VolumeClaim { name, uid, created: self.now, terminating: false, lost: false });
             }
             if !self.pods.contains_key(&k) {
                 let uid = format!("pod-{k}-{}", self.fresh()).into();
@@ -563,7 +563,7 @@ impl World {
         for _ in 0..600 {
             let step = self.decide();
             let sizes = [self.replicas as usize, self.members.len(), self.healthy(), self.pods.len()];
-            if step == Step::Quiet
+            if step == MemberStep::Quiet
                 && self.late.is_empty()
                 && sizes.iter().all(|size| *size == self.target.size as usize)
             {

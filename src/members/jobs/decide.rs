@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::job::{Ended, Run, Seen, Sizes, State};
+use super::job::{Ended, Run, SeenJob, Sizes, State};
 use crate::members::document::{Event, ScaleHook};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, Workload};
 
 /// Seconds until a hook that said "not yet" is asked again.
@@ -24,7 +24,7 @@ const CONTROLLER: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The Jobs that are there.
-    pub jobs: Vec<Seen>,
+    pub jobs: Vec<SeenJob>,
     /// Why they cannot be seen, if they cannot.
     pub blind: Option<String>,
 }
@@ -63,23 +63,23 @@ pub struct View<'a> {
 }
 
 /// The next step.
-pub fn decide(view: &View<'_>) -> Step<Action> {
+pub fn decide(view: &View<'_>) -> MemberStep<Action> {
     let View { workload, target, latch, .. } = view;
     if target.mode != Mode::Run {
-        return Step::Quiet;
+        return MemberStep::Quiet;
     }
     if let Some(why) = &view.observed.blind {
-        return Step::Wait { why: why.clone(), after: LOOK };
+        return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
     let Some(last) = latch.replicas else { return first_look(view) };
     // What pods of members have is theirs, and must be known as that before one leaves.
     let claims = latch.claims_with(workload, 0..last.min(workload.replicas));
     if claims != latch.claims {
-        return Step::Latch(Latch { claims, ..(*latch).clone() });
+        return MemberStep::Latch(Latch { claims, ..(*latch).clone() });
     }
     if workload.replicas != last {
         // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
-        return Step::Scale(last);
+        return MemberStep::Scale(last);
     }
     match &latch.moving {
         Some(moving) => match moving.kind {
@@ -93,13 +93,13 @@ pub fn decide(view: &View<'_>) -> Step<Action> {
 
 /// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, unless
 /// it `must` succeed, and one that refuses does. `since` tells this custom resource from another of its name.
-pub fn farewell(view: &View<'_>, since: i64, must: bool) -> Step<Action> {
+pub fn before_deletion(view: &View<'_>, since: i64, must: bool) -> MemberStep<Action> {
     if let Some(why) = &view.observed.blind {
-        return Step::Wait { why: why.clone(), after: LOOK };
+        return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
     let moving = Move { kind: MoveKind::Leave, ordinal: 0, since };
     let given_up = |hook: &&ScaleHook| {
-        let failed = |job: &Seen| {
+        let failed = |job: &SeenJob| {
             let spent = job.run.attempt + 1 >= FAREWELLS && job.run.since == since && job.run.digest == hook.digest;
             let of_hook = job.run.event == Event::BeforeDelete && job.run.hook == hook.name && job.run.set == view.set;
             spent && of_hook && matches!(job.state, State::Ended(Ended::Failed(..) | Ended::Unknown { .. }, _))
@@ -109,45 +109,48 @@ pub fn farewell(view: &View<'_>, since: i64, must: bool) -> Step<Action> {
     let sizes = Sizes { from: view.workload.replicas, to: 0 };
     let hooks =
         view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && (must || !given_up(hook)));
-    hooks.map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook)).find_map(|step| step).unwrap_or(Step::Quiet)
+    hooks
+        .map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook))
+        .find_map(|step| step)
+        .unwrap_or(MemberStep::Quiet)
 }
 
 /// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.
-fn first_look(view: &View<'_>) -> Step<Action> {
+fn first_look(view: &View<'_>) -> MemberStep<Action> {
     let View { workload, target, latch, .. } = view;
     if workload.replicas == 0
         && let Some(why) = workload.predecessor()
     {
-        return Step::Wait { why, after: LOOK };
+        return MemberStep::Wait { why, after: LOOK };
     }
     let kept = workload.claims.iter().filter(|(_, claims)| !claims.is_empty()).map(|(k, _)| k + 1).max();
     match (workload.replicas, kept) {
-        (0, None) => Step::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),
+        (0, None) => MemberStep::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),
         (0, Some(members)) if target.adopt_claims => {
-            Step::Latch(Latch { replicas: Some(members), bootstrapped: true, ..(*latch).clone() })
+            MemberStep::Latch(Latch { replicas: Some(members), bootstrapped: true, ..(*latch).clone() })
         }
-        (0, Some(_)) => Step::Stop {
+        (0, Some(_)) => MemberStep::Stop {
             reason: "OrphanedVolumes",
             why: "there are volume claims of members from before; delete them, or let spec.volumes.onOrphan be Adopt"
                 .into(),
         },
-        (replicas, _) => Step::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
+        (replicas, _) => MemberStep::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
     }
 }
 
 /// Nothing is in flight.
-fn next(view: &View<'_>) -> Step<Action> {
+fn next(view: &View<'_>) -> MemberStep<Action> {
     let View { workload, target, latch, now, .. } = view;
     let size = workload.replicas;
     let outdated = |pod: &Pod| workload.is_outdated(pod);
     // A template that cannot work is mended by the next one: a pod of it is in the way of everything else.
     let broken = workload.pods.iter().find(|(k, pod)| **k < size && !pod.ready && !pod.terminating && outdated(pod));
     if let Some((k, pod)) = broken {
-        return Step::DeletePod { ordinal: *k, uid: pod.uid.clone() };
+        return MemberStep::DeletePod { ordinal: *k, uid: pod.uid.clone() };
     }
     let begin = |kind, ordinal| {
         let moving = Some(Move { kind, ordinal, since: *now });
-        Step::Latch(Latch { moving, ..(*latch).clone() })
+        MemberStep::Latch(Latch { moving, ..(*latch).clone() })
     };
     let last_outdated = workload.pods.iter().rev().find(|(k, pod)| **k < size && outdated(pod)).map(|(k, _)| *k);
     if target.size < size {
@@ -156,18 +159,18 @@ fn next(view: &View<'_>) -> Step<Action> {
     let grows = target.size > size;
     if !grows && last_outdated.is_none() {
         return if workload.update_revision.is_empty() {
-            Step::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER }
+            MemberStep::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER }
         } else {
-            Step::Quiet
+            MemberStep::Quiet
         };
     }
     if let Some(why) = (0..size).find_map(|k| unready(workload, k)) {
-        return Step::Wait { why, after: LOOK };
+        return MemberStep::Wait { why, after: LOOK };
     }
     match last_outdated {
         _ if grows => begin(MoveKind::Join, size),
         Some(ordinal) => begin(MoveKind::Restart, ordinal),
-        None => Step::Quiet,
+        None => MemberStep::Quiet,
     }
 }
 
@@ -183,7 +186,7 @@ fn unready(workload: &Workload, ordinal: u32) -> Option<String> {
     }
 }
 
-fn join(view: &View<'_>, moving: &Move) -> Step<Action> {
+fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     if workload.replicas == k {
@@ -191,7 +194,10 @@ fn join(view: &View<'_>, moving: &Move) -> Step<Action> {
             return settled(latch);
         }
         if workload.pods.contains_key(&k) {
-            return Step::Wait { why: format!("pod {}-{k} of an earlier member to go", workload.name), after: LOOK };
+            return MemberStep::Wait {
+                why: format!("pod {}-{k} of an earlier member to go", workload.name),
+                after: LOOK,
+            };
         }
         if let Some(step) = clear(view, k) {
             return step;
@@ -201,23 +207,23 @@ fn join(view: &View<'_>, moving: &Move) -> Step<Action> {
         {
             return step;
         }
-        return Step::Scale(k + 1);
+        return MemberStep::Scale(k + 1);
     }
     if workload.replicas != k + 1 {
         return settled(latch);
     }
     if let Some(why) = unready(workload, k) {
-        return Step::Wait { why, after: LOOK };
+        return MemberStep::Wait { why, after: LOOK };
     }
     let what = if latch.bootstrapped { Event::AfterReady } else { Event::Bootstrap };
     if let Some(step) = event(view, moving, what, Sizes { from: k, to: k + 1 }) {
         return step;
     }
-    Step::Latch(Latch { bootstrapped: true, moving: None, ..(*latch).clone() })
+    MemberStep::Latch(Latch { bootstrapped: true, moving: None, ..(*latch).clone() })
 }
 
 /// Claims that an earlier member of an ordinal left.
-fn clear(view: &View<'_>, k: u32) -> Option<Step<Action>> {
+fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<Action>> {
     let View { workload, target, latch, .. } = view;
     let claims = workload.claims.get(&k).filter(|claims| !claims.is_empty())?;
     if target.adopt_claims && !target.delete_claims {
@@ -230,14 +236,14 @@ fn clear(view: &View<'_>, k: u32) -> Option<Step<Action>> {
             let adopt =
                 if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it begins with this one" };
             let why = format!("{}{adopt}", latch.orphan(k, claim));
-            return Some(Step::Stop { reason: "OrphanedVolumes", why });
+            return Some(MemberStep::Stop { reason: "OrphanedVolumes", why });
         }
-        return Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+        return Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() });
     }
-    Some(Step::Wait { why: format!("claim {} to go", claims[0].name), after: LOOK })
+    Some(MemberStep::Wait { why: format!("claim {} to go", claims[0].name), after: LOOK })
 }
 
-fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
+fn leave(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: k + 1, to: k };
@@ -245,13 +251,13 @@ fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
         if target.size > k && !begun(view, moving, Event::BeforeScaleDown) {
             return settled(latch);
         }
-        return event(view, moving, Event::BeforeScaleDown, sizes).unwrap_or(Step::Scale(k));
+        return event(view, moving, Event::BeforeScaleDown, sizes).unwrap_or(MemberStep::Scale(k));
     }
     if workload.replicas != k {
         return settled(latch);
     }
     if workload.pods.contains_key(&k) {
-        return Step::Wait { why: format!("pod {}-{k} to go", workload.name), after: LOOK };
+        return MemberStep::Wait { why: format!("pod {}-{k} to go", workload.name), after: LOOK };
     }
     if let Some(step) = event(view, moving, Event::AfterGone, sizes) {
         return step;
@@ -259,50 +265,50 @@ fn leave(view: &View<'_>, moving: &Move) -> Step<Action> {
     let claims = workload.claims.get(&k).filter(|_| target.delete_claims);
     let claims = claims.into_iter().flatten().filter(|claim| latch.knows(k, claim)).collect::<Vec<_>>();
     if let Some(claim) = claims.iter().find(|c| !c.terminating) {
-        return Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
+        return MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() };
     }
     if let Some(claim) = claims.first() {
-        return Step::Wait { why: format!("claim {} to go", claim.name), after: LOOK };
+        return MemberStep::Wait { why: format!("claim {} to go", claim.name), after: LOOK };
     }
     settled(latch)
 }
 
-fn restart(view: &View<'_>, moving: &Move) -> Step<Action> {
+fn restart(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     let View { workload, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: workload.replicas, to: workload.replicas };
     let pod = match workload.pods.get(&k) {
         _ if k >= workload.replicas => return settled(latch),
         Some(pod) if !pod.terminating => pod,
-        _ => return Step::Wait { why: format!("pod {}-{k} to come back", workload.name), after: LOOK },
+        _ => return MemberStep::Wait { why: format!("pod {}-{k} to come back", workload.name), after: LOOK },
     };
     if workload.update_revision.is_empty() {
-        return Step::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER };
+        return MemberStep::Wait { why: format!("the controller of StatefulSet {}", workload.name), after: CONTROLLER };
     }
     let is_new = pod.revision == workload.update_revision;
     match unready(workload, k) {
-        Some(why) if is_new => return Step::Wait { why, after: LOOK },
-        Some(_) => return Step::DeletePod { ordinal: k, uid: pod.uid.clone() },
+        Some(why) if is_new => return MemberStep::Wait { why, after: LOOK },
+        Some(_) => return MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() },
         None => {}
     }
     if is_new {
         return event(view, moving, Event::AfterRestart, sizes).unwrap_or_else(|| settled(latch));
     }
     if let Some(why) = (0..workload.replicas).find_map(|other| unready(workload, other)) {
-        return Step::Wait { why, after: LOOK };
+        return MemberStep::Wait { why, after: LOOK };
     }
-    let evict = Step::EvictPod { ordinal: k, uid: pod.uid.clone() };
+    let evict = MemberStep::EvictPod { ordinal: k, uid: pod.uid.clone() };
     event(view, moving, Event::BeforeRestart, sizes).unwrap_or(evict)
 }
 
 /// Nothing is in flight any more.
-fn settled(latch: &Latch) -> Step<Action> {
-    Step::Latch(Latch { moving: None, ..latch.clone() })
+fn settled(latch: &Latch) -> MemberStep<Action> {
+    MemberStep::Latch(Latch { moving: None, ..latch.clone() })
 }
 
 /// Whether a hook of an event has done something that must be brought to its end.
 fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
-    let of_move = |job: &&Seen| {
+    let of_move = |job: &&SeenJob| {
         job.run.set == view.set
             && job.run.event == event
             && job.run.ordinal == moving.ordinal
@@ -313,23 +319,23 @@ fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
 }
 
 /// The next step for the hooks of an event; `None` when all are done.
-fn event(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes) -> Option<Step<Action>> {
+fn event(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes) -> Option<MemberStep<Action>> {
     view.hooks.iter().filter(|hook| hook.events.contains(&event)).find_map(|hook| one(view, moving, event, sizes, hook))
 }
 
-fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleHook) -> Option<Step<Action>> {
-    let same = |job: &&Seen| {
+fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleHook) -> Option<MemberStep<Action>> {
+    let same = |job: &&SeenJob| {
         let run = &job.run;
         run.set == view.set && run.hook == hook.name && run.event == event && run.ordinal == moving.ordinal
     };
-    let jobs: Vec<&Seen> = view.observed.jobs.iter().filter(same).collect();
-    let current = |job: &&&Seen| job.run.since == moving.since && job.run.digest == hook.digest;
+    let jobs: Vec<&SeenJob> = view.observed.jobs.iter().filter(same).collect();
+    let current = |job: &&&SeenJob| job.run.since == moving.since && job.run.digest == hook.digest;
     let newest = jobs.iter().filter(current).max_by_key(|job| job.run.attempt);
     if let Some(old) = jobs.iter().find(|job| newest.is_none_or(|newest| newest.name != job.name)) {
         if old.state == State::Running {
-            return Some(Step::Wait { why: format!("Job {}", old.name), after: LOOK });
+            return Some(MemberStep::Wait { why: format!("Job {}", old.name), after: LOOK });
         }
-        return Some(Step::Act(Action::Forget { name: old.name.clone(), uid: old.uid.clone() }));
+        return Some(MemberStep::Act(Action::Forget { name: old.name.clone(), uid: old.uid.clone() }));
     }
     let run = |attempt| Run {
         set: view.set.to_owned(),
@@ -340,16 +346,16 @@ fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleH
         attempt,
         digest: hook.digest.clone(),
     };
-    let Some(job) = newest else { return Some(Step::Act(Action::Start(run(0), sizes))) };
+    let Some(job) = newest else { return Some(MemberStep::Act(Action::Start(run(0), sizes))) };
     let name = &job.name;
-    let again = Step::Act(Action::Start(run(job.run.attempt + 1), sizes));
+    let again = MemberStep::Act(Action::Start(run(job.run.attempt + 1), sizes));
     let failed = (FIRST_PAUSE << job.run.attempt.min(10)).min(LAST_PAUSE);
     let told = |message: &str| if message.is_empty() { String::new() } else { format!(": {message}") };
     let (ended, pause, why) = match &job.state {
-        State::Running => return Some(Step::Wait { why: format!("{event} hook, Job {name}"), after: LOOK }),
+        State::Running => return Some(MemberStep::Wait { why: format!("{event} hook, Job {name}"), after: LOOK }),
         State::Ended(Ended::Done, _) => return None,
         State::Ended(Ended::Unknown { pod_remains: true }, _) => {
-            return Some(Step::Wait {
+            return Some(MemberStep::Wait {
                 why: format!("the pod of Job {name} to go: it ended without an exit code"),
                 after: LOOK,
             });
@@ -372,9 +378,9 @@ fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleH
         return Some(again);
     }
     if matches!(job.state, State::Ended(Ended::Refused(_), _)) {
-        return Some(Step::Stop { reason: "HookRefused", why });
+        return Some(MemberStep::Stop { reason: "HookRefused", why });
     }
-    Some(Step::Wait { why, after: Duration::from_secs(left.cast_unsigned()) })
+    Some(MemberStep::Wait { why, after: Duration::from_secs(left.cast_unsigned()) })
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Action, Ended, Observed, Run, Seen, Sizes, State, View, decide, farewell};
+use super::{Action, Ended, Observed, Run, SeenJob, Sizes, State, View, before_deletion, decide};
 use crate::members::document::{Event, ScaleHook};
-use crate::members::driver::Step;
-use crate::members::workload::{Claim, Latch, Mode, Move, MoveKind, Pod, Target, Workload};
+use crate::members::driver::MemberStep;
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, VolumeClaim, Workload};
 
 const NOW: i64 = 1_000;
 
@@ -24,9 +24,9 @@ fn pod(ordinal: u32) -> Pod {
     Pod { uid: format!("pod-{ordinal}").into(), ..Pod::example() }
 }
 
-fn claim(ordinal: u32, terminating: bool) -> Claim {
+fn claim(ordinal: u32, terminating: bool) -> VolumeClaim {
     let name = format!("data-db-{ordinal}");
-    Claim { uid: format!("u-{name}").into(), name: name.as_str().into(), created: 1, terminating, lost: false }
+    VolumeClaim { uid: format!("u-{name}").into(), name: name.as_str().into(), created: 1, terminating, lost: false }
 }
 
 impl World {
@@ -96,7 +96,7 @@ impl World {
     fn job(mut self, event: Event, attempt: u32, state: State) -> Self {
         let run = self.run(event, attempt);
         let name = run.name();
-        self.observed.jobs.push(Seen { uid: format!("u-{name}"), name, run, state });
+        self.observed.jobs.push(SeenJob { uid: format!("u-{name}"), name, run, state });
         self
     }
 
@@ -104,7 +104,7 @@ impl World {
         self.job(event, 0, State::Ended(Ended::Done, 950))
     }
 
-    fn decide(&self) -> Step<Action> {
+    fn decide(&self) -> MemberStep<Action> {
         decide(&View {
             workload: &self.workload,
             observed: &self.observed,
@@ -119,7 +119,7 @@ impl World {
     #[track_caller]
     fn latches(&self, moving: Option<(MoveKind, u32)>) -> Latch {
         match self.decide() {
-            Step::Latch(latch) => {
+            MemberStep::Latch(latch) => {
                 assert_eq!(latch.moving.as_ref().map(|m| (m.kind, m.ordinal)), moving);
                 latch
             }
@@ -129,13 +129,13 @@ impl World {
 
     #[track_caller]
     fn starts(&self, event: Event, attempt: u32, from: u32, to: u32) {
-        assert_eq!(self.decide(), Step::Act(Action::Start(self.run(event, attempt), Sizes { from, to })));
+        assert_eq!(self.decide(), MemberStep::Act(Action::Start(self.run(event, attempt), Sizes { from, to })));
     }
 
     #[track_caller]
     fn waits(&self, text: &str) -> Duration {
         match self.decide() {
-            Step::Wait { why, after } => {
+            MemberStep::Wait { why, after } => {
                 assert!(why.contains(text), "{why}");
                 after
             }
@@ -146,10 +146,10 @@ impl World {
 
 #[test]
 fn what_is_as_it_should_be_is_left_alone() {
-    assert_eq!(World::of(3, 3).decide(), Step::Quiet);
+    assert_eq!(World::of(3, 3).decide(), MemberStep::Quiet);
     for mode in [Mode::Paused, Mode::Deleting] {
         let world = World::of(3, 1).with(|w| w.target.mode = mode).moving(MoveKind::Leave, 2);
-        assert_eq!(world.decide(), Step::Quiet);
+        assert_eq!(world.decide(), MemberStep::Quiet);
     }
     World::of(3, 3).with(|w| w.observed.blind = Some("forbidden".into())).waits("forbidden");
 }
@@ -167,7 +167,7 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(0), false));
     let latch = first(2, 2, false).latches(None);
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(2), true), "one that is adopted keeps what it has");
-    assert!(matches!(first(0, 2, false).decide(), Step::Stop { reason: "OrphanedVolumes", .. }));
+    assert!(matches!(first(0, 2, false).decide(), MemberStep::Stop { reason: "OrphanedVolumes", .. }));
     let latch = first(0, 2, true).latches(None);
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(2), true));
     let earlier = |w: &mut World| w.workload.earlier = vec!["db-1".into()];
@@ -178,7 +178,7 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
 #[test]
 fn c13_replicas_that_are_not_those_written_last_come_back() {
     for wrong in [0, 1, 2, 4, 9] {
-        assert_eq!(World::of(3, 5).with(|w| w.workload.replicas = wrong).decide(), Step::Scale(3));
+        assert_eq!(World::of(3, 5).with(|w| w.workload.replicas = wrong).decide(), MemberStep::Scale(3));
     }
 }
 
@@ -186,7 +186,7 @@ fn c13_replicas_that_are_not_those_written_last_come_back() {
 fn the_first_member_starts_and_is_bootstrapped_once() {
     World::of(0, 3).latches(Some((MoveKind::Join, 0)));
     let first = || World::of(0, 3).moving(MoveKind::Join, 0);
-    assert_eq!(first().decide(), Step::Scale(1), "nobody is there to be told");
+    assert_eq!(first().decide(), MemberStep::Scale(1), "nobody is there to be told");
     let started = || World::of(1, 3).moving(MoveKind::Join, 0).with(|w| w.latch.bootstrapped = false);
     started().with(|w| w.workload.pods.get_mut(&0).unwrap().ready = false).waits("pod db-0: it is not ready");
     started().starts(Event::Bootstrap, 0, 0, 1);
@@ -199,7 +199,7 @@ fn a_member_joins_in_four_steps() {
     let before = || World::of(1, 3).moving(MoveKind::Join, 1);
     before().starts(Event::BeforeScaleUp, 0, 1, 2);
     before().job(Event::BeforeScaleUp, 0, State::Running).waits("before-scale-up hook");
-    assert_eq!(before().done(Event::BeforeScaleUp).decide(), Step::Scale(2));
+    assert_eq!(before().done(Event::BeforeScaleUp).decide(), MemberStep::Scale(2));
     let after = || World::of(2, 3).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
     after().with(|w| drop(w.workload.pods.remove(&1))).waits("pod db-1: it does not exist yet");
     after().starts(Event::AfterReady, 0, 1, 2);
@@ -213,7 +213,7 @@ fn a_member_leaves_in_order_and_its_claim_last() {
     World::of(3, 1).latches(Some((MoveKind::Leave, 2)));
     let before = || World::of(3, 1).moving(MoveKind::Leave, 2);
     before().starts(Event::BeforeScaleDown, 0, 3, 2);
-    assert_eq!(before().done(Event::BeforeScaleDown).decide(), Step::Scale(2));
+    assert_eq!(before().done(Event::BeforeScaleDown).decide(), MemberStep::Scale(2));
     let lowered = || {
         World::of(2, 1).moving(MoveKind::Leave, 2).done(Event::BeforeScaleDown).with(|w| {
             w.workload.claims.insert(2, vec![claim(2, false)]);
@@ -223,7 +223,7 @@ fn a_member_leaves_in_order_and_its_claim_last() {
     lowered().with(|w| drop(w.workload.pods.insert(2, pod(2)))).waits("pod db-2 to go");
     lowered().starts(Event::AfterGone, 0, 3, 2);
     let gone = || lowered().done(Event::AfterGone);
-    let deletion = Step::DeleteClaim { name: "data-db-2".into(), uid: "u-data-db-2".into() };
+    let deletion = MemberStep::DeleteClaim { name: "data-db-2".into(), uid: "u-data-db-2".into() };
     assert_eq!(gone().decide(), deletion);
     gone().with(|w| drop(w.workload.claims.insert(2, vec![claim(2, true)]))).waits("claim data-db-2 to go");
     let forgotten = gone().with(|w| drop(w.workload.claims.remove(&2))).latches(Some((MoveKind::Leave, 2)));
@@ -238,11 +238,11 @@ fn b7_a_size_that_changes_while_a_member_moves_is_followed_once_that_is_safe() {
     World::of(3, 3).moving(MoveKind::Leave, 2).latches(None);
     World::of(3, 3).moving(MoveKind::Leave, 2).job(Event::BeforeScaleDown, 0, refused.clone()).latches(None);
     let told = World::of(3, 3).moving(MoveKind::Leave, 2).done(Event::BeforeScaleDown);
-    assert_eq!(told.decide(), Step::Scale(2), "it has left already");
+    assert_eq!(told.decide(), MemberStep::Scale(2), "it has left already");
     World::of(1, 1).moving(MoveKind::Join, 1).latches(None);
     World::of(1, 1).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, 0, refused).latches(None);
     let told = World::of(1, 1).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
-    assert_eq!(told.decide(), Step::Scale(2), "it joins, and leaves then");
+    assert_eq!(told.decide(), MemberStep::Scale(2), "it joins, and leaves then");
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn volumes_of_an_earlier_member_are_deleted_adopted_or_refused() {
             (w.target.delete_claims, w.target.adopt_claims) = (delete, adopt);
         })
     };
-    assert!(matches!(joining(true, false, false).decide(), Step::DeleteClaim { .. }));
+    assert!(matches!(joining(true, false, false).decide(), MemberStep::DeleteClaim { .. }));
     joining(true, false, true).waits("claim data-db-1 to go");
-    assert!(matches!(joining(false, false, false).decide(), Step::Stop { reason: "OrphanedVolumes", .. }));
+    assert!(matches!(joining(false, false, false).decide(), MemberStep::Stop { reason: "OrphanedVolumes", .. }));
     joining(false, true, false).starts(Event::BeforeScaleUp, 0, 1, 2);
 }
 
@@ -270,7 +270,7 @@ fn a_claim_that_no_member_had_is_never_deleted() {
     };
     let step = restored(MoveKind::Join, 1).decide();
     assert!(
-        matches!(&step, Step::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 is there")),
+        matches!(&step, MemberStep::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 is there")),
         "{step:?}"
     );
     // Also when another member leaves, or the claim came when its own had gone.
@@ -284,9 +284,9 @@ fn a_claim_that_no_member_had_is_never_deleted() {
         let by_hand = World::of(1, 1).with(|w| {
             w.workload.replicas = 2;
             w.workload.pods.insert(1, Pod { created: 1_000, ..pod(1) });
-            w.workload.claims.insert(1, vec![Claim { created, ..claim(1, false) }]);
+            w.workload.claims.insert(1, vec![VolumeClaim { created, ..claim(1, false) }]);
         });
-        assert_eq!(matches!(by_hand.decide(), Step::Latch(latch) if latch.claims.contains_key(&1)), known);
+        assert_eq!(matches!(by_hand.decide(), MemberStep::Latch(latch) if latch.claims.contains_key(&1)), known);
     }
     // Once a pod of a member has it, it is that member's.
     let noted = World::of(2, 2).with(|w| drop(w.latch.claims.remove(&1))).latches(None);
@@ -308,7 +308,7 @@ fn exit_codes_mean_what_the_contract_says() {
     failed(2).with(|w| w.now += 20).starts(Event::BeforeScaleUp, 3, 1, 2);
     let refused = joining(Ended::Refused("a backup runs".into()), 0);
     match refused.decide() {
-        Step::Stop { reason: "HookRefused", why } => assert!(why.ends_with("refused: a backup runs"), "{why}"),
+        MemberStep::Stop { reason: "HookRefused", why } => assert!(why.ends_with("refused: a backup runs"), "{why}"),
         step => panic!("{step:?}"),
     }
     refused.with(|w| w.now += 300).starts(Event::BeforeScaleUp, 1, 1, 2);
@@ -320,7 +320,7 @@ fn exit_codes_mean_what_the_contract_says() {
 fn a_run_of_another_time_or_of_another_job_does_not_count() {
     let joining = || World::of(1, 2).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
     let forgets = |world: World| match world.decide() {
-        Step::Act(Action::Forget { .. }) => {}
+        MemberStep::Act(Action::Forget { .. }) => {}
         step => panic!("{step:?}"),
     };
     forgets(joining().with(|w| w.latch.moving.as_mut().unwrap().since = 901));
@@ -330,7 +330,7 @@ fn a_run_of_another_time_or_of_another_job_does_not_count() {
     let running = World::of(1, 2).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, 0, State::Running);
     running.with(|w| w.hooks[1].digest = "e".into()).waits("Job before-scale-up-1-");
     // Without hooks nothing is waited for.
-    assert_eq!(joining().with(|w| w.hooks.clear()).decide(), Step::Scale(2));
+    assert_eq!(joining().with(|w| w.hooks.clear()).decide(), MemberStep::Scale(2));
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
     old().latches(Some((MoveKind::Restart, 1)));
     let rolling = || old().moving(MoveKind::Restart, 1);
     rolling().starts(Event::BeforeRestart, 0, 2, 2);
-    let evict = Step::EvictPod { ordinal: 1, uid: "pod-1".into() };
+    let evict = MemberStep::EvictPod { ordinal: 1, uid: "pod-1".into() };
     assert_eq!(rolling().done(Event::BeforeRestart).decide(), evict);
     let unready = |w: &mut World| w.workload.pods.get_mut(&0).unwrap().ready = false;
     rolling().done(Event::BeforeRestart).with(unready).waits("pod db-0");
@@ -349,7 +349,7 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
     come_back().done(Event::AfterRestart).latches(None);
     // A pod that the old template broke goes first, whatever else is to be done.
     let broken = old().with(unready).with(|w| w.target.size = 5);
-    assert_eq!(broken.decide(), Step::DeletePod { ordinal: 0, uid: "pod-0".into() });
+    assert_eq!(broken.decide(), MemberStep::DeletePod { ordinal: 0, uid: "pod-0".into() });
     // What the controller has not looked at yet says nothing.
     World::of(2, 2).with(|w| w.workload.update_revision = "".into()).waits("the controller of StatefulSet db");
 }
@@ -368,25 +368,25 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on
     let step_that = |world: World, must: bool| {
         let (hooks, observed, workload) = (&world.hooks, &world.observed, &world.workload);
         let view = View { workload, observed, hooks, set: "m", target: &world.target, latch: &world.latch, now: NOW };
-        farewell(&view, 900, must)
+        before_deletion(&view, 900, must)
     };
     let step = |world: World| step_that(world, false);
     match step(world(0, None)) {
-        Step::Act(Action::Start(run, sizes)) => {
+        MemberStep::Act(Action::Start(run, sizes)) => {
             assert_eq!((run.event, sizes), (Event::BeforeDelete, Sizes { from: 2, to: 0 }));
         }
         step => panic!("{step:?}"),
     }
-    assert!(matches!(step(world(0, Some(State::Running))), Step::Wait { .. }));
-    assert_eq!(step(world(0, Some(State::Ended(Ended::Done, 950)))), Step::Quiet);
+    assert!(matches!(step(world(0, Some(State::Running))), MemberStep::Wait { .. }));
+    assert_eq!(step(world(0, Some(State::Ended(Ended::Done, 950)))), MemberStep::Quiet);
     let failed = |attempt| step(world(attempt, Some(State::Ended(Ended::Failed(1, String::new()), NOW))));
-    assert!(matches!(failed(3), Step::Wait { .. }));
-    assert_eq!(failed(4), Step::Quiet);
+    assert!(matches!(failed(3), MemberStep::Wait { .. }));
+    assert_eq!(failed(4), MemberStep::Quiet);
     // Where it is a backup that must be, it never is.
     let failed = State::Ended(Ended::Failed(1, String::new()), NOW);
-    assert!(matches!(step_that(world(40, Some(failed)), true), Step::Wait { .. }));
+    assert!(matches!(step_that(world(40, Some(failed)), true), MemberStep::Wait { .. }));
     let refused = State::Ended(Ended::Refused("in use".into()), NOW);
-    assert!(matches!(step(world(9, Some(refused))), Step::Stop { .. }));
+    assert!(matches!(step(world(9, Some(refused))), MemberStep::Stop { .. }));
 }
 
 /// B5: a crash anywhere is a pass that ended there. The world goes on by what is decided, and each decision is made twice.
@@ -402,9 +402,9 @@ fn b5_every_size_is_reached_from_every_other_and_each_step_is_found_again() {
             steps += 1;
             assert!(steps < 200, "{from} → {to} comes to no end: {step:?}");
             match step {
-                Step::Quiet => break,
-                Step::Latch(latch) => world.latch = latch,
-                Step::Scale(replicas) => {
+                MemberStep::Quiet => break,
+                MemberStep::Latch(latch) => world.latch = latch,
+                MemberStep::Scale(replicas) => {
                     assert_eq!(replicas.abs_diff(world.workload.replicas), 1, "one at a time");
                     world.latch.replicas = Some(replicas);
                     world.workload.replicas = replicas;
@@ -413,17 +413,17 @@ fn b5_every_size_is_reached_from_every_other_and_each_step_is_found_again() {
                         world.workload.claims.entry(k).or_insert_with(|| vec![claim(k, false)]);
                     }
                 }
-                Step::DeleteClaim { name, .. } => {
+                MemberStep::DeleteClaim { name, .. } => {
                     let ordinal: u32 = name.rsplit('-').next().unwrap().parse().unwrap();
                     assert!(ordinal >= world.workload.replicas, "I17: no claim of a member goes");
                     world.workload.claims.remove(&ordinal);
                 }
-                Step::Act(Action::Start(run, _)) => {
+                MemberStep::Act(Action::Start(run, _)) => {
                     let name = run.name();
                     let state = State::Ended(Ended::Done, world.now);
-                    world.observed.jobs.push(Seen { uid: name.clone(), name, run, state });
+                    world.observed.jobs.push(SeenJob { uid: name.clone(), name, run, state });
                 }
-                Step::Act(Action::Forget { name, .. }) => world.observed.jobs.retain(|job| job.name != name),
+                MemberStep::Act(Action::Forget { name, .. }) => world.observed.jobs.retain(|job| job.name != name),
                 step => panic!("{step:?}"),
             }
         }

@@ -70,7 +70,7 @@ pub enum Ended {
 
 /// A Job of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenJob {
     /// Which run.
     pub run: Run,
     /// Its name.
@@ -196,7 +196,7 @@ fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Stri
 }
 
 /// Reads a Job and the pods of scale hooks; `None` when it is no run.
-pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<Seen> {
+pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob> {
     let metadata = job.get("metadata")?;
     if metadata.get("deletionTimestamp").is_some() {
         return None;
@@ -226,7 +226,7 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<Seen> {
         }
         (None, None) => State::Running,
     };
-    Some(Seen { run, name, uid, state })
+    Some(SeenJob { run, name, uid, state })
 }
 
 fn ended(pods: &[&Value], container: Option<&str>) -> Ended {

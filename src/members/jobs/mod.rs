@@ -4,4 +4,4 @@
 pub mod decide;
 pub mod job;
 
-pub use decide::{Action, Observed, View, decide, farewell};
+pub use decide::{Action, Observed, View, before_deletion, decide};

@@ -2,7 +2,7 @@
 
 use super::document::Operations;
 use super::requested;
-use super::state::{Kept, Last, Running, seconds, time};
+use super::state::{Last, Running, StoredOperations, seconds, time};
 
 /// Why none may begin now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Begin {
 }
 
 /// What is remembered once this is seen: of operations that there are, and of schedules since when they are known.
-pub fn see(kept: &mut Kept, operations: &Operations, request: Option<&str>, now: i64) {
+pub fn see(kept: &mut StoredOperations, operations: &Operations, request: Option<&str>, now: i64) {
     let names = operations.names();
     kept.operations.retain(|name, _| names.contains(name.as_str()));
     let schedules = operations.schedules();
@@ -47,7 +47,13 @@ pub fn see(kept: &mut Kept, operations: &Operations, request: Option<&str>, now:
 }
 
 /// What begins now.
-pub fn begin(operations: &Operations, kept: &Kept, request: Option<&str>, blocked: bool, now: i64) -> Begin {
+pub fn begin(
+    operations: &Operations,
+    kept: &StoredOperations,
+    request: Option<&str>,
+    blocked: bool,
+    now: i64,
+) -> Begin {
     let starts = |running: Running| if blocked { Begin::Waits(running.name) } else { Begin::Starts(running) };
     let request = new(kept, request).filter(|request| blocked || operations.names().contains(requested(request)));
     if let Some(request) = request {
@@ -68,7 +74,7 @@ pub fn begin(operations: &Operations, kept: &Kept, request: Option<&str>, blocke
 }
 
 /// When the first schedule is due next, in seconds since 1970.
-pub fn due(operations: &Operations, kept: &Kept) -> Option<i64> {
+pub fn due(operations: &Operations, kept: &StoredOperations) -> Option<i64> {
     let schedules = operations.schedules().into_iter();
     schedules.filter_map(|(name, schedule)| schedule.times().ok()?.next(since(kept.operations.get(name)?)?)).min()
 }
@@ -80,12 +86,12 @@ fn since(last: &Last) -> Option<i64> {
 }
 
 /// A request that is not done yet.
-fn new<'a>(kept: &Kept, request: Option<&'a str>) -> Option<&'a str> {
+fn new<'a>(kept: &StoredOperations, request: Option<&'a str>) -> Option<&'a str> {
     request.filter(|request| kept.handled.as_deref() != Some(*request))
 }
 
 /// Of a request for an operation that there is not: a sentence. It is done when there is one of that name.
-pub fn unknown(operations: &Operations, kept: &Kept, request: Option<&str>) -> Option<String> {
+pub fn unknown(operations: &Operations, kept: &StoredOperations, request: Option<&str>) -> Option<String> {
     let name = new(kept, request).map(requested).filter(|name| !operations.names().contains(name))?;
     let names: Vec<&str> = operations.names().into_iter().collect();
     Some(match names.as_slice() {

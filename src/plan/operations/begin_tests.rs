@@ -3,7 +3,7 @@
 use super::super::document::Operations;
 use super::super::document::tests::job;
 use super::{Begin, begin, due, see, unknown};
-use crate::plan::operations::state::{Kept, Running, seconds, time};
+use crate::plan::operations::state::{Running, StoredOperations, seconds, time};
 
 const NOW: i64 = 1_700_000_000;
 
@@ -14,8 +14,8 @@ fn operations() -> Operations {
 }
 
 /// What is remembered after operations were seen at a time.
-fn seen(at: i64) -> Kept {
-    let mut kept = Kept::default();
+fn seen(at: i64) -> StoredOperations {
+    let mut kept = StoredOperations::default();
     see(&mut kept, &operations(), None, at);
     kept
 }
@@ -27,7 +27,7 @@ fn asked(name: &str, request: &str) -> Running {
 #[test]
 fn a_request_begins_once_for_each_text() {
     let (operations, mut kept) = (operations(), seen(NOW));
-    let at = |kept: &Kept, request| begin(&operations, kept, request, false, NOW);
+    let at = |kept: &StoredOperations, request| begin(&operations, kept, request, false, NOW);
     assert_eq!(at(&kept, None), Begin::Nothing);
     assert_eq!(at(&kept, Some("check")), Begin::Starts(asked("check", "check")));
     kept.handled = Some("check".into());
@@ -46,7 +46,7 @@ fn it_waits_while_something_else_is_done() {
 
 #[test]
 fn a_request_for_what_there_is_not_says_what_there_is_and_holds_up_no_schedule() {
-    let said = |operations: &Operations, request| unknown(operations, &Kept::default(), request);
+    let said = |operations: &Operations, request| unknown(operations, &StoredOperations::default(), request);
     let expected = "there is no operation \"chekc\"; there are backup, check";
     assert_eq!(said(&operations(), Some("chekc@1")).as_deref(), Some(expected));
     assert_eq!(said(&operations(), Some("check@1")), None);
@@ -80,7 +80,7 @@ fn what_was_due_before_a_schedule_was_known_is_not_made_up_for() {
     assert_eq!(begin(&other, &kept, None, false, NOW), Begin::Nothing);
     // An operation that the chart does not have any more is forgotten.
     see(&mut kept, &Operations::default(), None, NOW);
-    assert_eq!(kept, Kept::default());
+    assert_eq!(kept, StoredOperations::default());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_is_remembered_survives_the_status() {
     kept.handled = Some("check".into());
     let mut status = serde_json::Map::new();
     kept.write(&mut status);
-    assert_eq!(Kept::read(&status), kept);
-    Kept::default().write(&mut status);
+    assert_eq!(StoredOperations::read(&status), kept);
+    StoredOperations::default().write(&mut status);
     assert!(status.is_empty());
 }

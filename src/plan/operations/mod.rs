@@ -18,7 +18,7 @@ pub mod document;
 pub mod next;
 pub mod run;
 pub mod state;
-pub mod told;
+pub mod status;
 
 /// The operation that a request asks for.
 pub fn requested(request: &str) -> &str {

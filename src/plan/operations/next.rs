@@ -2,7 +2,7 @@
 
 use super::document::{Hook, Operations};
 use super::run::{Mark, Objects, Placed, is_of};
-use super::state::{Ended, Outcome, Running};
+use super::state::{Ended, OperationResult, Running};
 use crate::mask::Text;
 use crate::plan::hooks::DeletePolicy;
 use crate::release::hook_run::HookOutcome;
@@ -38,7 +38,7 @@ impl View<'_> {
 
 /// The one thing that a pass does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum OperationStep {
     /// Makes an object: its index.
     Start(usize),
     /// Deletes an object, and no other than the one of this uid.
@@ -92,38 +92,38 @@ pub struct Said {
 }
 
 /// The next step.
-pub fn next(view: &View<'_>) -> Step {
+pub fn next(view: &View<'_>) -> OperationStep {
     match &view.running.ended {
         Some(ended) => clear(view, ended),
         None => forward(view),
     }
 }
 
-fn forward(view: &View<'_>) -> Step {
+fn forward(view: &View<'_>) -> OperationStep {
     let View { running, placed, live, now, .. } = *view;
     if placed.is_empty() {
         let why = format!("the release has no operation {} any more", running.name);
-        return Step::Remember(ended(running, Outcome::Failed, why));
+        return OperationStep::Remember(ended(running, OperationResult::Failed, why));
     }
     if let Some(step) = outdated(view) {
         return step;
     }
     let hook = running.done as usize;
     let Some(present) = placed.get(hook) else {
-        return Step::Remember(ended(running, Outcome::Succeeded, String::new()));
+        return OperationStep::Remember(ended(running, OperationResult::Succeeded, String::new()));
     };
     let id = &present.id;
     let timeout = view.timeout_of(&present.hook);
     if let Some(until) = running.not_before.filter(|until| now < *until) {
-        return Step::Wait { why: format!("{}: not yet", named(&present.hook)), until };
+        return OperationStep::Wait { why: format!("{}: not yet", named(&present.hook)), until };
     }
     let found = live.get(id);
     let Some((live, run)) = found.and_then(|live| Some((live, Mark::of(running).made(live)?))) else {
-        return Step::Start(hook);
+        return OperationStep::Start(hook);
     };
-    let trouble = |why: Text, late| Step::Judge(Trouble { hook, why, late, created: run.created });
+    let trouble = |why: Text, late| OperationStep::Judge(Trouble { hook, why, late, created: run.created });
     match &run.outcome {
-        HookOutcome::Succeeded => Step::Remember(Running {
+        HookOutcome::Succeeded => OperationStep::Remember(Running {
             done: running.done + 1,
             attempt: 0,
             first_attempt: None,
@@ -131,20 +131,20 @@ fn forward(view: &View<'_>) -> Step {
             ..running.clone()
         }),
         HookOutcome::Failed(why) => trouble(why.clone(), false),
-        HookOutcome::Running if live.deleting => Step::Wait { why: format!("{id} to go"), until: now + LOOK },
+        HookOutcome::Running if live.deleting => OperationStep::Wait { why: format!("{id} to go"), until: now + LOOK },
         HookOutcome::Running => {
             let until = running.first_attempt.unwrap_or(run.created).saturating_add(timeout);
             if now >= until {
                 trouble(Text::own(format!("it did not end within {timeout} seconds")), true)
             } else {
-                Step::Wait { why: id.to_string(), until: until.min(now + LOOK) }
+                OperationStep::Wait { why: id.to_string(), until: until.min(now + LOOK) }
             }
         }
     }
 }
 
 /// What earlier runs of this operation left, and earlier attempts of this run.
-fn outdated(view: &View<'_>) -> Option<Step> {
+fn outdated(view: &View<'_>) -> Option<OperationStep> {
     let mark = Mark::of(view.running);
     let goes = |hook: &Hook| hook.has_policy(DeletePolicy::BeforeCreation);
     let present = view.placed.get(view.running.done as usize);
@@ -154,18 +154,18 @@ fn outdated(view: &View<'_>) -> Option<Step> {
         let earlier = mark.is_earlier(live) && of.is_none_or(|of| of.hook.is_a_run() && goes(&of.hook));
         let again =
             mark.made(live).is_some() && of.is_some_and(|of| of.hook.is_a_run() && present == Some(of) && of.id != *id);
-        (earlier || again).then(|| Step::Delete { id: id.clone(), uid: live.uid.clone(), runs: false })
+        (earlier || again).then(|| OperationStep::Delete { id: id.clone(), uid: live.uid.clone(), runs: false })
     })
 }
 
 /// Nothing of it runs any more, and what its delete policies say goes.
-fn clear(view: &View<'_>, ended: &Ended) -> Step {
+fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {
         let Some(run) = mark.made(live) else { continue };
         let runs = run.outcome == HookOutcome::Running;
         if runs && live.deleting {
-            return Step::Wait { why: format!("{id} to go"), until: view.now + LOOK };
+            return OperationStep::Wait { why: format!("{id} to go"), until: view.now + LOOK };
         }
         let hook = view.operations.of(&view.running.name).find(|hook| is_of(hook, id));
         let policy = match run.outcome {
@@ -173,13 +173,13 @@ fn clear(view: &View<'_>, ended: &Ended) -> Step {
             _ => DeletePolicy::Failed,
         };
         if !live.deleting && (runs || hook.is_some_and(|hook| hook.has_policy(policy))) {
-            return Step::Delete { id: id.clone(), uid: live.uid.clone(), runs };
+            return OperationStep::Delete { id: id.clone(), uid: live.uid.clone(), runs };
         }
     }
-    Step::Over(ended.clone())
+    OperationStep::Over(ended.clone())
 }
 
-fn ended(running: &Running, result: Outcome, message: String) -> Running {
+fn ended(running: &Running, result: OperationResult, message: String) -> Running {
     Running { ended: Some(Ended { result, message }), not_before: None, ..running.clone() }
 }
 
@@ -195,7 +195,7 @@ pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
             let first = running.first_attempt.unwrap_or(trouble.created);
             if view.now + LATER >= first.saturating_add(timeout) {
                 let why = format!("{name}: not yet, for {timeout} seconds{told}");
-                return ended(running, Outcome::Failed, why);
+                return ended(running, OperationResult::Failed, why);
             }
             Running {
                 attempt: running.attempt + 1,
@@ -204,8 +204,8 @@ pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
                 ..running.clone()
             }
         }
-        Some(64) => ended(running, Outcome::Refused, format!("{name}: refused{told}")),
-        _ => ended(running, Outcome::Failed, format!("{name}: {}{}", said.why, said.lines)),
+        Some(64) => ended(running, OperationResult::Refused, format!("{name}: refused{told}")),
+        _ => ended(running, OperationResult::Failed, format!("{name}: {}{}", said.why, said.lines)),
     }
 }
 

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::super::document::tests::job;
 use super::super::document::{Hook, Operations};
-use super::{Said, Step, Trouble, View, judge, next};
+use super::{OperationStep, Said, Trouble, View, judge, next};
 use crate::mask::Text;
 use crate::plan::operations::run::{Mark, Objects, Placed};
-use crate::plan::operations::state::{Ended, Outcome as Result_, Running};
+use crate::plan::operations::state::{Ended, OperationResult, Running};
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
 use crate::release::owner::owner;
@@ -47,7 +47,7 @@ fn objects(all: Vec<(Placed, Live)>) -> Objects {
     all.into_iter().map(|(placed, live)| (placed.id, live)).collect()
 }
 
-fn step(running: &Running, live: &Objects, now: i64) -> Step {
+fn step(running: &Running, live: &Objects, now: i64) -> OperationStep {
     let operations = operations();
     let placed = place(&operations.hooks, running);
     next(&View { operations: &operations, running, placed: &placed, live, timeout: 300, now })
@@ -56,31 +56,31 @@ fn step(running: &Running, live: &Objects, now: i64) -> Step {
 #[test]
 fn its_objects_are_made_one_after_the_other_and_each_is_waited_for() {
     let first = running();
-    assert_eq!(step(&first, &Objects::new(), CREATED), Step::Start(0));
+    assert_eq!(step(&first, &Objects::new(), CREATED), OperationStep::Start(0));
     let runs = objects(vec![live(&first, 0, HookOutcome::Running, false)]);
-    let Step::Wait { why, until } = step(&first, &runs, CREATED + 1) else { panic!("it runs") };
+    let OperationStep::Wait { why, until } = step(&first, &runs, CREATED + 1) else { panic!("it runs") };
     assert!(why.starts_with("Job first-") && until == CREATED + 31, "{why} {until}");
     let done = objects(vec![live(&first, 0, HookOutcome::Succeeded, false)]);
     let second = Running { done: 1, ..first.clone() };
-    assert_eq!(step(&first, &done, CREATED), Step::Remember(second.clone()));
-    assert_eq!(step(&second, &done, CREATED), Step::Start(1));
+    assert_eq!(step(&first, &done, CREATED), OperationStep::Remember(second.clone()));
+    assert_eq!(step(&second, &done, CREATED), OperationStep::Start(1));
     // What has done its work is not made again when somebody deletes it.
-    assert_eq!(step(&second, &Objects::new(), CREATED), Step::Start(1));
+    assert_eq!(step(&second, &Objects::new(), CREATED), OperationStep::Start(1));
     let over = Running { done: 2, ..first.clone() };
-    let ended = Some(Ended { result: Result_::Succeeded, message: String::new() });
-    assert_eq!(step(&over, &done, CREATED), Step::Remember(Running { ended, ..over.clone() }));
+    let ended = Some(Ended { result: OperationResult::Succeeded, message: String::new() });
+    assert_eq!(step(&over, &done, CREATED), OperationStep::Remember(Running { ended, ..over.clone() }));
 }
 
 #[test]
 fn what_fails_or_takes_too_long_is_looked_at() {
     let trouble = |step| match step {
-        Step::Judge(Trouble { why, late, .. }) => (why, late),
+        OperationStep::Judge(Trouble { why, late, .. }) => (why, late),
         step => panic!("{step:?}"),
     };
     let failed = objects(vec![live(&running(), 0, HookOutcome::Failed("no".into()), false)]);
     assert_eq!(trouble(step(&running(), &failed, CREATED)), ("no".into(), false));
     let runs = objects(vec![live(&running(), 0, HookOutcome::Running, false)]);
-    assert!(matches!(step(&running(), &runs, CREATED + 299), Step::Wait { .. }));
+    assert!(matches!(step(&running(), &runs, CREATED + 299), OperationStep::Wait { .. }));
     assert_eq!(trouble(step(&running(), &runs, CREATED + 300)), (Text::own("it did not end within 300 seconds"), true));
     let gone = next(&View {
         operations: &Operations::default(),
@@ -90,7 +90,10 @@ fn what_fails_or_takes_too_long_is_looked_at() {
         timeout: 300,
         now: CREATED,
     });
-    assert!(matches!(gone, Step::Remember(Running { ended: Some(Ended { result: Result_::Failed, .. }), .. })));
+    assert!(matches!(
+        gone,
+        OperationStep::Remember(Running { ended: Some(Ended { result: OperationResult::Failed, .. }), .. })
+    ));
 }
 
 #[test]
@@ -110,11 +113,11 @@ fn an_exit_code_says_what_follows() {
     let ended = |running: Running| running.ended.map(|ended| (ended.result, ended.message)).unwrap();
     let name = placed[0].id.to_string();
     let table = [
-        (Some(75), false, 295, Result_::Failed, ": not yet, for 300 seconds: why"),
-        (Some(64), false, 10, Result_::Refused, ": refused: why"),
-        (Some(1), false, 10, Result_::Failed, ": DeadlineExceeded; the last lines"),
-        (None, false, 10, Result_::Failed, ": DeadlineExceeded; the last lines"),
-        (Some(64), true, 10, Result_::Failed, ": DeadlineExceeded; the last lines"),
+        (Some(75), false, 295, OperationResult::Failed, ": not yet, for 300 seconds: why"),
+        (Some(64), false, 10, OperationResult::Refused, ": refused: why"),
+        (Some(1), false, 10, OperationResult::Failed, ": DeadlineExceeded; the last lines"),
+        (None, false, 10, OperationResult::Failed, ": DeadlineExceeded; the last lines"),
+        (Some(64), true, 10, OperationResult::Failed, ": DeadlineExceeded; the last lines"),
     ];
     for (code, late, after, result, text) in table {
         let judged = judge(&view(CREATED + after), &trouble(late), &said(code));
@@ -128,9 +131,11 @@ fn the_next_attempt_is_another_object_and_the_one_before_goes_first() {
     let old = live(&running(), 0, HookOutcome::Failed("not yet".into()), false);
     let id = old.0.id.clone();
     let left = objects(vec![old]);
-    assert_eq!(step(&again, &left, CREATED + 10), Step::Delete { id, uid: "u".into(), runs: false });
-    assert!(matches!(step(&again, &Objects::new(), CREATED + 10), Step::Wait { until, .. } if until == CREATED + 15));
-    assert_eq!(step(&again, &Objects::new(), CREATED + 15), Step::Start(0));
+    assert_eq!(step(&again, &left, CREATED + 10), OperationStep::Delete { id, uid: "u".into(), runs: false });
+    assert!(
+        matches!(step(&again, &Objects::new(), CREATED + 10), OperationStep::Wait { until, .. } if until == CREATED + 15)
+    );
+    assert_eq!(step(&again, &Objects::new(), CREATED + 15), OperationStep::Start(0));
     assert_ne!(place(&operations().hooks, &again)[0].id, place(&operations().hooks, &running())[0].id);
 }
 
@@ -139,24 +144,27 @@ fn what_an_earlier_run_left_goes_before_by_its_policy() {
     let earlier = Running { start_time: "before".into(), ..running() };
     let second = live(&earlier, 1, HookOutcome::Succeeded, false);
     let id = second.0.id.clone();
-    assert_eq!(step(&running(), &objects(vec![second]), CREATED), Step::Delete { id, uid: "u".into(), runs: false });
+    assert_eq!(
+        step(&running(), &objects(vec![second]), CREATED),
+        OperationStep::Delete { id, uid: "u".into(), runs: false }
+    );
     // The first has another policy alone.
     let first = objects(vec![live(&earlier, 0, HookOutcome::Failed("no".into()), false)]);
-    assert_eq!(step(&running(), &first, CREATED), Step::Start(0));
+    assert_eq!(step(&running(), &first, CREATED), OperationStep::Start(0));
 }
 
 #[test]
 fn nothing_runs_any_more_when_it_is_over_and_policies_say_what_stays() {
-    let ended = Ended { result: Result_::Failed, message: "late".into() };
+    let ended = Ended { result: OperationResult::Failed, message: "late".into() };
     let over = Running { done: 1, ended: Some(ended.clone()), ..running() };
     let first = live(&over, 0, HookOutcome::Succeeded, false);
     let id = first.0.id.clone();
     let all = |deleting| objects(vec![live(&over, 1, HookOutcome::Running, deleting)]);
-    assert!(matches!(step(&over, &all(false), CREATED), Step::Delete { runs: true, .. }));
-    assert!(matches!(step(&over, &all(true), CREATED), Step::Wait { .. }));
-    assert_eq!(step(&over, &objects(vec![first]), CREATED), Step::Delete { id, uid: "u".into(), runs: false });
+    assert!(matches!(step(&over, &all(false), CREATED), OperationStep::Delete { runs: true, .. }));
+    assert!(matches!(step(&over, &all(true), CREATED), OperationStep::Wait { .. }));
+    assert_eq!(step(&over, &objects(vec![first]), CREATED), OperationStep::Delete { id, uid: "u".into(), runs: false });
     let failed = objects(vec![live(&over, 1, HookOutcome::Failed("no".into()), false)]);
-    assert_eq!(step(&over, &failed, CREATED), Step::Over(ended));
+    assert_eq!(step(&over, &failed, CREATED), OperationStep::Over(ended));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::document::Schedule;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredOperations {
     /// `status.operation`: the one that runs.
     pub running: Option<Running>,
     /// `status.operations`: how each went.
@@ -54,7 +54,7 @@ pub struct Running {
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// Well or not.
-    pub result: Outcome,
+    pub result: OperationResult,
     /// Why not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -62,7 +62,7 @@ pub struct Ended {
 
 /// Well or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum OperationResult {
     /// All its objects did their work.
     Succeeded,
     /// One did not.
@@ -95,7 +95,7 @@ pub struct Last {
     pub completion_time: Option<String>,
     /// How it came out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<Outcome>,
+    pub result: Option<OperationResult>,
     /// Why not well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -113,7 +113,7 @@ pub const OPERATIONS: &str = "operations";
 /// See [`RUNNING`].
 pub const HANDLED: &str = "lastHandledOperation";
 
-impl Kept {
+impl StoredOperations {
     /// From the status. What cannot be read is as good as not there.
     pub fn read(status: &Map<String, Value>) -> Self {
         let field = |name: &str| status.get(name).cloned();

@@ -9,7 +9,7 @@ use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
-use crate::plan::claim::Claim;
+use crate::plan::claim::Ownership;
 use crate::plan::hooks;
 use crate::plan::hooks::{DeletePolicy, Event, Hook};
 use crate::plan::objects::is_others;
@@ -86,8 +86,8 @@ impl Run<'_> {
         }
         let goes = hook.has_policy(DeletePolicy::BeforeCreation) || run.is_some() && hook.is_a_run();
         let others = match self.objects.claim_of_anybody(&object) {
-            Claim::Refused(why) => Some(format!("an object of its name exists, and {why}")),
-            Claim::Ours | Claim::Adopted => None,
+            Ownership::Refused(why) => Some(format!("an object of its name exists, and {why}")),
+            Ownership::Ours | Ownership::Adopted => None,
         };
         if !goes || others.is_some() {
             let policy = "an object of its name exists, and its delete policy does not say before-hook-creation";

@@ -19,7 +19,7 @@ use super::trust::Verified;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
-use crate::plan::{Plan, Step, Verb, plan};
+use crate::plan::{Plan, PlanStep, Verb, plan};
 use crate::release::inventory::Reference;
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
@@ -120,7 +120,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
         if let Err(e) = run.step(step).await {
             run.give_up(&plan.steps[at..]).await;
             match step {
-                Step::Apply { .. } if plan.is_at_once() => run.record_failure(&e).await,
+                PlanStep::Apply { .. } if plan.is_recorded_last() => run.record_failure(&e).await,
                 _ => run.mark_failed(&e).await,
             }
             error = Some(e);
@@ -197,18 +197,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn step(&mut self, step: &Step) -> Result<(), Error> {
+    async fn step(&mut self, step: &PlanStep) -> Result<(), Error> {
         match step {
-            Step::Finalize => self.finalize().await,
-            Step::CreateCrds => self.write_crds().await,
-            Step::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
-            Step::Apply { object, force } => {
+            PlanStep::Finalize => self.finalize().await,
+            PlanStep::CreateCrds => self.write_crds().await,
+            PlanStep::CreateRecord { revision, status } => self.create_record(*revision, *status).await,
+            PlanStep::Apply { object, force } => {
                 let object = &self.prepared.desired.objects[*object];
                 let applied = self.objects.apply(object, *force).await?;
                 self.note_applied(applied);
                 Ok(())
             }
-            Step::Keep(object) => {
+            PlanStep::Keep(object) => {
                 let id = &self.prepared.desired.objects[*object].id;
                 let before = self.observed.facts.history.last().and_then(|r| r.inventory.as_ref());
                 if let Some(reference) = before.and_then(|inventory| inventory.0.get(id)) {
@@ -216,43 +216,43 @@ impl<'a> Run<'a> {
                 }
                 Ok(())
             }
-            Step::Prune { id, uid } => {
+            PlanStep::Prune { id, uid } => {
                 let pruned = self.objects.prune(id, uid.as_deref()).await?;
                 self.pruned += usize::from(pruned);
                 Ok(())
             }
-            Step::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
-            Step::StartHook { hook, event, again } => match self.start_hook(*hook, *event, *again).await {
+            PlanStep::CreateRollback { revision, to } => self.create_rollback(*revision, *to).await,
+            PlanStep::StartHook { hook, event, again } => match self.start_hook(*hook, *event, *again).await {
                 Err(Error::Api(e)) if self.plan.verb == Verb::Uninstall => Err(self.refused_hook(*hook, *event, e)),
                 result => result,
             },
-            Step::AwaitHook { hook, event, until } => {
+            PlanStep::AwaitHook { hook, event, until } => {
                 let what = Text::own(format!("{event} hook {}", self.prepared.desired.hooks[*hook].id));
                 self.waiting = Some(Waiting { what, until: *until });
                 Ok(())
             }
-            Step::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
-            Step::FailHook { hook, event, why, timeout } => self.fail_hook(*hook, *event, why, *timeout).await,
-            Step::DeleteHook(hook) => self.delete_hook(*hook).await,
-            Step::MarkApplied(revision) => self.mark_applied(*revision).await,
-            Step::AwaitReady { until, what } => {
+            PlanStep::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
+            PlanStep::FailHook { hook, event, why, timeout } => self.fail_hook(*hook, *event, why, *timeout).await,
+            PlanStep::DeleteHook(hook) => self.delete_hook(*hook).await,
+            PlanStep::MarkApplied(revision) => self.mark_applied(*revision).await,
+            PlanStep::AwaitReady { until, what } => {
                 self.waiting = Some(Waiting { what: what.clone(), until: *until });
                 Ok(())
             }
-            Step::FailReady(what) => Err(Error::NotReady(what.clone())),
-            Step::Orphan(id) => self.objects.orphan(id).await,
-            Step::Supersede(revision) => self.supersede(*revision).await,
-            Step::MarkDeployed(revision) => self.mark_deployed(*revision).await,
-            Step::Note(revision) => self.note(*revision).await,
-            Step::Forget(revision) => self.forget(*revision).await,
-            Step::Unfinalize => self.unfinalize().await,
+            PlanStep::FailReady(what) => Err(Error::NotReady(what.clone())),
+            PlanStep::Orphan(id) => self.objects.orphan(id).await,
+            PlanStep::Supersede(revision) => self.supersede(*revision).await,
+            PlanStep::MarkDeployed(revision) => self.mark_deployed(*revision).await,
+            PlanStep::Note(revision) => self.note(*revision).await,
+            PlanStep::Forget(revision) => self.forget(*revision).await,
+            PlanStep::Unfinalize => self.unfinalize().await,
         }
     }
 
     /// Deletes what another release waits for that has what this one waits for.
-    async fn give_up(&mut self, left: &[Step]) {
+    async fn give_up(&mut self, left: &[PlanStep]) {
         for step in left {
-            if let Step::Prune { id, .. } = step
+            if let PlanStep::Prune { id, .. } = step
                 && self.ctx.waits.is_mutual(&self.observed.key, id)
                 && let Err(error) = self.step(step).await
             {
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         let mut finalizers: Vec<&str> = self.observed.cr.finalizers.iter().map(|f| &**f).collect();
         finalizers.push(FINALIZER);
         let mut metadata = json!({"finalizers": finalizers});
-        if self.plan.is_at_once() {
+        if self.plan.is_recorded_last() {
             metadata["annotations"] = json!({secret::KINDS: secret::encode_kinds(&self.prepared.desired.kinds())});
         }
         self.patch_cr(metadata).await

@@ -14,7 +14,7 @@ use crate::mask::Text;
 use crate::members::document::Members;
 use crate::members::substitute;
 use crate::plan::Desired;
-use crate::plan::claim::{Claim, claim, is_marked};
+use crate::plan::claim::{Ownership, is_marked, ownership};
 use crate::plan::immutable;
 use crate::plan::immutable::{Remake, UPGRADE_FORCE};
 use crate::plan::leave::{autoscaled, leave};
@@ -185,9 +185,9 @@ impl<'a> Objects<'a> {
         Ok(AppliedObject { id, reference: Some(reference), changed, notices })
     }
 
-    fn claim(&self, object: &Value) -> Claim {
+    fn ownership(&self, object: &Value) -> Ownership {
         let is_live = |namespace: &str, release: &str| self.ctx.cache.is_live(namespace, release);
-        claim(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
+        ownership(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
     }
 
     /// The custom resources to whose release an object says that it belongs.
@@ -200,7 +200,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The same where nobody's objects give way, as to the runs of hooks.
-    pub fn claim_of_anybody(&self, object: &Value) -> Claim {
+    pub fn claim_of_anybody(&self, object: &Value) -> Ownership {
         of_anybody(object, self.observed, self.ctx)
     }
 
@@ -260,8 +260,8 @@ impl<'a> Objects<'a> {
 }
 
 /// Whose an object is, where nobody's give way.
-pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Claim {
-    claim(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
+pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
+    ownership(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
 }
 
 /// A StatefulSet with members.
@@ -381,7 +381,7 @@ impl One<'_> {
         for _ in 0..MAX_FAULTS {
             let answer = self.apply_once(new, self.twins.can_be_restored()).await;
             let faults = match &answer {
-                Err(e) if e.is_untyped() => tolerate::mend(self.body.to_mut(), e.message(), &mut self.twins),
+                Err(e) if e.is_untyped() => tolerate::correct(self.body.to_mut(), e.message(), &mut self.twins),
                 _ => None,
             };
             let Some(faults) = faults else {
@@ -471,16 +471,16 @@ impl One<'_> {
         };
         // Gone meanwhile: the next pass makes it.
         let Some(found) = cluster.get(self.resource, id).await? else { return Err(conflict.into()) };
-        match self.objects.claim(&found) {
-            Claim::Ours => {}
-            Claim::Adopted => {
+        match self.objects.ownership(&found) {
+            Ownership::Ours => {}
+            Ownership::Adopted => {
                 self.notices.push(Notice {
                     reason: "ObjectAdopted",
                     text: "it existed and was taken over".into(),
                     warning: false,
                 });
             }
-            Claim::Refused(why) => {
+            Ownership::Refused(why) => {
                 let Objects { observed, ctx, .. } = self.objects;
                 ctx.waits.begin(&observed.key, id, self.objects.holders(&found));
                 return Err(ApiError::Foreign { what: describe("apply", id), why }.into());

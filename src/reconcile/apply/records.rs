@@ -13,7 +13,7 @@ use crate::cluster::discovery::Resource;
 use crate::mask::Text;
 use crate::plan::objects::note_finished;
 use crate::plan::operations::document::Hook;
-use crate::plan::situation::{Operation, newest_operation};
+use crate::plan::situation::{RevisionKind, newest_operation};
 use crate::plan::{Verb, renewal};
 use crate::reconcile::error::Error;
 use crate::reconcile::memory::trusted::LeftOut;
@@ -223,9 +223,9 @@ impl Run<'_> {
         };
         // A rollback keeps its description, as Helm's does.
         let description = match newest_operation(&history) {
-            Operation::Install => "Install complete".to_owned(),
-            Operation::Upgrade => "Upgrade complete".to_owned(),
-            Operation::Rollback => record.description(),
+            RevisionKind::Install => "Install complete".to_owned(),
+            RevisionKind::Upgrade => "Upgrade complete".to_owned(),
+            RevisionKind::Rollback => record.description(),
         };
         record.set_status(Status::Deployed, &description);
         let inventory = encode(&inventory)?;
@@ -283,9 +283,9 @@ impl Run<'_> {
         if record.status() != status {
             let description = match (status, operation) {
                 (Status::Uninstalling, _) => "Deletion in progress (or silently failed)".to_owned(),
-                (_, Operation::Rollback) => format!("Rollback to {rollback}"),
-                (_, Operation::Install) => "Initial install underway".to_owned(),
-                (_, Operation::Upgrade) => "Preparing upgrade".to_owned(),
+                (_, RevisionKind::Rollback) => format!("Rollback to {rollback}"),
+                (_, RevisionKind::Install) => "Initial install underway".to_owned(),
+                (_, RevisionKind::Upgrade) => "Preparing upgrade".to_owned(),
             };
             record.set_status(status, &description);
         }

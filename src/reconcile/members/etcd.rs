@@ -13,14 +13,14 @@ use crate::cluster::discovery::Resource;
 use crate::mask::Secrets;
 use crate::members::document::Set;
 use crate::members::driver::MemberDriver as _;
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::etcd::client::Access;
 use crate::members::etcd::document::{Document, LABEL};
 use crate::members::etcd::driver::{ConfigMaps, Etcd};
 use crate::members::etcd::secret::Secret;
 use crate::members::etcd::state::InitialCluster;
 use crate::members::workload::{Latch, Target, Workload};
-use crate::plan::claim::{Claim, claim};
+use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
@@ -170,8 +170,8 @@ impl ConfigMaps for InitialClusterMap {
         if metadata.get("deletionTimestamp").is_some() {
             return Err(format!("ConfigMap {name} to go"));
         }
-        if let Claim::Refused(why) =
-            claim(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
+        if let Ownership::Refused(why) =
+            ownership(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
         {
             return Err(format!("ConfigMap {name} to be the driver's: {why}"));
         }
@@ -249,7 +249,7 @@ impl Rest {
         let mut seen = driver.observe(&self.workload, &self.latch).await;
         seen.initial.clone_from(&self.initial);
         let now = jiff::Timestamp::now().as_second();
-        driver.decide(&self.workload, &seen, &self.target, &self.latch, now) == Step::Quiet
+        driver.decide(&self.workload, &seen, &self.target, &self.latch, now) == MemberStep::Quiet
     }
 }
 

@@ -10,7 +10,7 @@ use super::jobs::JobsDriver;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
-use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
+use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::etcd::state::Call;
 use crate::members::progress;
@@ -103,12 +103,12 @@ impl SetPass<'_> {
         };
         let seen = driver.observe(workload, self.latch).await;
         let step = driver.decide(workload, &seen, &target, self.latch, self.observed.facts.now);
-        let quiet = step == Step::Quiet;
+        let quiet = step == MemberStep::Quiet;
         let call = matches!(
             step,
-            Step::Act(etcd::Action::Call { .. }) | Step::ActThen { action: etcd::Action::Call { .. }, .. }
+            MemberStep::Act(etcd::Action::Call { .. }) | MemberStep::ActThen { action: etcd::Action::Call { .. }, .. }
         );
-        let votes = matches!(step, Step::Act(etcd::Action::Call { call: Call::AddVoter { .. }, .. }));
+        let votes = matches!(step, MemberStep::Act(etcd::Action::Call { call: Call::AddVoter { .. }, .. }));
         let ((doing, after), latch) = self.perform(&driver, step).await?;
         if let (true, Doing::Done(what)) = (votes, &doing) {
             let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
@@ -138,21 +138,21 @@ impl SetPass<'_> {
     pub async fn perform<D: MemberDriver>(
         &self,
         driver: &D,
-        step: Step<D::Action>,
+        step: MemberStep<D::Action>,
     ) -> Result<((Doing, Option<Duration>), Latch), Error> {
         let mut latch = self.latch.clone();
         let name = &self.set.target;
         let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let done = match step {
-            Step::Quiet => (Doing::Nothing, None),
-            Step::Wait { why, after } => (Doing::Waiting(why), Some(after)),
-            Step::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
-            Step::Latch(new) => {
+            MemberStep::Quiet => (Doing::Nothing, None),
+            MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
+            MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
+            MemberStep::Latch(new) => {
                 latch = new;
                 did(progress::describe_latch(self.set, self.latch, &latch))
             }
-            Step::Scale(replicas) => {
+            MemberStep::Scale(replicas) => {
                 latch.replicas = Some(replicas);
                 if self.latch.replicas != Some(replicas) {
                     self.remember(&latch).await?;
@@ -175,7 +175,7 @@ impl SetPass<'_> {
                     (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN))
                 }
             }
-            Step::Only(ordinal) => match self.scale(ordinal, 1).await {
+            MemberStep::Only(ordinal) => match self.scale(ordinal, 1).await {
                 Err(error) if error.is_stale() => {
                     (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE))
                 }
@@ -187,7 +187,7 @@ impl SetPass<'_> {
                     did(note)
                 }
             },
-            Step::DeleteClaim { name, uid } => {
+            MemberStep::DeleteClaim { name, uid } => {
                 let claims = Resource {
                     gvk: Gvk::new("", "v1", "PersistentVolumeClaim"),
                     plural: "persistentvolumeclaims".into(),
@@ -202,12 +202,12 @@ impl SetPass<'_> {
                 event(self.observed, self.ctx, true, "ClaimDeleted", note);
                 did(format!("delete claim {name}"))
             }
-            Step::DeletePod { ordinal, uid } => {
+            MemberStep::DeletePod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 self.ctx.cluster.delete(&pods(), &id, Some(&uid), false).await?;
                 did(format!("delete pod {}", id.name))
             }
-            Step::EvictPod { ordinal, uid } => {
+            MemberStep::EvictPod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 if self.ctx.cluster.evict(&pods(), &id, &uid).await? {
                     did(format!("evict pod {}", id.name))
@@ -216,11 +216,11 @@ impl SetPass<'_> {
                 }
             }
             // Members are told by whoever leads, as objects are written by it alone.
-            Step::Act(_) | Step::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
+            MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
             }
-            Step::Act(action) => acted(driver, action).await,
-            Step::ActThen { action, latch: new } => {
+            MemberStep::Act(action) => acted(driver, action).await,
+            MemberStep::ActThen { action, latch: new } => {
                 let done = acted(driver, action).await;
                 if matches!(done.0, Doing::Done(_)) {
                     latch = new;
@@ -277,10 +277,10 @@ impl SetPass<'_> {
 async fn acted<D: MemberDriver>(driver: &D, action: D::Action) -> (Doing, Option<Duration>) {
     let what = driver.describe(&action);
     match driver.act(action).await {
-        Acted::Done => (Doing::Done(what), Some(Duration::ZERO)),
-        Acted::Wait { why, after } => (Doing::Waiting(format!("{what}: {why}")), Some(after)),
-        Acted::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
-        Acted::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
-        Acted::Fatal(why) => (Doing::Stopped { reason: "Failed", why }, Some(STOPPED)),
+        ActionOutcome::Done => (Doing::Done(what), Some(Duration::ZERO)),
+        ActionOutcome::Wait { why, after } => (Doing::Waiting(format!("{what}: {why}")), Some(after)),
+        ActionOutcome::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
+        ActionOutcome::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
+        ActionOutcome::Fatal(why) => (Doing::Stopped { reason: "Failed", why }, Some(STOPPED)),
     }
 }

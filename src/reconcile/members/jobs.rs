@@ -4,7 +4,7 @@ use super::look;
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Members, ScaleHook, Set};
-use crate::members::driver::{MemberDriver, Outcome as Acted, Step};
+use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::jobs;
 use crate::members::jobs::Action;
 use crate::members::workload::{Latch, Target, Workload};
@@ -55,19 +55,19 @@ impl MemberDriver for JobsDriver<'_> {
         target: &Target,
         latch: &Latch,
         now: i64,
-    ) -> Step<Action> {
+    ) -> MemberStep<Action> {
         let (hooks, set) = (self.hooks.as_slice(), self.set.name.as_str());
         jobs::decide(&jobs::View { workload, observed, hooks, set, target, latch, now })
     }
 
-    async fn act(&self, action: Action) -> Acted {
+    async fn act(&self, action: Action) -> ActionOutcome {
         let jobs = job_resource();
         let namespace = Some(std::sync::Arc::clone(&self.observed.owner.release_namespace));
         let id = |name: &str| ObjectId { gvk: jobs.gvk.clone(), namespace: namespace.clone(), name: name.into() };
         let result = match &action {
             Action::Start(run, sizes) => {
                 let Some(hook) = self.hooks.iter().find(|h| h.name == run.hook) else {
-                    return Acted::Fatal(format!("there is no hook {}", run.hook));
+                    return ActionOutcome::Fatal(format!("there is no hook {}", run.hook));
                 };
                 let body = jobs::job::body(hook, run, self.set, *sizes, &self.observed.owner);
                 self.ctx.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
@@ -77,11 +77,11 @@ impl MemberDriver for JobsDriver<'_> {
             }
         };
         match result {
-            Ok(()) => Acted::Done,
+            Ok(()) => ActionOutcome::Done,
             // The run was made before.
-            Err(e) if e.is_conflict() => Acted::Done,
-            Err(e) if e.is_outage() => Acted::Indeterminate(e.to_string()),
-            Err(e) => Acted::Fatal(e.to_string()),
+            Err(e) if e.is_conflict() => ActionOutcome::Done,
+            Err(e) if e.is_outage() => ActionOutcome::Indeterminate(e.to_string()),
+            Err(e) => ActionOutcome::Fatal(e.to_string()),
         }
     }
 

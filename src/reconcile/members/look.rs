@@ -1,5 +1,5 @@
 //! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
-//! what a cache believes. Watches of its pods, claims and Jobs only say when to look again, and there are none of them for releases
+//! what a cache believes. Watches of its pods, claims and Jobs only say when to read_workload again, and there are none of them for releases
 //! without members.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
 
 /// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist, or not as one with members.
-pub async fn look(observed: &Observed, set: &Set, ctx: &Context) -> Result<Option<Workload>, Error> {
+pub async fn read_workload(observed: &Observed, set: &Set, ctx: &Context) -> Result<Option<Workload>, Error> {
     let namespace = Arc::clone(&observed.owner.release_namespace);
     let id = set.id(&namespace);
     let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
@@ -104,7 +104,7 @@ pub async fn jobs(
     namespace: &str,
     hooks: &[ScaleHook],
     ctx: &Context,
-) -> Result<Vec<job::Seen>, ApiError> {
+) -> Result<Vec<job::SeenJob>, ApiError> {
     let selector = format!("{}={}", job::LABEL, observed.owner.release_name);
     let jobs = Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true };
     let all = ctx.cluster.list(&jobs, namespace, &selector).await?;

@@ -22,7 +22,7 @@ use crate::members::document::{Driver, Event, Members, ScaleHook, Set};
 use crate::members::driver::MemberDriver as _;
 use crate::members::jobs as decide_jobs;
 use crate::members::progress;
-use crate::members::progress::{Doing, Told};
+use crate::members::progress::{Doing, MembersStatus};
 use crate::plan::Verb;
 use crate::plan::situation::Situation;
 use executor::{STOPPED, SetPass};
@@ -39,7 +39,7 @@ const HELD: &str =
 #[derive(Debug)]
 pub struct MembersReport {
     /// For the status.
-    pub told: Told,
+    pub told: MembersStatus,
     /// When the next look is due.
     pub next: Option<Duration>,
 }
@@ -51,7 +51,9 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     let Some(members) = members else {
         ctx.watching.members.forget(&observed.key);
         let gone = rendered.is_some() && applied.error.is_none();
-        return Ok(gone.then(|| MembersReport { told: Told { gone: true, ..Told::default() }, next: None }));
+        return Ok(
+            gone.then(|| MembersReport { told: MembersStatus { gone: true, ..MembersStatus::default() }, next: None })
+        );
     };
     if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
         return Ok(None);
@@ -65,7 +67,7 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
         return each(observed, &members, ctx).await.map(Some);
     }
     let follows = !matches!(applied.verb, Verb::Rest | Verb::Uninstall | Verb::Abandon | Verb::CreateCrds);
-    Ok(follows.then(|| MembersReport { told: Told::pending(), next: Some(Duration::ZERO) }))
+    Ok(follows.then(|| MembersReport { told: MembersStatus::pending(), next: Some(Duration::ZERO) }))
 }
 
 /// The hooks before a deletion, which nothing of the release may precede. `None` when the release may go.
@@ -74,9 +76,9 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
         return None;
     }
     let held = |waiting| Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Uninstall) });
-    let is_farewell = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
+    let is_before_deletion = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
     let members = observed.members.as_ref();
-    if must_succeed(observed) && !members.is_some_and(|members| members.hooks.iter().any(is_farewell)) {
+    if must_succeed(observed) && !members.is_some_and(|members| members.hooks.iter().any(is_before_deletion)) {
         let what = format!("a before-delete hook, which the chart does not have{HELD}");
         return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK) });
     }
@@ -92,7 +94,7 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     for set in &members.sets {
         // Whatever its driver is: these hooks are Jobs.
         let set = Set { driver: Driver::Jobs, ..set.clone() };
-        match farewell_of(observed, members, &set, ctx).await {
+        match before_deletion_of(observed, members, &set, ctx).await {
             Ok(None) => {}
             Ok(Some(waiting)) => return held(waiting),
             Err(error) => return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) }),
@@ -107,7 +109,7 @@ fn must_succeed(observed: &Observed) -> bool {
     switches.hooks && switches.deletion_policy == DeletionPolicy::Snapshot
 }
 
-async fn farewell_of(
+async fn before_deletion_of(
     observed: &Observed,
     members: &Members,
     set: &Set,
@@ -115,11 +117,11 @@ async fn farewell_of(
 ) -> Result<Option<Waiting>, Error> {
     let latch = latch(&observed.cr, &set.name);
     let driver = JobsDriver::of(observed, members, set, ctx);
-    let is_farewell = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
-    if !driver.hooks.iter().any(is_farewell) {
+    let is_before_deletion = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
+    if !driver.hooks.iter().any(is_before_deletion) {
         return Ok(None);
     }
-    let Some(workload) = look::look(observed, set, ctx).await? else { return Ok(None) };
+    let Some(workload) = look::read_workload(observed, set, ctx).await? else { return Ok(None) };
     let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
     let jobs = driver.observe(&workload, &latch).await;
     let view = decide_jobs::View {
@@ -132,7 +134,7 @@ async fn farewell_of(
         now: observed.facts.now,
     };
     let must = must_succeed(observed);
-    let step = decide_jobs::farewell(&view, observed.cr.created, must);
+    let step = decide_jobs::before_deletion(&view, observed.cr.created, must);
     let (what, after) = match one.perform(&driver, step).await?.0 {
         (Doing::Nothing, _) => return Ok(None),
         (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
@@ -145,11 +147,11 @@ async fn farewell_of(
 /// The first stateful set that is not quiet gets a step; the others are only told.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
-    let mut told = Told::of(&status, &members.sets);
+    let mut told = MembersStatus::of(&status, &members.sets);
     let mut next = None;
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
-        let found = look::look(observed, set, ctx).await?;
+        let found = look::read_workload(observed, set, ctx).await?;
         let Some(workload) = found else {
             // The pass that applies it comes by itself.
             next = Some(STOPPED);

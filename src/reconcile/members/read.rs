@@ -6,7 +6,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::readiness::pod_reason;
 use crate::mask::Text;
 use crate::members::etcd::url::takes_tls;
-use crate::members::workload::{Claim, Exit, Pod, PodPhase};
+use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 use crate::release::object::Gvk;
 
 pub fn core(kind: &str, plural: &str) -> Resource {
@@ -64,8 +64,8 @@ pub fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
     }
 }
 
-pub fn claim(object: &Value) -> Claim {
-    Claim {
+pub fn claim(object: &Value) -> VolumeClaim {
+    VolumeClaim {
         name: text(object, "/metadata/name").into(),
         uid: text(object, "/metadata/uid").into(),
         created: seconds(object, "/metadata/creationTimestamp"),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::observed::Observed;
 use crate::cluster::cr::Cr;
 use crate::members::workload::{Latch, REPLACED};
-use crate::plan::operations::state::{Kept, Running};
+use crate::plan::operations::state::{Running, StoredOperations};
 
 /// What is remembered of a stateful set with members.
 pub fn latch(cr: &Cr, name: &str) -> Latch {
@@ -18,5 +18,5 @@ pub fn stored<'a>(status: &'a Map<String, Value>, name: &str) -> Option<&'a Valu
 
 /// The operation that runs.
 pub fn running(observed: &Observed) -> Option<Running> {
-    Kept::read(&observed.cr.status()).running
+    StoredOperations::read(&observed.cr.status()).running
 }

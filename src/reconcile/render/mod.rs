@@ -27,7 +27,7 @@ use crate::members::substitute;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
-use crate::plan::situation::{Operation, Situation, operation};
+use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
@@ -153,7 +153,7 @@ async fn from_chart(
         namespace: observed.owner.release_namespace.to_string(),
         revision: newest + 1,
         is_upgrade: observed.situation == Situation::Changed
-            && operation(&observed.facts.history) == Operation::Upgrade,
+            && operation(&observed.facts.history) == RevisionKind::Upgrade,
     };
     let values = values::complete(observed, ctx).await?;
     let surroundings = Surroundings { lookups, ahead: Duration::ZERO };

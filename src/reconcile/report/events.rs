@@ -4,7 +4,7 @@ use super::done::Done;
 use super::facts::{is_idle, is_passing, newest, repaired};
 use crate::kind::allow;
 use crate::mask::Text;
-use crate::plan::situation::{Operation, Situation, newest_operation};
+use crate::plan::situation::{RevisionKind, Situation, newest_operation};
 use crate::plan::{Verb, status, unknown_hooks};
 use crate::reconcile::context::Context;
 use crate::reconcile::notify::{event, is_news};
@@ -87,13 +87,13 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
             event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
         }
         Verb::Resume => match newest_operation(&observed.facts.history) {
-            Operation::Install => {
+            RevisionKind::Install => {
                 event(observed, ctx, false, "Installed", format!("release {name} revision {revision} is installed"));
             }
-            Operation::Upgrade => {
+            RevisionKind::Upgrade => {
                 event(observed, ctx, false, "Upgraded", format!("release {name} is upgraded to revision {revision}"));
             }
-            Operation::Rollback => {
+            RevisionKind::Rollback => {
                 let note = format!("release {name} is rolled back, as revision {revision}");
                 event(observed, ctx, true, "RolledBack", note);
             }

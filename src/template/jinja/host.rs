@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// What a template, or what it asked, says went wrong: told as it is. minijinja's own details may quote values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Told(String);
+pub struct TemplateError(String);
 
-impl Told {
+impl TemplateError {
     fn error(message: impl Into<String>) -> Error {
         let message = message.into();
         Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Self(message))
@@ -34,10 +34,10 @@ impl Told {
 
 /// What needs no host.
 pub fn add_pure(environment: &mut Environment<'_>) {
-    environment.add_function("fail", |message: String| -> Result<Value, Error> { Err(Told::error(message)) });
+    environment.add_function("fail", |message: String| -> Result<Value, Error> { Err(TemplateError::error(message)) });
     environment.add_filter("b64decode", |text: String| {
         let decoded = BASE64.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        decoded.ok_or_else(|| Told::error("b64decode: the text is not base64 of a text"))
+        decoded.ok_or_else(|| TemplateError::error("b64decode: the text is not base64 of a text"))
     });
 }
 
@@ -47,16 +47,18 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
     environment.add_function("now", move || i64::try_from(shared.now() / 1_000_000_000).unwrap_or(i64::MAX));
     let shared = Arc::clone(host);
     environment.add_function("lookup", move |version: &str, kind: &str, namespace: &str, name: &str| {
-        let found = shared.lookup(version, kind, namespace, name).map_err(|error| Told::error(error.to_string()))?;
-        let json = json::write(&found, json::Style::default()).map_err(Told::error)?;
-        let json: serde_json::Value = serde_json::from_slice(&json).map_err(|error| Told::error(error.to_string()))?;
+        let found =
+            shared.lookup(version, kind, namespace, name).map_err(|error| TemplateError::error(error.to_string()))?;
+        let json = json::write(&found, json::Style::default()).map_err(TemplateError::error)?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&json).map_err(|error| TemplateError::error(error.to_string()))?;
         Ok(Value::from(Serde(&json)))
     });
     let shared = Arc::clone(host);
     environment.add_function("genPrivateKey", move |kind: &str| {
         match call(&shared, "genPrivateKey", &[kind.into()])? {
             Go::Str(key) => Ok(key.text().into_owned()),
-            _ => Err(Told::error("genPrivateKey gave no key")),
+            _ => Err(TemplateError::error("genPrivateKey gave no key")),
         }
     });
     let shared = Arc::clone(host);
@@ -81,9 +83,9 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
         move |name: &str, ips: Vec<String>, names: Vec<String>, days: i64, with: Rest<Value>| {
             // minijinja takes functions of five parameters.
             let [ca, key] = &with[..] else {
-                return Err(Told::error("genSignedCertWithKey takes an authority and a key at the end"));
+                return Err(TemplateError::error("genSignedCertWithKey takes an authority and a key at the end"));
             };
-            let key = key.as_str().ok_or_else(|| Told::error("the key is no text"))?;
+            let key = key.as_str().ok_or_else(|| TemplateError::error("the key is no text"))?;
             let ca = authority(&shared, ca)?;
             let args = [name.into(), texts(ips), texts(names), Go::int(days), ca, key.into()];
             certificate(call(&shared, "genSignedCertWithKey", &args))
@@ -96,7 +98,7 @@ fn call(host: &SharedHost, name: &str, args: &[Go]) -> Result<Go, Error> {
     let context = Context { host: Rc::new(Arc::clone(host)) };
     let function = functions::all().find(|function| function.name == name);
     let result = function.map_or_else(|| Err(FnError::from("there is no such function")), |f| (f.run)(&context, args));
-    result.map_err(|error| Told::error(format!("{name}: {error}")))
+    result.map_err(|error| TemplateError::error(format!("{name}: {error}")))
 }
 
 fn texts(texts: Vec<String>) -> Go {
@@ -105,7 +107,7 @@ fn texts(texts: Vec<String>) -> Go {
 
 /// `Cert` and `Key` as the template's own map.
 fn certificate(made: Result<Go, Error>) -> Result<Value, Error> {
-    let Go::Object(made) = made? else { return Err(Told::error("no certificate was made")) };
+    let Go::Object(made) = made? else { return Err(TemplateError::error("no certificate was made")) };
     let part = |name: &str| match made.field(name) {
         Some(Go::Str(text)) => text.text().into_owned(),
         _ => String::new(),
@@ -117,7 +119,7 @@ fn certificate(made: Result<Go, Error>) -> Result<Value, Error> {
 fn authority(host: &SharedHost, ca: &Value) -> Result<Go, Error> {
     let part = |name: &str| {
         let value = ca.get_attr(name).ok().and_then(|value| value.as_str().map(|text| BASE64.encode(text)));
-        value.map(Go::from).ok_or_else(|| Told::error("the authority is not a certificate with Cert and Key"))
+        value.map(Go::from).ok_or_else(|| TemplateError::error("the authority is not a certificate with Cert and Key"))
     };
     call(host, "buildCustomCert", &[part("Cert")?, part("Key")?])
 }

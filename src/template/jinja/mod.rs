@@ -222,7 +222,7 @@ fn error(name: &str, e: &Error) -> JinjaError {
         (Some(line), None) => format!("{file}:{line}"),
         _ => file.to_owned(),
     };
-    if let Some(told) = host::Told::of(e) {
+    if let Some(told) = host::TemplateError::of(e) {
         return JinjaError { message: format!("{at}: {told}"), at: Some(at), trace: Vec::new(), missing: None };
     }
     let excerpt = line.and_then(|line| e.template_source()?.lines().nth(line - 1).map(|l| l.trim().to_owned()));

@@ -15,7 +15,7 @@ const KEPT: usize = 20;
 /// What there is of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are what is seen")]
-pub struct Seen {
+pub struct SeenCluster {
     /// The custom resource goes.
     pub deleting: bool,
     /// For whom its data is being replaced.
@@ -44,7 +44,7 @@ pub struct Seen {
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ReplaceStep {
     /// Nothing, and nothing will be.
     Refuse(String),
     /// It is waited for something.
@@ -65,7 +65,7 @@ pub enum Step {
     Done,
 }
 
-impl Seen {
+impl SeenCluster {
     /// Of the custom resource.
     pub fn read(cluster: &Value) -> Self {
         let annotation = |name: &str| cluster["metadata"]["annotations"][name].as_str();
@@ -105,62 +105,62 @@ impl Seen {
 }
 
 /// The next step for the custom resource with this uid.
-pub fn next(seen: &Seen, uid: &str) -> Step {
+pub fn next(seen: &SeenCluster, uid: &str) -> ReplaceStep {
     let ours = seen.replacing.as_deref() == Some(uid);
     if seen.replaced.iter().any(|known| known == uid) {
-        return Step::Done;
+        return ReplaceStep::Done;
     }
     if seen.deleting {
-        return Step::Refuse("the cluster is being deleted".into());
+        return ReplaceStep::Refuse("the cluster is being deleted".into());
     }
     if !ours {
         return match &seen.replacing {
             Some(other) if seen.other_lives => {
-                Step::Refuse(format!("its data is being replaced for another custom resource, {other}"))
+                ReplaceStep::Refuse(format!("its data is being replaced for another custom resource, {other}"))
             }
-            None if seen.paused => Step::Refuse(format!("it is paused: the annotation {PAUSED} is true")),
-            None if seen.rests => Step::Wait("the operator to end the last pause".into()),
+            None if seen.paused => ReplaceStep::Refuse(format!("it is paused: the annotation {PAUSED} is true")),
+            None if seen.rests => ReplaceStep::Wait("the operator to end the last pause".into()),
             // Whoever began is gone, and left it paused; or nobody has begun.
-            _ => Step::Announce,
+            _ => ReplaceStep::Announce,
         };
     }
     match () {
-        () if !seen.paused => Step::Announce,
-        () if !seen.rests => Step::Wait("the operator to pause".into()),
-        () if let Some((uid, false)) = &seen.set => Step::DeleteSet(uid.clone()),
-        () if seen.set.is_some() => Step::Wait("the StatefulSet to go".into()),
-        () if let Some(pod) = seen.pods.first() => Step::Wait(format!("pod {pod} to go")),
+        () if !seen.paused => ReplaceStep::Announce,
+        () if !seen.rests => ReplaceStep::Wait("the operator to pause".into()),
+        () if let Some((uid, false)) = &seen.set => ReplaceStep::DeleteSet(uid.clone()),
+        () if seen.set.is_some() => ReplaceStep::Wait("the StatefulSet to go".into()),
+        () if let Some(pod) = seen.pods.first() => ReplaceStep::Wait(format!("pod {pod} to go")),
         () if let Some((name, uid, _)) = seen.claims.iter().find(|(_, _, going)| !going) => {
-            Step::DeleteClaim(name.clone(), uid.clone())
+            ReplaceStep::DeleteClaim(name.clone(), uid.clone())
         }
-        () if let Some((name, _, _)) = seen.claims.first() => Step::Wait(format!("claim {name} to go")),
-        () if let Some(uid) = &seen.list => Step::DeleteList(uid.clone()),
-        () if seen.remembers => Step::Forget,
-        () if seen.ready => Step::Wait("the operator to see that the members are gone".into()),
-        () => Step::Commit,
+        () if let Some((name, _, _)) = seen.claims.first() => ReplaceStep::Wait(format!("claim {name} to go")),
+        () if let Some(uid) = &seen.list => ReplaceStep::DeleteList(uid.clone()),
+        () if seen.remembers => ReplaceStep::Forget,
+        () if seen.ready => ReplaceStep::Wait("the operator to see that the members are gone".into()),
+        () => ReplaceStep::Commit,
     }
 }
 
 /// Whether the cluster can still go on as it was.
-pub fn is_whole(seen: &Seen) -> bool {
+pub fn is_whole(seen: &SeenCluster) -> bool {
     seen.set.as_ref().is_some_and(|(_, going)| !going)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Seen, Step, next};
+    use super::{ReplaceStep, SeenCluster, next};
     use serde_json::json;
 
-    fn whole() -> Seen {
+    fn whole() -> SeenCluster {
         let claim = |n: u32| (format!("data-a-{n}"), format!("c{n}"), false);
-        Seen {
+        SeenCluster {
             ready: true,
             set: Some(("s".into(), false)),
             pods: vec!["a-0".into()],
             claims: vec![claim(0), claim(1)],
             list: Some("l".into()),
             remembers: true,
-            ..Seen::default()
+            ..SeenCluster::default()
         }
     }
 
@@ -173,21 +173,21 @@ mod tests {
             let step = next(&seen, "u");
             steps.push(format!("{step:?}"));
             match step {
-                Step::Announce => (seen.replacing, seen.paused) = (Some("u".into()), true),
-                Step::Wait(what) if what.contains("to pause") => seen.rests = true,
-                Step::DeleteSet(_) => seen.set = Some(("s".into(), true)),
-                Step::Wait(what) if what.contains("StatefulSet") => seen.set = None,
-                Step::Wait(what) if what.contains("pod") => seen.pods.clear(),
-                Step::DeleteClaim(name, _) => {
+                ReplaceStep::Announce => (seen.replacing, seen.paused) = (Some("u".into()), true),
+                ReplaceStep::Wait(what) if what.contains("to pause") => seen.rests = true,
+                ReplaceStep::DeleteSet(_) => seen.set = Some(("s".into(), true)),
+                ReplaceStep::Wait(what) if what.contains("StatefulSet") => seen.set = None,
+                ReplaceStep::Wait(what) if what.contains("pod") => seen.pods.clear(),
+                ReplaceStep::DeleteClaim(name, _) => {
                     seen.claims.iter_mut().filter(|c| c.0 == name).for_each(|c| c.2 = true);
                 }
-                Step::Wait(what) if what.contains("claim") => seen.claims.clear(),
-                Step::DeleteList(_) => seen.list = None,
-                Step::Forget => seen.remembers = false,
-                Step::Wait(_) => seen.ready = false,
-                Step::Commit => seen.replaced = vec!["u".into()],
-                Step::Done => break,
-                Step::Refuse(why) => panic!("{why}"),
+                ReplaceStep::Wait(what) if what.contains("claim") => seen.claims.clear(),
+                ReplaceStep::DeleteList(_) => seen.list = None,
+                ReplaceStep::Forget => seen.remembers = false,
+                ReplaceStep::Wait(_) => seen.ready = false,
+                ReplaceStep::Commit => seen.replaced = vec!["u".into()],
+                ReplaceStep::Done => break,
+                ReplaceStep::Refuse(why) => panic!("{why}"),
             }
         }
         let expected = [
@@ -211,21 +211,21 @@ mod tests {
     #[test]
     fn what_somebody_else_is_at_is_left_alone() {
         let table = [
-            (Seen { deleting: true, ..whole() }, "the cluster is being deleted"),
-            (Seen { paused: true, ..whole() }, "it is paused: the annotation tillerman.dev/paused is true"),
+            (SeenCluster { deleting: true, ..whole() }, "the cluster is being deleted"),
+            (SeenCluster { paused: true, ..whole() }, "it is paused: the annotation tillerman.dev/paused is true"),
             (
-                Seen { replacing: Some("x".into()), other_lives: true, paused: true, rests: true, ..whole() },
+                SeenCluster { replacing: Some("x".into()), other_lives: true, paused: true, rests: true, ..whole() },
                 "its data is being replaced for another custom resource, x",
             ),
         ];
         for (seen, why) in table {
-            assert_eq!(next(&seen, "u"), Step::Refuse(why.into()));
+            assert_eq!(next(&seen, "u"), ReplaceStep::Refuse(why.into()));
         }
         // Unless whoever began is gone.
-        let left = Seen { replacing: Some("x".into()), paused: true, rests: true, ..whole() };
-        assert_eq!(next(&left, "u"), Step::Announce);
-        let unpaused = Seen { replacing: Some("u".into()), ..whole() };
-        assert_eq!(next(&unpaused, "u"), Step::Announce);
+        let left = SeenCluster { replacing: Some("x".into()), paused: true, rests: true, ..whole() };
+        assert_eq!(next(&left, "u"), ReplaceStep::Announce);
+        let unpaused = SeenCluster { replacing: Some("u".into()), ..whole() };
+        assert_eq!(next(&unpaused, "u"), ReplaceStep::Announce);
     }
 
     /// A Job that is made again, by a repair or by a new chart, destroys nothing a second time.
@@ -233,7 +233,7 @@ mod tests {
     fn what_was_done_once_is_never_done_again() {
         let mut seen = whole();
         seen.replaced = vec!["later".into(), "u".into()];
-        assert_eq!(next(&seen, "u"), Step::Done);
+        assert_eq!(next(&seen, "u"), ReplaceStep::Done);
         assert_eq!(seen.replaced_with("new"), "new later u");
         seen.replaced = (0..30).map(|n| n.to_string()).collect();
         assert_eq!(seen.replaced_with("29").split(' ').count(), 20);
@@ -246,19 +246,19 @@ mod tests {
             "status": {"conditions": [{"type": "Paused", "status": "True"}, {"type": "Ready", "status": "False"}],
                 "members": {"ready": ["a-0"], "etcd": {"latch": {"cluster": "1"}}}},
         });
-        let read = Seen::read(&cluster);
-        let expected = Seen {
+        let read = SeenCluster::read(&cluster);
+        let expected = SeenCluster {
             replacing: Some("u".into()),
             replaced: vec!["a".into(), "b".into()],
             paused: true,
             rests: true,
             remembers: true,
-            ..Seen::default()
+            ..SeenCluster::default()
         };
         assert_eq!(read, expected);
         // What the operator remembers counts where the annotation was dropped.
         let dropped = json!({"status": {"members": {"etcd": {"latch": {"replaced": "b", "replacedBefore": ["a"]}}}}});
-        assert_eq!(Seen::read(&dropped).replaced, ["b", "a"]);
-        assert!(!Seen::read(&json!({"status": {"members": {"ready": [], "etcd": {"latch": {}}}}})).remembers);
+        assert_eq!(SeenCluster::read(&dropped).replaced, ["b", "a"]);
+        assert!(!SeenCluster::read(&json!({"status": {"members": {"ready": [], "etcd": {"latch": {}}}}})).remembers);
     }
 }

@@ -17,7 +17,7 @@ use crate::backup::inspect::Contents;
 use crate::backup::{BackupError, shelf};
 use crate::cli::CliError;
 use crate::members::etcd::client::{Access, Tls};
-use decide::{Step, is_whole, next};
+use decide::{ReplaceStep, is_whole, next};
 use world::World;
 
 /// How often is looked.
@@ -157,9 +157,9 @@ async fn swap(world: &World, restore: &Value) -> Result<(), CliError> {
             said = text;
         }
         match step {
-            Step::Done => return Ok(()),
-            Step::Refuse(why) => return Err(CliError(format!("EtcdCluster {}: {why}", world.name()))),
-            Step::Wait(_) => tokio::time::sleep(LOOK).await,
+            ReplaceStep::Done => return Ok(()),
+            ReplaceStep::Refuse(why) => return Err(CliError(format!("EtcdCluster {}: {why}", world.name()))),
+            ReplaceStep::Wait(_) => tokio::time::sleep(LOOK).await,
             step => world.act(step, &seen, restore).await?,
         }
     }

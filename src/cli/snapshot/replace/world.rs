@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decide::{PAUSED, REPLACED, REPLACING, Seen, Step};
+use super::decide::{PAUSED, REPLACED, REPLACING, ReplaceStep, SeenCluster};
 use crate::cli::CliError;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
@@ -130,9 +130,9 @@ impl World {
     }
 
     /// All that a decision depends on.
-    pub async fn look(&self) -> Result<Seen, CliError> {
+    pub async fn look(&self) -> Result<SeenCluster, CliError> {
         let cluster = self.cluster().await?;
-        let mut seen = Seen::read(&cluster);
+        let mut seen = SeenCluster::read(&cluster);
         if let Some(other) = seen.replacing.as_deref().filter(|other| *other != self.uid) {
             let restores = self.list(&Self::restores(), "").await?;
             seen.other_lives = restores.iter().any(|restore| text(restore, "/metadata/uid") == other);
@@ -170,29 +170,29 @@ impl World {
     }
 
     /// Does a step.
-    pub async fn act(&self, step: Step, seen: &Seen, restore: &Value) -> Result<(), CliError> {
+    pub async fn act(&self, step: ReplaceStep, seen: &SeenCluster, restore: &Value) -> Result<(), CliError> {
         let clusters = Self::clusters();
         let annotate = |annotations: Value| json!({"metadata": {"annotations": annotations}});
         match step {
-            Step::Announce => {
+            ReplaceStep::Announce => {
                 let patch = annotate(json!({PAUSED: "true", REPLACING: self.uid}));
                 self.merge(&clusters, &self.name, &patch, None).await
             }
-            Step::DeleteSet(uid) => self.delete(&Self::sets(), &self.name, &uid).await,
-            Step::DeleteClaim(name, uid) => self.delete(&Self::claims(), &name, &uid).await,
-            Step::DeleteList(uid) => self.delete(&Self::lists(), &self.list_name(), &uid).await,
-            Step::Forget => {
+            ReplaceStep::DeleteSet(uid) => self.delete(&Self::sets(), &self.name, &uid).await,
+            ReplaceStep::DeleteClaim(name, uid) => self.delete(&Self::claims(), &name, &uid).await,
+            ReplaceStep::DeleteList(uid) => self.delete(&Self::lists(), &self.list_name(), &uid).await,
+            ReplaceStep::Forget => {
                 let gone = OF_MEMBERS.iter().map(|field| ((*field).to_owned(), Value::Null));
                 let patch = json!({"status": Value::Object(gone.collect())});
                 self.merge(&clusters, &self.name, &patch, Some("status")).await
             }
-            Step::Commit => {
+            ReplaceStep::Commit => {
                 let replaced = seen.replaced_with(&self.uid);
                 let annotations = json!({PAUSED: null, REPLACING: null, REPLACED: replaced});
                 let patch = json!({"metadata": {"annotations": annotations}, "spec": {"restore": restore}});
                 self.merge(&clusters, &self.name, &patch, None).await
             }
-            Step::Done | Step::Refuse(_) | Step::Wait(_) => Ok(()),
+            ReplaceStep::Done | ReplaceStep::Refuse(_) | ReplaceStep::Wait(_) => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Scene;
 use crate::members::etcd::state::{Answer, Member, Version};
-use crate::members::workload::{Claim, Exit, Pod, PodPhase};
+use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 
 /// How often a container must have failed before that counts.
 const CRASHES: u32 = 3;
@@ -55,7 +55,7 @@ impl<'a> Cluster<'a> {
         self.scene.workload.pods.get(&ordinal)
     }
 
-    pub fn claims(&self, ordinal: u32) -> &'a [Claim] {
+    pub fn claims(&self, ordinal: u32) -> &'a [VolumeClaim] {
         self.scene.workload.claims.get(&ordinal).map_or(&[], Vec::as_slice)
     }
 

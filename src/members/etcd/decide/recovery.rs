@@ -5,7 +5,7 @@
 //! only that one pod until it is told so no more. The claims of the others go when it has been seen to go on, and not before.
 
 use super::{SOON, Scene};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Answer, ClusterState};
 use crate::members::workload::{Latch, Recovery};
 
@@ -48,18 +48,19 @@ impl Scene<'_> {
     }
 
     /// The user said it, of what is left now.
-    pub(super) fn recovery_begins(&self) -> Option<Step<Action>> {
+    pub(super) fn recovery_begins(&self) -> Option<MemberStep<Action>> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
         let (survivor, answer) = self.survivor()?;
         let recovery = Recovery { statement: said.to_owned(), survivor, pod: None };
-        (self.statement(answer) == said).then(|| Step::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
+        (self.statement(answer) == said)
+            .then(|| MemberStep::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
     }
 
     /// What was begun goes on, from what is seen.
-    pub(super) fn recovery_goes_on(&self) -> Option<Step<Action>> {
+    pub(super) fn recovery_goes_on(&self) -> Option<MemberStep<Action>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
         let members = self.observed.members.as_deref();
@@ -77,12 +78,12 @@ impl Scene<'_> {
     }
 
     /// Its pod starts anew, as the only one of the StatefulSet, and told that it is the only member.
-    fn made_alone(&self, recovery: &Recovery) -> Step<Action> {
+    fn made_alone(&self, recovery: &Recovery) -> MemberStep<Action> {
         let survivor = recovery.survivor;
         if (self.workload.start, self.workload.replicas) != (survivor, 1) {
-            return Step::Only(survivor);
+            return MemberStep::Only(survivor);
         }
-        let waits = |why: String| Step::Wait { why, after: SOON };
+        let waits = |why: String| MemberStep::Wait { why, after: SOON };
         let stays = self.workload.pods.iter().find(|(ordinal, pod)| **ordinal != survivor && !pod.terminating);
         if let Some((other, _)) = stays {
             return waits(format!("{} to be asked to leave", self.pod_name(*other)));
@@ -95,32 +96,32 @@ impl Scene<'_> {
             None => waits(format!("{name} to come back")),
             Some(pod) if recovery.pod.is_none() => {
                 let pod = Some(pod.uid.to_string());
-                Step::Latch(Latch { recovery: Some(Recovery { pod, ..recovery.clone() }), ..self.latch.clone() })
+                MemberStep::Latch(Latch { recovery: Some(Recovery { pod, ..recovery.clone() }), ..self.latch.clone() })
             }
             Some(pod) if recovery.pod.as_deref() == Some(&*pod.uid) => {
-                Step::DeletePod { ordinal: survivor, uid: pod.uid.clone() }
+                MemberStep::DeletePod { ordinal: survivor, uid: pod.uid.clone() }
             }
             Some(_) => waits(format!("{name} to go on alone{}", self.reason(survivor))),
         }
     }
 
     /// It has a quorum by itself: nobody may be told to be alone any more, and the data of the others goes.
-    fn gone_on(&self, recovery: &Recovery) -> Step<Action> {
+    fn gone_on(&self, recovery: &Recovery) -> MemberStep<Action> {
         if let Some(step) = self.closed() {
             return step;
         }
         let others = self.workload.claims.iter().filter(|(ordinal, _)| **ordinal != recovery.survivor);
         let claim = others.flat_map(|(_, claims)| claims).find(|claim| !claim.terminating);
         match claim {
-            Some(claim) => Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() },
+            Some(claim) => MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() },
             None => self.recovery_ends(recovery, Some(recovery.survivor + 1)),
         }
     }
 
     /// It is over: with so many replicas and the data as it is now, or with nothing changed, as there is a quorum again by itself.
-    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> Step<Action> {
+    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> MemberStep<Action> {
         let ended = Latch { recovery: None, recovered: Some(recovery.statement.clone()), ..self.latch.clone() };
-        Step::Latch(match replicas {
+        MemberStep::Latch(match replicas {
             None => ended,
             Some(_) => Latch {
                 replicas,

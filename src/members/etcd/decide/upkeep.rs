@@ -4,7 +4,7 @@
 use super::health::Cluster;
 use super::with_quorum::call;
 use super::{LATER, SOON};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Alarm, AlarmKind, Answer, Call, NoSpace};
 use crate::members::workload::{Latch, Reclaimed};
 
@@ -22,7 +22,7 @@ const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
 /// An alarm that was raised for a member that has left: it has been replaced, and writes are let again.
-pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<Step<Action>> {
+pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<MemberStep<Action>> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
@@ -30,21 +30,21 @@ pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<Step<Action>> {
 
 /// No space: the history goes, then the files are written anew one by one, and then writes are let again. What is in use of a file is
 /// told as of its last write, and there is none by now: so who is done is remembered.
-pub(super) fn reclaim(c: &Cluster) -> Option<Step<Action>> {
+pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
     let settings = c.scene.settings;
     let alarm = no_space(c).next();
     if let (None, Some(reclaimed)) = (alarm, c.scene.latch.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
         let reclaimed = Some(Reclaimed { over: true, ..reclaimed.clone() });
-        return Some(Step::Latch(Latch { reclaimed, ..c.scene.latch.clone() }));
+        return Some(MemberStep::Latch(Latch { reclaimed, ..c.scene.latch.clone() }));
     }
     let alarm = alarm?;
     if settings.no_space != NoSpace::Reclaim || !c.all_healthy() {
         return None;
     }
-    let then = |step: Option<Step<Action>>, reclaimed: Reclaimed| match step? {
-        Step::Act(action) => {
+    let then = |step: Option<MemberStep<Action>>, reclaimed: Reclaimed| match step? {
+        MemberStep::Act(action) => {
             let latch = Latch { reclaimed: Some(reclaimed), ..c.scene.latch.clone() };
-            Some(Step::ActThen { action, latch })
+            Some(MemberStep::ActThen { action, latch })
         }
         step => Some(step),
     };
@@ -61,7 +61,7 @@ pub(super) fn reclaim(c: &Cluster) -> Option<Step<Action>> {
     let rounds = [(due_first(c, |k, _| times(k) == 0), COMPACTED), (due_first(c, second), SURELY_COMPACTED)];
     if let Some((k, after)) = rounds.into_iter().find_map(|(k, after)| Some((k?, after))) {
         if c.scene.now - reclaimed.since < after {
-            return Some(Step::Wait { why: "members to compact their history".into(), after: SOON });
+            return Some(MemberStep::Wait { why: "members to compact their history".into(), after: SOON });
         }
         let mut reclaimed = reclaimed.clone();
         *reclaimed.written.entry(k).or_default() += 1;
@@ -101,7 +101,7 @@ fn no_space<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
 }
 
 /// Files with holes, when that is asked for and nothing else is to be done.
-pub(super) fn holes_above_threshold(c: &Cluster) -> Option<Step<Action>> {
+pub(super) fn holes_above_threshold(c: &Cluster) -> Option<MemberStep<Action>> {
     let wanted = c.scene.settings.defragmentation?;
     let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
     if !complete || alarms(c).next().is_some() {
@@ -116,7 +116,7 @@ pub(super) fn holes_above_threshold(c: &Cluster) -> Option<Step<Action>> {
 }
 
 /// What alarms say that nothing above has dealt with.
-pub(super) fn alarms_are_told(c: &Cluster) -> Option<Step<Action>> {
+pub(super) fn alarms_are_told(c: &Cluster) -> Option<MemberStep<Action>> {
     let alarm = alarms(c).next()?;
     let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
     let whose = whose.map_or_else(|| "a member".to_owned(), |ordinal| c.scene.pod_name(ordinal));
@@ -127,7 +127,7 @@ pub(super) fn alarms_are_told(c: &Cluster) -> Option<Step<Action>> {
             format!("the data of {whose} differs from that of the others, and writes are refused until it is replaced"),
         ),
     };
-    Some(Step::Stop { reason, why })
+    Some(MemberStep::Stop { reason, why })
 }
 
 fn why_no_space(c: &Cluster, whose: &str) -> String {
@@ -164,14 +164,14 @@ fn due_first(c: &Cluster, is_due: impl Fn(u32, &Answer) -> bool) -> Option<u32> 
     ordinals.first().copied()
 }
 
-fn defragment(c: &Cluster, k: u32) -> Option<Step<Action>> {
+fn defragment(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
     if c.voters().len() > 1 && !c.may_stop(k) {
-        return Some(Step::Wait { why: "a quorum without the one that is defragmented".into(), after: LATER });
+        return Some(MemberStep::Wait { why: "a quorum without the one that is defragmented".into(), after: LATER });
     }
     let member = c.member(k)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(k, c.scene.workload);
-    Some(Step::Act(Action::Call {
+    Some(MemberStep::Act(Action::Call {
         call: Call::Defragment { ordinal: k, member },
         via: k,
         url,

@@ -2,15 +2,15 @@
 
 use super::health::Cluster;
 use super::{LATER, SOON, Scene, upkeep};
-use crate::members::driver::Step;
+use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
-use crate::members::workload::{Claim, Latch, Pod};
+use crate::members::workload::{Latch, Pod, VolumeClaim};
 
 /// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
 /// A row of the table: what it does, if it fits.
-type Row = fn(&Cluster) -> Option<Step<Action>>;
+type Row = fn(&Cluster) -> Option<MemberStep<Action>>;
 
 /// The rows that need a quorum, in their order.
 const ROWS: [Row; 21] = [
@@ -37,13 +37,13 @@ const ROWS: [Row; 21] = [
     what_is_waited_for,
 ];
 
-pub(super) fn decide(scene: &Scene, members: &[Member]) -> Step<Action> {
+pub(super) fn decide(scene: &Scene, members: &[Member]) -> MemberStep<Action> {
     let cluster = Cluster { scene, members };
-    ROWS.iter().find_map(|row| row(&cluster)).unwrap_or(Step::Quiet)
+    ROWS.iter().find_map(|row| row(&cluster)).unwrap_or(MemberStep::Quiet)
 }
 
 /// What must be remembered before anything else is done: since when a member is waited for, and what members that left leave behind.
-fn memory(c: &Cluster) -> Option<Step<Action>> {
+fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
     let ordinals: std::collections::BTreeSet<u32> =
@@ -73,28 +73,28 @@ fn memory(c: &Cluster) -> Option<Step<Action>> {
     let before = &c.scene.latch;
     let changed =
         |latch: &Latch| latch.since != before.since || latch.stale != before.stale || latch.claims != before.claims;
-    (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(Step::Latch(latch))
+    (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
 }
 
 /// Row 6: a learner that is not wanted any more leaves; that is always allowed.
-fn row_6_learner_beyond_size(c: &Cluster) -> Option<Step<Action>> {
+fn row_6_learner_beyond_size(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
 }
 
 /// Row 7: the learner's pod is started, with the list of this moment.
-fn row_7_learner_without_pod(c: &Cluster) -> Option<Step<Action>> {
+fn row_7_learner_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
-    c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(Step::Scale(k + 1)))
+    c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(MemberStep::Scale(k + 1)))
 }
 
 /// Row 7, afterwards: the list is for the one who joins. As soon as it has started nobody may start from it again.
-fn row_7_nobody_joins(c: &Cluster) -> Option<Step<Action>> {
+fn row_7_nobody_joins(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.members.iter().all(Member::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
 /// Row 8: a learner that has started and caught up gets a vote. The leader has the last word on how far it is.
-fn row_8_learner_caught_up(c: &Cluster) -> Option<Step<Action>> {
+fn row_8_learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
     if !answer.learner || answer.is_corrupt() || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
@@ -104,7 +104,7 @@ fn row_8_learner_caught_up(c: &Cluster) -> Option<Step<Action>> {
 }
 
 /// Row 9: a learner that does not join. Its list is corrected; with bad data or past the deadline it leaves, and row 14 wipes it.
-fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
+fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner()?;
     if !learner.started()
         && let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members))
@@ -122,14 +122,14 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<Step<Action>> {
     }
     // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
     if let Some(pod) = c.pod(k).filter(|_| ended && c.crashes(k) && c.says_wrong_list(k)) {
-        return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
+        return Some(MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() });
     }
     let name = c.scene.pod_name(k);
-    Some(Step::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
+    Some(MemberStep::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
 }
 
 /// Row 10: a voter that never started, added by somebody else. It counts as one that failed.
-fn row_10_voter_that_never_started(c: &Cluster) -> Option<Step<Action>> {
+fn row_10_voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
     if (k >= c.desired() || late) && c.may_remove(k) {
@@ -139,22 +139,22 @@ fn row_10_voter_that_never_started(c: &Cluster) -> Option<Step<Action>> {
         return Some(write);
     }
     if k >= c.replicas() {
-        return Some(Step::Scale(k + 1));
+        return Some(MemberStep::Scale(k + 1));
     }
-    Some(Step::Wait {
+    Some(MemberStep::Wait {
         why: format!("{} to start for the first time{}", c.scene.pod_name(k), c.scene.reason(k)),
         after: SOON,
     })
 }
 
 /// Row 11: a member that no pod of this StatefulSet is, or two of one ordinal.
-fn row_11_foreign_member(c: &Cluster) -> Option<Step<Action>> {
+fn row_11_foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let twice = |member: &&Member| {
         let ordinal = c.ordinal(member);
         ordinal.is_none() || c.members.iter().filter(|other| c.ordinal(other) == ordinal).count() > 1
     };
     let member = c.members.iter().find(twice)?;
-    Some(Step::Stop {
+    Some(MemberStep::Stop {
         reason: "ForeignMember",
         why: format!(
             "member {:x} ({}) is not the one member of a pod of {}",
@@ -166,30 +166,30 @@ fn row_11_foreign_member(c: &Cluster) -> Option<Step<Action>> {
 }
 
 /// Row 12: voters whose pods somebody else scaled away.
-fn row_12_voter_without_pod(c: &Cluster) -> Option<Step<Action>> {
+fn row_12_voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
     if let Some((wanted, _)) = without.iter().rfind(|(k, _)| *k < c.desired()) {
-        return Some(Step::Scale(wanted + 1));
+        return Some(MemberStep::Scale(wanted + 1));
     }
-    if c.may_remove(highest) { remove(c, highest, voter) } else { Some(Step::Scale(highest + 1)) }
+    if c.may_remove(highest) { remove(c, highest, voter) } else { Some(MemberStep::Scale(highest + 1)) }
 }
 
 /// Row 13: the last pod has no member any more, or never had one.
-fn row_13_shrink(c: &Cluster) -> Option<Step<Action>> {
+fn row_13_shrink(c: &Cluster) -> Option<MemberStep<Action>> {
     let last = c.replicas().checked_sub(1)?;
-    (c.replicas() > c.desired() && c.member(last).is_none()).then_some(Step::Scale(last))
+    (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
 }
 
 /// Row 14: a pod without a member has data of one that left, or none: its claims and itself go before another joins.
-fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
+fn row_14_wipe(c: &Cluster) -> Option<MemberStep<Action>> {
     let ordinals = 0..c.replicas().min(c.desired());
     for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
         let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
         let is_stale = |uid: &str| stale.iter().any(|stale| stale == uid);
         if let Some(claim) = c.claims(k).iter().find(|claim| is_stale(&claim.uid) && !claim.terminating) {
             return Some(if c.scene.latch.knows(k, claim) {
-                Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() }
+                MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() }
             } else {
                 orphaned(c, k, claim)
             });
@@ -198,22 +198,25 @@ fn row_14_wipe(c: &Cluster) -> Option<Step<Action>> {
         let claims_left = c.claims(k).iter().any(|claim| is_stale(&claim.uid));
         let pod = c.pod(k).filter(|pod| claims_left || is_stale(&pod.uid));
         if let Some(pod) = pod.filter(|pod| !pod.terminating) {
-            return Some(Step::DeletePod { ordinal: k, uid: pod.uid.clone() });
+            return Some(MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() });
         }
         if claims_left || pod.is_some() {
-            return Some(Step::Wait { why: format!("what the last {} left to go", c.scene.pod_name(k)), after: SOON });
+            return Some(MemberStep::Wait {
+                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                after: SOON,
+            });
         }
     }
     None
 }
 
 /// A claim that is in the way and stays.
-fn orphaned(c: &Cluster, k: u32, claim: &Claim) -> Step<Action> {
-    Step::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
+fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<Action> {
+    MemberStep::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
 }
 
 /// Row 15: claims of members that left, after their pods are gone.
-fn row_15_claims_left_over(c: &Cluster) -> Option<Step<Action>> {
+fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     if !c.scene.target.delete_claims {
         return None;
     }
@@ -221,18 +224,18 @@ fn row_15_claims_left_over(c: &Cluster) -> Option<Step<Action>> {
     let claims = c.scene.workload.claims.iter().filter(|(k, _)| left(**k));
     let claims = claims.flat_map(|(k, claims)| claims.iter().filter(|claim| c.scene.latch.knows(*k, claim)));
     let claim = claims.into_iter().find(|claim| !claim.terminating)?;
-    Some(Step::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
+    Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
 }
 
 /// Row 16: a voter that cannot come back leaves, and row 14 makes room for the next.
-fn row_16_dead_voter(c: &Cluster) -> Option<Step<Action>> {
+fn row_16_dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
     let late = |k: u32| k < c.desired() && c.dead(k) && c.waited(k) > c.scene.settings.dead_after;
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
     remove(c, k, voter)
 }
 
 /// Row 17: the lowest free ordinal joins as a learner, while all others are well.
-fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
+fn row_17_join(c: &Cluster) -> Option<MemberStep<Action>> {
     let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
     if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
         return None;
@@ -246,7 +249,10 @@ fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
             return Some(orphaned(c, k, claim));
         }
         if c.pod(k).is_some() || claims().next().is_some() {
-            return Some(Step::Wait { why: format!("what the last {} left to go", c.scene.pod_name(k)), after: SOON });
+            return Some(MemberStep::Wait {
+                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                after: SOON,
+            });
         }
     }
     let peer_url = c.scene.settings.peer_url.url(k);
@@ -261,7 +267,7 @@ fn row_17_join(c: &Cluster) -> Option<Step<Action>> {
 
 /// Row 18: one too many leaves: an unhealthy one, or the highest; never as the leader. While a lower ordinal is free nobody is too
 /// many, but one that is unhealthy and to leave anyway must not keep the other from joining.
-fn row_18_leave(c: &Cluster) -> Option<Step<Action>> {
+fn row_18_leave(c: &Cluster) -> Option<MemberStep<Action>> {
     let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
     let too_many = c.members.len() > c.desired() as usize;
     let unhealthy = beyond().rfind(|(k, _)| !c.healthy(*k));
@@ -273,7 +279,7 @@ fn row_18_leave(c: &Cluster) -> Option<Step<Action>> {
 }
 
 /// Row 19: pods get the present template one by one, the leader's last.
-fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
+fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
     if !complete {
@@ -282,7 +288,7 @@ fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
     // Without a revision nobody can tell which pods are of the present template, nor that all are.
     if c.scene.workload.update_revision.is_empty() {
         let why = format!("the controller of StatefulSet {}", c.scene.workload.name);
-        return Some(Step::Wait { why, after: SOON });
+        return Some(MemberStep::Wait { why, after: SOON });
     }
     let stale = |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && c.scene.workload.is_outdated(pod));
     let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
@@ -303,8 +309,8 @@ fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
         let ready = c.pod(k).is_some_and(|pod| pod.ready);
         return match ready {
             _ if c.is_elsewhere(k) => update(c, k),
-            true => Some(Step::EvictPod { ordinal: k, uid: uid(k) }),
-            false => Some(Step::DeletePod { ordinal: k, uid: uid(k) }),
+            true => Some(MemberStep::EvictPod { ordinal: k, uid: uid(k) }),
+            false => Some(MemberStep::DeletePod { ordinal: k, uid: uid(k) }),
         };
     }
     if !c.all_healthy() || !(0..c.desired()).all(|k| c.pod(k).is_some_and(Pod::stays_ready)) {
@@ -315,15 +321,15 @@ fn row_19_roll(c: &Cluster) -> Option<Step<Action>> {
         // With certificates its URL is another. The others are told before it starts anew: then it calls them, and they call it.
         Some(follower) if c.is_elsewhere(follower) => update(c, follower),
         None if c.desired() <= 2 && c.is_elsewhere(leader) => update(c, leader),
-        Some(follower) => Some(Step::EvictPod { ordinal: follower, uid: uid(follower) }),
+        Some(follower) => Some(MemberStep::EvictPod { ordinal: follower, uid: uid(follower) }),
         // Of two, the other cannot lead alone: the one that ends hands over by itself.
         None if c.desired() > 2 => move_leader(c, leader),
-        None => Some(Step::EvictPod { ordinal: leader, uid: uid(leader) }),
+        None => Some(MemberStep::EvictPod { ordinal: leader, uid: uid(leader) }),
     }
 }
 
 /// What forbids to go to the template's version: etcd goes one minor version up at a time, and never back.
-fn version_step(c: &Cluster) -> Option<Step<Action>> {
+fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
     let (to, versions) = (c.scene.settings.version?, c.versions());
     let (lowest, highest) = (*versions.first()?, *versions.last()?);
     let minor = |version: Version| (version.major, version.minor);
@@ -342,11 +348,11 @@ fn version_step(c: &Cluster) -> Option<Step<Action>> {
     } else {
         return None;
     };
-    Some(Step::Stop { reason, why })
+    Some(MemberStep::Stop { reason, why })
 }
 
 /// Nothing can be done, and it is not as it should be.
-fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
+fn what_is_waited_for(c: &Cluster) -> Option<MemberStep<Action>> {
     // etcd answers before its pod is ready, and for a moment after it was told to end.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
@@ -358,32 +364,38 @@ fn what_is_waited_for(c: &Cluster) -> Option<Step<Action>> {
     } else {
         format!("members that are not as they should be: {}", names.join(", "))
     };
-    Some(Step::Wait { why, after: LATER })
+    Some(MemberStep::Wait { why, after: LATER })
 }
 
-fn remove(c: &Cluster, k: u32, member: &Member) -> Option<Step<Action>> {
+fn remove(c: &Cluster, k: u32, member: &Member) -> Option<MemberStep<Action>> {
     call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
 }
 
 /// The others find it where the document says.
-fn update(c: &Cluster, k: u32) -> Option<Step<Action>> {
+fn update(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
     let (member, peer_url) = (c.member(k)?.id, c.scene.settings.peer_url.url(k));
     call(c, None, Call::Update { ordinal: k, member, peer_url })
 }
 
 /// The lowest healthy voter but this one leads. The leader itself must be asked.
-fn move_leader(c: &Cluster, from: u32) -> Option<Step<Action>> {
+fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<Action>> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(from, c.scene.workload);
-    Some(Step::Act(Action::Call { call: Call::MoveLeader { to, member }, via: from, url, others: Vec::new(), cluster }))
+    Some(MemberStep::Act(Action::Call {
+        call: Call::MoveLeader { to, member },
+        via: from,
+        url,
+        others: Vec::new(),
+        cluster,
+    }))
 }
 
 /// A call by way of a healthy voter, if possible not the one that it is about.
-pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<Step<Action>> {
+pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<MemberStep<Action>> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
     let url = |ordinal: u32| c.scene.settings.client_url(ordinal, c.scene.workload);
     let others = c.healthy_voters().filter(|voter| *voter != via && Some(*voter) != about).map(url).collect();
-    Some(Step::Act(Action::Call { call, via, url: url(via), others, cluster }))
+    Some(MemberStep::Act(Action::Call { call, via, url: url(via), others, cluster }))
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
+use super::document::Operations;
 use super::next::named;
-use super::state::{Ended, Kept, Last, Outcome, Running, seconds};
-use crate::plan::operations::document::Operations;
+use super::state::{Ended, Last, OperationResult, Running, StoredOperations, seconds};
 use crate::plan::status::bound;
 
 /// For the status.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct OperationsStatus {
     /// What is remembered from now on.
-    pub kept: Kept,
+    pub kept: StoredOperations,
     /// `status.plan`; none: as before.
     pub plan: Option<Value>,
     /// Why one did not go well: reason and message.
@@ -31,7 +31,7 @@ pub enum State {
 }
 
 /// Enters it in a status, without the conditions.
-pub fn enter(status: &mut Map<String, Value>, told: &Told) {
+pub fn enter(status: &mut Map<String, Value>, told: &OperationsStatus) {
     told.kept.write(status);
     if let Some(plan) = &told.plan {
         status.insert("plan".into(), plan.clone());
@@ -73,15 +73,15 @@ pub fn finished(plan: Option<&Value>, running: &Running, ended: &Ended) -> Value
     plan
 }
 
-fn word(result: Outcome) -> &'static str {
+fn word(result: OperationResult) -> &'static str {
     match result {
-        Outcome::Succeeded => "Complete",
-        Outcome::Failed | Outcome::Refused => "Failed",
+        OperationResult::Succeeded => "Complete",
+        OperationResult::Failed | OperationResult::Refused => "Failed",
     }
 }
 
 /// Remembers that the operation that runs is over.
-pub fn over(kept: &mut Kept, running: &Running, ended: &Ended, now: String) {
+pub fn over(kept: &mut StoredOperations, running: &Running, ended: &Ended, now: String) {
     let last = kept.operations.entry(running.name.clone()).or_default();
     let before = std::mem::take(last);
     *last = Last {
@@ -101,13 +101,13 @@ pub fn over(kept: &mut Kept, running: &Running, ended: &Ended, now: String) {
 }
 
 /// The operation that went wrong last, if any did and has not gone well since: reason and message.
-pub fn failed(kept: &Kept) -> Option<(&'static str, String)> {
-    let bad = kept.operations.iter().filter(|(_, last)| last.result.is_some_and(|r| r != Outcome::Succeeded));
+pub fn failed(kept: &StoredOperations) -> Option<(&'static str, String)> {
+    let bad = kept.operations.iter().filter(|(_, last)| last.result.is_some_and(|r| r != OperationResult::Succeeded));
     let (name, last) = bad.max_by_key(|(_, last)| last.completion_time.as_deref())?;
-    let reason = if last.result == Some(Outcome::Refused) { "HookRefused" } else { "HookFailed" };
+    let reason = if last.result == Some(OperationResult::Refused) { "HookRefused" } else { "HookFailed" };
     Some((reason, format!("operation {name}: {}", last.message.as_deref().unwrap_or_default())))
 }
 
 #[cfg(test)]
-#[path = "told_tests.rs"]
+#[path = "status_tests.rs"]
 mod tests;

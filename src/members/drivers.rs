@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::document::{Set, is_own};
-use super::driver::{MemberDriver, Outcome, Step};
+use super::driver::{ActionOutcome, MemberDriver, MemberStep};
 use super::workload::{Latch, Target, Workload};
 
 type Make = dyn Fn(&Set) -> Result<OwnDriver, String> + Send + Sync;
@@ -64,8 +64,15 @@ type Unknown = Box<dyn Any + Send>;
 /// [`MemberDriver`] without its types.
 trait Erased: Send + Sync {
     fn observe<'a>(&'a self, workload: &'a Workload, latch: &'a Latch) -> BoxFuture<'a, Unknown>;
-    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown>;
-    fn act(&self, action: Unknown) -> BoxFuture<'_, Outcome>;
+    fn decide(
+        &self,
+        workload: &Workload,
+        seen: &Unknown,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> MemberStep<Unknown>;
+    fn act(&self, action: Unknown) -> BoxFuture<'_, ActionOutcome>;
     fn describe(&self, action: &Unknown) -> String;
 }
 
@@ -75,11 +82,18 @@ impl<D: MemberDriver<Observed: 'static, Action: 'static>> Erased for D {
     fn observe<'a>(&'a self, workload: &'a Workload, latch: &'a Latch) -> BoxFuture<'a, Unknown> {
         Box::pin(async { Box::new(MemberDriver::observe(self, workload, latch).await) as Unknown })
     }
-    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown> {
+    fn decide(
+        &self,
+        workload: &Workload,
+        seen: &Unknown,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> MemberStep<Unknown> {
         let seen = seen.downcast_ref::<D::Observed>().expect(ITS_OWN);
         MemberDriver::decide(self, workload, seen, target, latch, now).map(|action| Box::new(action) as Unknown)
     }
-    fn act(&self, action: Unknown) -> BoxFuture<'_, Outcome> {
+    fn act(&self, action: Unknown) -> BoxFuture<'_, ActionOutcome> {
         let action = *action.downcast::<D::Action>().expect(ITS_OWN);
         Box::pin(MemberDriver::act(self, action))
     }
@@ -95,10 +109,17 @@ impl MemberDriver for OwnDriver {
     async fn observe(&self, workload: &Workload, latch: &Latch) -> Unknown {
         self.0.observe(workload, latch).await
     }
-    fn decide(&self, workload: &Workload, seen: &Unknown, target: &Target, latch: &Latch, now: i64) -> Step<Unknown> {
+    fn decide(
+        &self,
+        workload: &Workload,
+        seen: &Unknown,
+        target: &Target,
+        latch: &Latch,
+        now: i64,
+    ) -> MemberStep<Unknown> {
         self.0.decide(workload, seen, target, latch, now)
     }
-    async fn act(&self, action: Unknown) -> Outcome {
+    async fn act(&self, action: Unknown) -> ActionOutcome {
         self.0.act(action).await
     }
     fn describe(&self, action: &Unknown) -> String {

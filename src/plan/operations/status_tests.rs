@@ -1,9 +1,9 @@
 //! What the status says, step by step.
 
-use super::super::document::Operations;
-use super::super::document::tests::job;
-use super::super::state::{Ended, Kept, Outcome, Running};
 use super::{State, failed, finished, over, plan};
+use crate::plan::operations::document::Operations;
+use crate::plan::operations::document::tests::job;
+use crate::plan::operations::state::{Ended, OperationResult, Running, StoredOperations};
 use crate::render;
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
         ],
     });
     assert_eq!(now, expected);
-    let ended = Ended { result: Outcome::Failed, message: "no".into() };
+    let ended = Ended { result: OperationResult::Failed, message: "no".into() };
     let last = plan(&operations(), &Running { ended: Some(ended.clone()), ..running(0) }, "", State::Done);
     assert_eq!(
         last["phases"],
@@ -42,17 +42,17 @@ fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
 
 #[test]
 fn a_failure_is_told_until_the_same_operation_goes_well() {
-    let mut kept = Kept::default();
+    let mut kept = StoredOperations::default();
     let ended = |result, message: &str| Ended { result, message: message.into() };
-    over(&mut kept, &running(0), &ended(Outcome::Refused, "a backup runs"), "2026-01-01T00:00:00Z".into());
+    over(&mut kept, &running(0), &ended(OperationResult::Refused, "a backup runs"), "2026-01-01T00:00:00Z".into());
     assert_eq!(kept.handled.as_deref(), Some("backup@1"));
     assert_eq!(failed(&kept), Some(("HookRefused", "operation backup: a backup runs".into())));
     let other = Running { name: "check".into(), request: None, ..running(0) };
-    over(&mut kept, &other, &ended(Outcome::Failed, "no"), "2026-01-02T00:00:00Z".into());
+    over(&mut kept, &other, &ended(OperationResult::Failed, "no"), "2026-01-02T00:00:00Z".into());
     assert_eq!(kept.handled.as_deref(), Some("backup@1"));
     assert_eq!(failed(&kept), Some(("HookFailed", "operation check: no".into())));
-    over(&mut kept, &other, &ended(Outcome::Succeeded, ""), "2026-01-03T00:00:00Z".into());
+    over(&mut kept, &other, &ended(OperationResult::Succeeded, ""), "2026-01-03T00:00:00Z".into());
     assert_eq!(failed(&kept), Some(("HookRefused", "operation backup: a backup runs".into())));
-    over(&mut kept, &running(2), &ended(Outcome::Succeeded, ""), "2026-01-04T00:00:00Z".into());
+    over(&mut kept, &running(2), &ended(OperationResult::Succeeded, ""), "2026-01-04T00:00:00Z".into());
     assert_eq!(failed(&kept), None);
 }
