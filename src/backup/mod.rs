@@ -20,6 +20,7 @@ mod http;
 pub mod inspect;
 pub mod place;
 pub mod record;
+pub mod replace;
 pub mod restore;
 pub mod retain;
 pub mod shelf;

@@ -1,9 +1,8 @@
 //! `tillerman snapshot replace`: puts a backup in the place of the data of an `EtcdCluster`. It runs as a Job of `charts/etcd-restore`.
 //!
 //! The backup is fetched and verified first; only then anything is deleted. What follows are steps that a later run goes on with, told
-//! by [`decide`]; the members themselves are the operator's, which begins anew with the backup.
+//! by [`crate::backup::replace`]; the members themselves are the operator's, which begins anew with the backup.
 
-mod decide;
 mod world;
 
 use std::path::PathBuf;
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 use super::store::StoreArgs;
 use super::{LATEST, which};
 use crate::backup::inspect::Contents;
+use crate::backup::replace::{ReplaceStep, is_whole, next};
 use crate::backup::{BackupError, shelf};
 use crate::cli::CliError;
 use crate::members::etcd::client::{Access, Tls};
-use decide::{ReplaceStep, is_whole, next};
 use world::World;
 
 /// How often is looked.

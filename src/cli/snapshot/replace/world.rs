@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decide::{PAUSED, REPLACED, REPLACING, ReplaceStep, SeenCluster};
+use crate::backup::replace::{PAUSED, REPLACED, REPLACING, ReplaceStep, SeenCluster};
 use crate::cli::CliError;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;

@@ -1,0 +1,298 @@
+//! What the watches saw, in as few bytes as decisions need: custom resources, release records' metadata, and a summary of each
+//! object of a release.
+//!
+//! # Guarantees
+//! - Own writes are entered at once with the API server's answer, and an event that is older than what is known is ignored: so
+//!   nothing is judged by a state from before our own write (apply.md A6).
+//! - A list replaces what was known, except for what was written since the list began.
+//! - What a watch has seen go does not come back with an answer that is older than that.
+//!
+//! # Assumptions
+//! - resourceVersions are numbers that can be compared, as API servers since 1.35 promise and all before did.
+
+mod objects;
+mod releases;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::chunks::Chunks;
+use super::cr::Cr;
+use super::gone::Gone;
+use super::readiness;
+use crate::kind::switches;
+use crate::release::hook_run::HookRun;
+use crate::release::inventory::{Inventory, Reference};
+use crate::release::live::Live;
+use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
+use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE, marks};
+use crate::release::record::Status;
+use crate::release::secret::Revision;
+use crate::release::{managers, owned};
+
+/// A custom resource, and with it a release.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReleaseKey {
+    /// Index of its kind.
+    pub kind: usize,
+    /// Its namespace; empty for a cluster-scoped one.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// A watch of objects: a kind, in one namespace or in all.
+pub type WatchKey = (Gvk, Option<Arc<str>>);
+
+/// A summary with what it belongs to.
+#[derive(Clone, Debug)]
+struct Entry {
+    live: Live,
+    owner: Option<ReleaseKey>,
+    /// When we wrote it, by [`Inner::clock`]; 0 when only a watch saw it.
+    written: u64,
+}
+
+/// The revisions of a release by number.
+type History = BTreeMap<u64, Arc<Revision>>;
+
+#[derive(Default)]
+struct Inner {
+    crs: HashMap<ReleaseKey, Arc<Cr>>,
+    crs_synced: HashSet<(usize, Option<Arc<str>>)>,
+    /// Those whose annotation names their release.
+    named: BTreeSet<ReleaseKey>,
+    /// The names of releases that have a record, by the namespace and the uid of their custom resource.
+    recorded: HashMap<(Arc<str>, Box<str>), Arc<str>>,
+    history: HashMap<(Arc<str>, Arc<str>), History>,
+    history_written: HashMap<(Arc<str>, Arc<str>), u64>,
+    history_synced: HashSet<Option<Arc<str>>>,
+    history_blind: HashMap<Option<Arc<str>>, String>,
+    objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
+    by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+    /// Jobs and Pods that had come to their end when they went, by whom they belonged to, with their uids.
+    ended: HashMap<ReleaseKey, BTreeMap<ObjectId, Box<str>>>,
+    synced: HashSet<WatchKey>,
+    blind: HashMap<WatchKey, String>,
+    gone: Gone,
+    clock: u64,
+    /// How often anything has been changed.
+    changes: u64,
+}
+
+/// The cache. Every method that can concern a release answers with the keys that deserve a pass.
+pub struct Cache {
+    /// The chunks of release records.
+    pub chunks: Chunks,
+    inner: Mutex<Inner>,
+    /// `Kind.group` of each kind, in order.
+    kinds: Vec<String>,
+    /// What the names of their releases have behind those of their custom resources.
+    suffixes: Vec<Box<str>>,
+    /// The namespaces that are watched; empty for all.
+    namespaces: Vec<Arc<str>>,
+}
+
+impl Cache {
+    /// An empty cache for these kinds and watched namespaces (none: all).
+    pub fn new(kinds: &[Gvk], namespaces: Vec<Arc<str>>) -> Self {
+        Self {
+            chunks: Chunks::default(),
+            inner: Mutex::default(),
+            kinds: kinds.iter().map(Gvk::kind_group).collect(),
+            suffixes: vec![Box::default(); kinds.len()],
+            namespaces,
+        }
+    }
+
+    /// With what the names of each kind's releases have behind those of their custom resources.
+    #[must_use]
+    pub fn with_suffixes(mut self, suffixes: impl Iterator<Item = Box<str>>) -> Self {
+        for (known, suffix) in self.suffixes.iter_mut().zip(suffixes) {
+            *known = suffix;
+        }
+        self
+    }
+
+    /// The name of a custom resource's release: the one that it has, or else the one that it shall have.
+    pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
+        self.lock().release_name(&self.suffixes, key)
+    }
+
+    /// The name that a custom resource's release shall have, when it has another.
+    pub fn other_name(&self, key: &ReleaseKey) -> Option<Arc<str>> {
+        let inner = self.lock();
+        let wanted = inner.wanted_name(&self.suffixes, key);
+        (inner.release_name(&self.suffixes, key) != wanted).then_some(wanted)
+    }
+
+    /// The custom resources whose release has this name.
+    pub fn keys_of_release_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
+        self.lock().keys_named(&self.suffixes, namespace, release)
+    }
+
+    /// Whether other custom resources would give their release this name, or may: not all kinds are known yet.
+    pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
+        let inner = self.lock();
+        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
+        let known = (0..self.kinds.len()).all(|kind| inner.crs_synced.contains(&(kind, scope.clone())));
+        !known || inner.keys_named(&self.suffixes, namespace, release).len() > 1
+    }
+
+    /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
+    pub fn watch_key(&self, gvk: &Gvk, namespace: Option<&Arc<str>>) -> WatchKey {
+        let namespace = if self.namespaces.is_empty() { None } else { namespace.cloned() };
+        (gvk.clone(), namespace)
+    }
+
+    /// The scopes of list and watch requests for namespaced kinds.
+    pub fn scopes(&self) -> Vec<Option<Arc<str>>> {
+        if self.namespaces.is_empty() { vec![None] } else { self.namespaces.iter().cloned().map(Some).collect() }
+    }
+
+    /// To read.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To change something.
+    fn write(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        inner.changes += 1;
+        inner
+    }
+}
+
+impl Inner {
+    /// Whether a release is deployed and as its newest revision has it.
+    fn is_as_recorded(&self, suffixes: &[Box<str>], key: &ReleaseKey, now: i64) -> bool {
+        let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(suffixes, key)));
+        let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
+            return false;
+        };
+        if newest.is_due(now) {
+            return false;
+        }
+        let Some(Inventory(listed)) = &newest.inventory else { return false };
+        let live = |id: &ObjectId| Some(&self.objects.get(&id.gvk)?.get(id)?.live);
+        let is_hook = |id: &ObjectId| live(id).is_some_and(|live| live.hook.is_some());
+        let is_there = |(id, reference): (&ObjectId, &Reference)| {
+            live(id).map_or(reference.finished, |live| {
+                live.uid == reference.uid
+                    && (!live.finished || reference.finished)
+                    && live.digest.as_ref() == Some(&reference.digest)
+                    && !live.deleting
+            })
+        };
+        listed.iter().all(is_there)
+            && self.by_owner.get(key).into_iter().flatten().all(|id| listed.contains_key(id) || is_hook(id))
+            && self.crs.get(key).is_some_and(|cr| !cr.deleting)
+    }
+
+    /// The custom resources whose release has this name: more than one when two kinds collide.
+    fn keys_named(&self, suffixes: &[Box<str>], namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
+        let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());
+        let usual = suffixes.iter().enumerate().filter_map(|(kind, suffix)| Some((kind, name(suffix)?)));
+        let usual = usual.map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() });
+        let has = |key: &ReleaseKey| {
+            self.crs.contains_key(key) && key.namespace == *namespace && *self.release_name(suffixes, key) == *release
+        };
+        let mut keys: Vec<_> = usual.chain(self.named.iter().cloned()).filter(has).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            // Its annotation has gone, and its release goes on under the name that it has.
+            let history = self.history.get(&(Arc::clone(namespace), release.into()));
+            let uid = history.and_then(|h| h.values().last()).and_then(|newest| newest.owner_uid.as_deref());
+            keys.extend(self.crs.iter().find(|(_, cr)| Some(&*cr.uid) == uid).map(|(key, _)| key.clone()).filter(has));
+        }
+        keys
+    }
+
+    /// The name that a custom resource's release shall have.
+    fn wanted_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
+        let cr = self.named.get(key).and_then(|key| self.crs.get(key));
+        match (cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)), suffixes.get(key.kind).map_or("", |s| s)) {
+            (Some(name), _) => name.trim().into(),
+            (None, "") => Arc::clone(&key.name),
+            (None, suffix) => format!("{}{suffix}", key.name).into(),
+        }
+    }
+
+    /// The same, unless there is a record of it under another name.
+    fn release_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
+        let wanted = self.wanted_name(suffixes, key);
+        let Some(cr) = self.crs.get(key) else { return wanted };
+        let newest = self.history.get(&(Arc::clone(&key.namespace), Arc::clone(&wanted)));
+        let newest = newest.and_then(|history| history.values().last());
+        if newest.is_some_and(|newest| newest.owner_uid.as_deref() == Some(&*cr.uid)) {
+            return wanted;
+        }
+        self.recorded.get(&(Arc::clone(&key.namespace), (&*cr.uid).into())).cloned().unwrap_or(wanted)
+    }
+
+    /// An object without an owner (`keep`) still names its release.
+    fn keys_of_release(&self, suffixes: &[Box<str>], object: &Value) -> Vec<ReleaseKey> {
+        let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
+        match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
+            (Some(namespace), Some(name)) => self.keys_named(suffixes, &namespace.into(), name),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Something went in this version; 0 for one that nobody knows.
+    fn enter_gone(&mut self, uid: Option<&str>, version: u64) {
+        if let Some(uid) = uid.filter(|_| version != 0) {
+            self.gone.enter(uid, version);
+        }
+    }
+
+    fn disown(&mut self, owner: &ReleaseKey, id: &ObjectId) {
+        if let Some(ids) = self.by_owner.get_mut(owner) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_owner.remove(owner);
+            }
+        }
+    }
+}
+
+/// Identity and summary of an object.
+pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
+    let metadata = object.get("metadata")?;
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str);
+    let namespace = text("namespace").filter(|n| !n.is_empty()).map(Into::into);
+    let id = ObjectId { gvk: gvk.clone(), namespace, name: text("name")?.into() };
+    let managed = metadata.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let controller = references.into_iter().find(|r| r.get("controller") == Some(&Value::Bool(true)));
+    let policy = metadata.get("annotations").and_then(|a| a.get(RESOURCE_POLICY)).and_then(Value::as_str);
+    let health = readiness::health(gvk, object);
+    let pods = if health.is_ready() { None } else { readiness::pod_selector(gvk, object).map(Into::into) };
+    let live = Live {
+        uid: text("uid")?.into(),
+        resource_version: text("resourceVersion")?.parse().unwrap_or(0),
+        digest: owned::digest(managed, object.as_object()?).map(Into::into),
+        shared: managers::needs_hand_over(managed) || !managers::scalers(managed).is_empty(),
+        owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
+        marks: if controller.is_none() { marks(metadata).map(Into::into) } else { None },
+        kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),
+        deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+        finished: readiness::is_finished(gvk, object),
+        hook: HookRun::read(gvk, object).map(Box::new),
+        health,
+        replicas: owned::steps_replicas(metadata)
+            .then(|| object.pointer("/spec/replicas").and_then(Value::as_u64))
+            .flatten()
+            .and_then(|n| u32::try_from(n).ok()),
+        pods,
+    };
+    Some((id, live))
+}
+
+mod needs;
+
+#[cfg(test)]
+mod tests;
