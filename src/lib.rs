@@ -75,6 +75,8 @@ pub mod reconcile;
 pub mod release;
 pub mod render;
 #[cfg(feature = "operator")]
+pub mod runs;
+#[cfg(feature = "operator")]
 pub mod server;
 #[cfg(feature = "fetch")]
 pub mod source;

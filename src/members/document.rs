@@ -14,6 +14,7 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::packed;
 use crate::render::Hook;
+use crate::runs;
 
 /// `apiVersion` of a `Members` document.
 pub const API_VERSION: &str = "tillerman.dev/v1alpha1";
@@ -23,8 +24,6 @@ pub const KIND: &str = "Members";
 pub const MEMBERS: &str = "members";
 /// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
 const OF: &str = "tillerman.dev/members";
-/// Annotation of a scale hook: the container whose exit code counts; the first one otherwise.
-const CONTAINER: &str = "tillerman.dev/exit-code-container";
 /// Members of one stateful set.
 const MAX_SIZE: u32 = 100;
 /// Bytes that the annotation may take, beside the inventory in the same 256 KiB.
@@ -525,13 +524,8 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         (None, []) => return Err("no Members document has driver: jobs".to_owned()),
         (None, _) => return Err(format!("its annotation {OF} has to say which Members it is for")),
     };
-    let container = annotation(CONTAINER);
-    let containers = job.get("spec").and_then(|s| s.pointer("/template/spec/containers")).and_then(Value::as_array);
-    let named = |name: &str| containers.is_some_and(|c| c.iter().any(|c| c.get("name") == Some(&name.into())));
-    if let Some(container) = container.as_deref().filter(|name| !named(name)) {
-        return Err(format!("it has no container {container:?}"));
-    }
-    if containers.is_none_or(Vec::is_empty) {
+    let container = runs::container(&job)?;
+    if runs::containers(&job).next().is_none() {
         return Err("it has no containers".to_owned());
     }
     let mut hasher = Hasher::default();

@@ -13,6 +13,7 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object};
 use crate::release::packed;
 use crate::render;
+use crate::runs;
 
 /// What the name of such a hook begins with.
 pub const PREFIX: &str = "operation/";
@@ -22,8 +23,6 @@ pub const SCHEDULE: &str = "tillerman.dev/schedule";
 pub const TIME_ZONE: &str = "tillerman.dev/time-zone";
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = "tillerman.dev/timeout";
-/// Annotation of such an object: the container whose exit code counts; the first one otherwise.
-const CONTAINER: &str = "tillerman.dev/exit-code-container";
 /// Characters of a name: it becomes a key of the status and stands in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
@@ -201,15 +200,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
             Some(seconds.ok_or_else(|| format!("annotation {TIMEOUT}: it is less than a second"))?)
         }
     };
-    let container = annotation(CONTAINER);
-    let containers = ["/spec/template/spec/containers", "/spec/containers"];
-    let body = Value::Object(object.body.clone());
-    let mut named = containers.iter().filter_map(|at| body.pointer(at)?.as_array()).flatten();
-    if let Some(container) = &container
-        && !named.any(|c| c.get("name").and_then(Value::as_str) == Some(container))
-    {
-        return Err(format!("it has no container {container:?}"));
-    }
+    let container = runs::container(&object.body)?;
     let mut hasher = Hasher::default();
     hasher.map(&object.body);
     Ok(Hook {
