@@ -11,7 +11,7 @@ use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 
 use super::executor::{STOPPED, SetPass};
-use super::registry::{Made, Passed, Registered};
+use super::registered::{Made, Passed, Registered};
 use crate::cluster::cache::Cache;
 use crate::cluster::client::{Cluster, Conflicts};
 use crate::cluster::discovery::Resource;

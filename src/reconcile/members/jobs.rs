@@ -6,7 +6,7 @@ use kube::core::ApiResource;
 
 use super::executor::SetPass;
 use super::look;
-use super::registry::{Made, Passed, Registered};
+use super::registered::{Made, Passed, Registered};
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Members, ScaleHook, Set};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::read::{claim, core, ordinal, pod, text};
-use super::registry::Made;
+use super::registered::Made;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::{pod_reason, pod_selector};

@@ -5,6 +5,7 @@ pub mod executor;
 pub mod jobs;
 pub mod look;
 pub mod read;
+pub mod registered;
 pub mod registry;
 
 use std::time::Duration;
