@@ -144,7 +144,10 @@ fn metrics() -> String {
         let line = line.unwrap_or_else(|| panic!("{name} has no value: set one in all_metrics()"));
         let labels: Vec<String> =
             Regex::new("([a-z_]+)=\"").unwrap().captures_iter(line).map(|found| code(&found[1])).collect();
-        rows.insert(series.clone(), vec![code(&series), kind.to_owned(), labels.join(", "), help.trim_end_matches('.').to_owned()]);
+        rows.insert(
+            series.clone(),
+            vec![code(&series), kind.to_owned(), labels.join(", "), help.trim_end_matches('.').to_owned()],
+        );
     }
     // What is registered under a name that never came out, because nothing sets it here.
     for file in ["src/server/metrics.rs", "src/server/collect.rs"] {
