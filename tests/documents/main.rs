@@ -1,4 +1,4 @@
-//! Runs the command blocks of README.md and docs/tutorial.md, as a reader does: all `sh` blocks of a document one after the other in one shell,
+//! Runs the command blocks of README.md, docs/tutorial.md and pages of docs/how-to, as a reader does: all `sh` blocks of a document one after the other in one shell,
 //! on a real API server. A `text` block behind one is its output. `REWRITE_DOCUMENTS=1` writes what was printed into the document.
 //!
 //! `<!-- not run: WHY -->` before a block says why it is not run here, `<!-- fails -->` that it ends with an error.
@@ -125,10 +125,6 @@ impl Place {
         Self { root, shell: None }
     }
 
-    fn output(&self, block: usize) -> String {
-        fs::read_to_string(self.root.join(format!("output/{block}"))).unwrap_or_default()
-    }
-
     /// Runs a script to its end; whether it succeeded.
     fn run(&mut self, script: &str) -> bool {
         let cache =
@@ -180,69 +176,112 @@ impl Drop for Place {
     }
 }
 
-fn script(blocks: &[Block], root: &Path) -> String {
-    let mut script = "set -e\n".to_owned();
-    for (number, block) in blocks.iter().enumerate() {
-        let (code, output) = (&block.code, root.join("output"));
-        let output = output.display();
-        script += &match block.mark {
-            Mark::NotRun(_) => continue,
-            Mark::Runs => format!("{{\n{code}\n}} >{output}/{number} 2>&1\n"),
-            Mark::Fails => format!("if {{\n{code}\n}} >{output}/{number} 2>&1; then exit 9; fi\n"),
-        };
-        script += &format!("touch {output}/{number}.done\n");
-    }
-    script
+/// A document that is run.
+struct Page {
+    name: &'static str,
+    path: PathBuf,
+    text: String,
+    blocks: Vec<Block>,
 }
 
-/// Runs a document, and compares what it says was printed.
-fn check(document: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-    let text = fs::read_to_string(&path).unwrap();
-    let blocks = blocks(&text).unwrap_or_else(|wrong| panic!("{document}: {wrong}"));
-    let mut place = Place::new(&document.replace(['/', '.'], "-"));
-    let script = script(&blocks, &place.root);
-    let succeeded = place.run(&script);
-    let (mut run, mut stale) = (0, Vec::new());
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // From the end: lines before it stay where they are.
-    for (number, block) in blocks.iter().enumerate().rev() {
-        if let Mark::NotRun(why) = &block.mark {
-            println!("{document}:{}: not run: {why}", block.line + 1);
-            continue;
+impl Page {
+    fn read(name: &'static str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        let blocks = blocks(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        Self { name, path, text, blocks }
+    }
+
+    /// The blocks that are run, with the file for what each prints.
+    fn run<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = (&'a Block, PathBuf)> {
+        let folder = root.join("output");
+        let file = move |block: &Block| folder.join(format!("{}-{}", self.name.replace('/', "-"), block.line));
+        self.blocks.iter().filter(|block| !matches!(block.mark, Mark::NotRun(_))).map(move |block| (block, file(block)))
+    }
+
+    fn script(&self, root: &Path) -> String {
+        let mut script = String::new();
+        for (block, output) in self.run(root) {
+            let (code, output) = (&block.code, output.display());
+            script += &match block.mark {
+                Mark::Fails => format!("if {{\n{code}\n}} >{output} 2>&1; then exit 9; fi\n"),
+                _ => format!("{{\n{code}\n}} >{output} 2>&1\n"),
+            };
+            script += &format!("touch {output}.done\n");
         }
-        let is_done = place.root.join(format!("output/{number}.done")).exists();
-        let printed = place.output(number);
-        let is_last = blocks.iter().enumerate().take(number).all(|(before, block)| {
-            matches!(block.mark, Mark::NotRun(_)) || place.root.join(format!("output/{before}.done")).exists()
-        });
-        assert!(is_done || !is_last, "{document}:{}: the block went wrong:\n{}\n{printed}", block.line + 1, block.code);
-        run += 1;
-        let Some(output) = block.output.clone() else { continue };
-        let shown = text.lines().skip(output.start).take(output.len()).collect::<Vec<_>>().join("\n");
-        if settled(&shown) != settled(&printed) {
-            stale.push(format!("{document}:{}: it prints\n{printed}", output.start + 1));
-            lines.splice(output, printed.trim_end().lines().map(|line| line.trim_end().to_owned()));
+        script
+    }
+
+    /// The document with what was printed, and where that differs.
+    fn printed(&self, root: &Path) -> (String, Vec<String>) {
+        let mut lines: Vec<&str> = self.text.lines().collect();
+        let printed: Vec<_> =
+            self.run(root).map(|(block, output)| (block, fs::read_to_string(output).unwrap_or_default())).collect();
+        let mut stale = Vec::new();
+        // From the end: the lines before stay where they are.
+        for (block, printed) in printed.iter().rev() {
+            let Some(output) = block.output.clone() else { continue };
+            if settled(&lines[output.clone()].join("\n")) != settled(printed) {
+                stale.push(format!("{}:{}: it prints\n{printed}", self.name, output.start + 1));
+                lines.splice(output, printed.trim_end().lines().map(str::trim_end));
+            }
+        }
+        (lines.join("\n") + "\n", stale)
+    }
+}
+
+/// Runs documents, one after the other in one shell, and compares what they say was printed.
+fn check(names: &[&'static str]) {
+    let pages: Vec<Page> = names.iter().copied().map(Page::read).collect();
+    let mut place = Place::new(&names[0].replace(['/', '.'], "-"));
+    let scripts: String = pages.iter().map(|page| page.script(&place.root)).collect();
+    let succeeded = place.run(&format!("set -e\n{scripts}"));
+    for page in &pages {
+        for (block, output) in page.run(&place.root) {
+            let is_done = Path::new(&format!("{}.done", output.display())).exists();
+            let printed = fs::read_to_string(output).unwrap_or_default();
+            assert!(is_done, "{}:{}: the block went wrong:\n{}\n{printed}", page.name, block.line + 1, block.code);
         }
     }
-    assert!(succeeded, "{document}: the shell did not end well");
-    println!("{document}: {run} blocks run, {} not run", blocks.len() - run);
-    assert!(run > 0, "{document} has no block that is run");
-    if std::env::var_os("REWRITE_DOCUMENTS").is_some() {
-        fs::write(&path, lines.join("\n") + "\n").unwrap();
-        return;
+    assert!(succeeded, "{names:?}: the shell did not end well");
+    let mut all = Vec::new();
+    for page in &pages {
+        let run = page.run(&place.root).count();
+        for block in &page.blocks {
+            if let Mark::NotRun(why) = &block.mark {
+                println!("{}:{}: not run: {why}", page.name, block.line + 1);
+            }
+        }
+        println!("{}: {run} blocks run, {} not run", page.name, page.blocks.len() - run);
+        assert!(run > 0, "{} has no block that is run", page.name);
+        let (text, stale) = page.printed(&place.root);
+        if std::env::var_os("REWRITE_DOCUMENTS").is_some() {
+            fs::write(&page.path, text).unwrap();
+        } else {
+            all.extend(stale);
+        }
     }
-    assert!(stale.is_empty(), "REWRITE_DOCUMENTS=1 writes the output again\n{}", stale.join("\n"));
+    assert!(all.is_empty(), "REWRITE_DOCUMENTS=1 writes the output again\n{}", all.join("\n"));
 }
 
 #[test]
 fn the_readme_can_be_followed() {
-    check("README.md");
+    check(&["README.md"]);
 }
 
 #[test]
 fn the_tutorial_can_be_followed() {
-    check("docs/tutorial.md");
+    check(&["docs/tutorial.md"]);
+}
+
+#[test]
+fn the_pages_about_values_and_objects_can_be_followed() {
+    check(&[
+        "docs/how-to/README.md",
+        "docs/how-to/values-from-secrets.md",
+        "docs/how-to/patches.md",
+        "docs/how-to/pause.md",
+    ]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "documents",
-        about: "the command blocks of README.md and docs/tutorial.md, on a real API server",
+        about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
         tools: &["control-plane", "sources"],
         release: false,
         alone: false,
