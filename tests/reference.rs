@@ -25,14 +25,13 @@ fn root() -> PathBuf {
 
 fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(&head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
-    text += &format!("|{}\n", "---|".repeat(head.len()));
-    for row in rows {
+    let first = line(&head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
+    let rows = rows.into_iter().map(|row| {
         assert_eq!(row.len(), head.len(), "{row:?}");
         // A bar ends a cell.
-        text += &line(&row.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>());
-    }
-    text
+        line(&row.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>())
+    });
+    [first, format!("|{}\n", "---|".repeat(head.len()))].into_iter().chain(rows).collect()
 }
 
 fn code(name: &str) -> String {
@@ -129,6 +128,7 @@ fn metrics() -> String {
     let text = all_metrics();
     let kinds: BTreeMap<&str, &str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let label = Regex::new("([a-z_]+)=\"").unwrap();
     let mut rows = BTreeMap::new();
     for (name, help) in text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')) {
         let kind = kinds[name];
@@ -142,8 +142,7 @@ fn metrics() -> String {
             line.strip_prefix(&*sample).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
         });
         let line = line.unwrap_or_else(|| panic!("{name} has no value: set one in all_metrics()"));
-        let labels: Vec<String> =
-            Regex::new("([a-z_]+)=\"").unwrap().captures_iter(line).map(|found| code(&found[1])).collect();
+        let labels: Vec<String> = label.captures_iter(line).map(|found| code(&found[1])).collect();
         rows.insert(
             series.clone(),
             vec![code(&series), kind.to_owned(), labels.join(", "), help.trim_end_matches('.').to_owned()],

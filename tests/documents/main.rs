@@ -39,6 +39,7 @@ struct Block {
 
 /// The blocks of a document, or what is wrong with one.
 fn blocks(text: &str) -> Result<Vec<Block>, String> {
+    let command = Regex::new(r"^    (make|kubectl|tillerman|helm|docker|export|cargo) ").unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let is_blank = |at: usize| lines[at].trim().is_empty();
     let mut found: Vec<Block> = Vec::new();
@@ -46,7 +47,7 @@ fn blocks(text: &str) -> Result<Vec<Block>, String> {
     while at < lines.len() {
         let line = lines[at];
         let Some(language) = line.strip_prefix("```") else {
-            if Regex::new(r"^    (make|kubectl|tillerman|helm|docker|export|cargo) ").unwrap().is_match(line) {
+            if command.is_match(line) {
                 return Err(format!("line {}: commands stand in a fenced block, so that they are run", at + 1));
             }
             at += 1;
@@ -200,16 +201,15 @@ impl Page {
     }
 
     fn script(&self, root: &Path) -> String {
-        let mut script = String::new();
-        for (block, output) in self.run(root) {
+        let step = |(block, output): (&Block, PathBuf)| {
             let (code, output) = (&block.code, output.display());
-            script += &match block.mark {
+            let run = match block.mark {
                 Mark::Fails => format!("if {{\n{code}\n}} >{output} 2>&1; then exit 9; fi\n"),
                 _ => format!("{{\n{code}\n}} >{output} 2>&1\n"),
             };
-            script += &format!("touch {output}.done\n");
-        }
-        script
+            format!("{run}touch {output}.done\n")
+        };
+        self.run(root).map(step).collect()
     }
 
     /// The document with what was printed, and where that differs.
