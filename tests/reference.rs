@@ -13,8 +13,8 @@ use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
 use tillerman::release::object::Gvk;
-use tillerman::server::collect::{CreatedAt, State};
-use tillerman::server::metrics::{Metrics, PassResult, QueueAge};
+use tillerman::telemetry::collect::{CreatedAt, State};
+use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 
 const START: &str = "<!-- generated: ";
 const END: &str = "<!-- end -->";
@@ -149,13 +149,14 @@ fn metrics() -> String {
         );
     }
     // What is registered under a name that never came out, because nothing sets it here.
-    for file in ["src/server/metrics.rs", "src/server/collect.rs"] {
-        let source = fs::read_to_string(root().join(file)).unwrap();
-        let source = source.split("#[cfg(test)]").next().unwrap();
-        let names = r#"(?:register(?:_with_unit)?\(\s*|Read::new\(\s*|register\(|encode_descriptor\()"([a-z_]+)""#;
-        for found in Regex::new(names).unwrap().captures_iter(source) {
+    let mut files = Vec::new();
+    sources(&root().join("src/telemetry"), &mut files);
+    let names = r#"(?:register(?:_with_unit)?\(\s*|Read::new\(\s*|encode_descriptor\()"([a-z_]+)""#;
+    let names = Regex::new(names).unwrap();
+    for (path, source) in files {
+        for found in names.captures_iter(&source) {
             let is_shown = rows.keys().any(|series| series.starts_with(&found[1]));
-            assert!(is_shown, "{file} registers {}: set a value of it in all_metrics()", &found[1]);
+            assert!(is_shown, "{} registers {}: set a value of it in all_metrics()", path.display(), &found[1]);
         }
     }
     table(&["metric", "type", "labels", "meaning"], rows.into_values())
@@ -283,7 +284,7 @@ fn reasons_of(text: &str) -> BTreeSet<String> {
 #[test]
 fn each_reason_in_the_code_has_a_row_and_each_row_is_in_the_code() {
     let mut files = Vec::new();
-    for folder in ["plan", "reconcile", "members", "cluster"] {
+    for folder in ["plan", "reconcile", "members", "cluster", "runs"] {
         sources(&root().join("src").join(folder), &mut files);
     }
     files.retain(|(path, _)| !path.ends_with("plan/reasons.rs"));
