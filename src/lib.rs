@@ -67,6 +67,7 @@ pub mod lookup;
 pub mod mask;
 #[cfg(feature = "operator")]
 pub mod members;
+pub mod names;
 #[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "operator")]

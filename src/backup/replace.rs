@@ -1,14 +1,15 @@
 //! What is done next to put a backup in the place of a cluster's data: rows, of which the first that fits counts. All of it is seen on
 //! the API server, so a run that is ended anywhere is gone on with by the next.
 
+use crate::names;
 use serde_json::Value;
 
 pub use crate::members::workload::REPLACED;
 
 /// The annotation of an `EtcdCluster` whose data is being replaced: for which custom resource, by uid.
-pub const REPLACING: &str = "tillerman.dev/replacing-for";
+pub const REPLACING: &str = names::REPLACING_FOR;
 /// The operator's own: nothing is done while it is true.
-pub const PAUSED: &str = "tillerman.dev/paused";
+pub const PAUSED: &str = names::PAUSED;
 /// How many uids are kept.
 const KEPT: usize = 20;
 

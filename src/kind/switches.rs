@@ -1,6 +1,7 @@
 //! Switches: what annotations of a custom resource say about how its release is handled. `watches.yaml` takes the same names in
 //! camelCase, for all custom resources of a kind; an annotation wins over it.
 
+use crate::names;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ pub const PREFIX: &str = "tillerman.dev/";
 /// What comes before the name of helm-operator's annotations.
 pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
 /// The operation that a custom resource asks for, `NAME` or `NAME@ANYTHING`: each text is done once.
-pub const OPERATION: &str = "tillerman.dev/operation";
+pub const OPERATION: &str = names::OPERATION;
 /// The name of the release, instead of the custom resource's; for good.
-pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
+pub const RELEASE_NAME: &str = names::RELEASE_NAME;
 /// Definitions in `crds/` of the chart, see [`Crds`].
-pub const CRDS: &str = "tillerman.dev/crds";
+pub const CRDS: &str = names::CRDS;
 /// Patches of what the chart renders.
-pub const PATCHES: &str = "tillerman.dev/patches";
+pub const PATCHES: &str = names::PATCHES;
 /// What exists under the names of the release is taken over, also when no release made it, and a release that plain Helm made is
 /// continued.
-pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
-const MAX_HISTORY_ANNOTATION: &str = "tillerman.dev/max-history";
+pub const TAKE_OWNERSHIP: &str = names::TAKE_OWNERSHIP;
+const MAX_HISTORY_ANNOTATION: &str = names::MAX_HISTORY;
 /// Revisions that an annotation can keep; it takes 0 for as many. Each is a Secret of up to 1 MiB.
 const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.

@@ -3,6 +3,7 @@
 //! Both carry `helm.sh/hook` with a name that Helm does not know, so it passes over them, and `helm install` works as without
 //! them. They are never sent to the API server as they are.
 
+use crate::names;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -18,13 +19,13 @@ use crate::render::Hook;
 use crate::runs;
 
 /// `apiVersion` of a `Members` document.
-pub const API_VERSION: &str = "tillerman.dev/v1alpha1";
+pub const API_VERSION: &str = names::MEMBERS_API_VERSION;
 /// Its kind.
 pub const KIND: &str = "Members";
 /// Its hook name.
 pub const MEMBERS: &str = "members";
 /// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
-const OF: &str = "tillerman.dev/members";
+const OF: &str = names::SCALE_HOOK_OF;
 /// Members of one stateful set.
 const MAX_SIZE: u32 = 100;
 /// Bytes that the annotation may take, beside the inventory in the same 256 KiB.

@@ -1,12 +1,13 @@
 //! Runs of hooks, as their live objects tell of them.
 
+use crate::names;
 use serde_json::Value;
 
 use super::object::Gvk;
 use crate::mask::Text;
 
 /// Annotation of a hook's object: `REVISION EVENT DIGEST`.
-pub const HOOK: &str = "tillerman.dev/hook";
+pub const HOOK: &str = names::HOOK_RUN;
 
 /// What the annotation of a live object says of the hook that made it, and how it came out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! are what we applied, as the server defaulted and normalised them, so `1000m` and `1` are no drift when the digest of the
 //! server's own answer is the reference (apply.md C1).
 
+use crate::names;
 use serde_json::{Map, Value};
 
 use super::digest::Hasher;
@@ -13,7 +14,7 @@ pub const MANAGER: &str = "tillerman";
 
 /// Annotation of a live StatefulSet with members: its driver. Its replicas are changed step by step by the operator, so they are
 /// no part of the digest.
-pub const STEPPED: &str = "tillerman.dev/members";
+pub const STEPPED: &str = names::STEPPED_BY;
 
 /// Characters of the digest that are kept; it is a trigger, not a proof.
 const LENGTH: usize = 16;

@@ -1,10 +1,11 @@
 //! What a Job or a Pod does to its end for the operator: which of its containers counts, what its exit code means, what it says last,
 //! and the names of repeated runs. Hooks of Helm, scale hooks of members and operations all run in this way.
 
+use crate::names;
 use serde_json::{Map, Value};
 
 /// Annotation of such an object: the container whose exit code counts; without it the first one.
-pub const CONTAINER: &str = "tillerman.dev/exit-code-container";
+pub const CONTAINER: &str = names::EXIT_CODE_CONTAINER;
 /// A name becomes a label of a Job's pods.
 pub const MAX_NAME: usize = 63;
 

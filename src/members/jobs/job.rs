@@ -1,5 +1,6 @@
 //! A run of a scale hook: the Job that is made for it, and how it came out.
 
+use crate::names;
 use serde_json::{Map, Value, json};
 
 use crate::members::document::{Event, ScaleHook, Set};
@@ -8,9 +9,9 @@ use crate::release::owner::{CHART_LABEL, Owner};
 use crate::runs::{self, Exit};
 
 /// Label of the Jobs of scale hooks and of their pods: the release.
-pub const LABEL: &str = "tillerman.dev/scale-hook";
+pub const LABEL: &str = names::SCALE_HOOK;
 /// Annotation of such a Job: `MEMBERS HOOK EVENT ORDINAL SINCE ATTEMPT DIGEST`.
-pub const RUN: &str = "tillerman.dev/scale-hook-run";
+pub const RUN: &str = names::SCALE_HOOK_RUN;
 
 /// Which run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What a chart says of operations: objects whose `helm.sh/hook` is `operation/NAME`. Helm passes over them, because it does not know the
 //! name; they are stored beside its record, so that one can begin without a rendering.
 
+use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -18,11 +19,11 @@ use crate::runs;
 /// What the name of such a hook begins with.
 pub const PREFIX: &str = "operation/";
 /// Annotation of one of its objects: when it is due, as `CronJob` takes it.
-pub const SCHEDULE: &str = "tillerman.dev/schedule";
+pub const SCHEDULE: &str = names::SCHEDULE;
 /// Annotation beside [`SCHEDULE`]: the time zone; UTC otherwise.
-pub const TIME_ZONE: &str = "tillerman.dev/time-zone";
+pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
-pub const TIMEOUT: &str = "tillerman.dev/timeout";
+pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
 /// Characters of a name: it becomes a key of the status and stands in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
