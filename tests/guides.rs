@@ -77,6 +77,23 @@ fn the_examples_of_the_guide_to_minijinja_print_what_it_says() {
     assert!(count > 5, "there are {count} examples");
 }
 
+#[test]
+fn the_guide_to_minijinja_has_all_functions_and_filters_that_are_added() {
+    let guide = fs::read_to_string(root().join("docs/minijinja.md")).unwrap();
+    let added = Regex::new(r#"add_(function|filter)\(\s*"(\w+)""#).unwrap();
+    let mut count = 0;
+    for file in ["mod.rs", "host.rs"] {
+        let source = fs::read_to_string(root().join("src/template/jinja").join(file)).unwrap();
+        for found in added.captures_iter(source.split("#[cfg(test)]").next().unwrap_or_default()) {
+            let as_shown =
+                if &found[1] == "function" { format!("`{}(", &found[2]) } else { format!("`{}`", &found[2]) };
+            assert!(guide.contains(&as_shown), "docs/minijinja.md does not have the {} {}", &found[1], &found[2]);
+            count += 1;
+        }
+    }
+    assert!(count > 8, "{count} were found");
+}
+
 fn documents() -> Vec<PathBuf> {
     let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"];
     let mut found: Vec<PathBuf> = names.map(|name| root().join(name)).into();

@@ -84,7 +84,7 @@ fn watches_switches() -> String {
 
 fn annotations() -> String {
     let rows = SWITCHES.iter().map(|row| {
-        let allow = row.reach.map_or(String::new(), |reach| code(reach.field()));
+        let allow = row.allow.map_or(String::new(), code);
         vec![code(row.name), row.field.map_or(String::new(), code), row.values.to_owned(), allow, row.effect.to_owned()]
     });
     table(&["`tillerman.dev/…`", "in `watches.yaml`", "value", "needs `allow`", "effect"], rows)

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::allow::Reach;
 use super::{bounds, duration, go_bool};
 
 /// What comes before the name of a switch in an annotation.
@@ -137,8 +136,8 @@ pub struct Switch {
     pub field: Option<&'static str>,
     /// What its text may be; the default is named where there is one.
     pub values: &'static str,
-    /// As an annotation it counts only where `allow` has this.
-    pub reach: Option<Reach>,
+    /// As an annotation it counts only where `allow` has this, the [`Reach`](super::allow::Reach) of that name.
+    pub allow: Option<&'static str>,
     /// What it does, in sentences of Markdown.
     pub effect: &'static str,
     /// Who reads it.
@@ -151,7 +150,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "paused",
         field: Some("paused"),
         values: "`true`, `false`",
-        reach: None,
+        allow: None,
         effect: "The operator does nothing, and says what it would do. A deletion of the custom resource is carried out.",
         reader: Reader::Word(|s, text| set(&mut s.paused, bool(text))),
     },
@@ -159,7 +158,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "dry-run",
         field: Some("dryRun"),
         values: "`true`, `false`",
-        reach: None,
+        allow: None,
         effect: "The condition `DryRun` says what the operator would do. A deletion is carried out.",
         reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text))),
     },
@@ -167,7 +166,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "reconcile-at",
         field: None,
         values: "any new text",
-        reach: None,
+        allow: None,
         effect: "The operator renders the chart and tries again, whatever has failed before. `status.lastHandledReconcileAt` has the text \
                  when that is done.",
         reader: Reader::Word(|s, text| set(&mut s.reconcile_at, Ok(Some(text.into())))),
@@ -176,7 +175,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "on-failure",
         field: Some("onFailure"),
         values: "`rollback` (default), `keep`, `uninstall`",
-        reach: None,
+        allow: None,
         effect: "What follows an upgrade that failed for good: `rollback` returns to the last good revision, `keep` leaves it, `uninstall` \
                  is as `rollback` and also removes a first installation that failed.",
         reader: Reader::Word(|s, text| set(&mut s.on_failure, on_failure(text))),
@@ -185,7 +184,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "timeout",
         field: Some("timeout"),
         values: "a duration such as `90s` (default for hooks: `5m`)",
-        reach: None,
+        allow: None,
         effect: "How long a hook may run. When it is given, a release that is not ready in time has failed.",
         reader: Reader::Word(|s, text| set(&mut s.timeout, timeout(text))),
     },
@@ -193,7 +192,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "hooks",
         field: Some("hooks"),
         values: "`on` (default), `off`",
-        reach: None,
+        allow: None,
         effect: "`off`: no hook runs, and no operation.",
         reader: Reader::Word(|s, text| set(&mut s.hooks, hooks(text))),
     },
@@ -201,7 +200,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "max-history",
         field: Some("maxHistory"),
         values: "a number (default: 10); 0 for all",
-        reach: None,
+        allow: None,
         effect: "How many revisions are kept. An annotation can keep 100 at most, also with 0.",
         reader: Reader::Word(|s, text| set(&mut s.max_history, max_history(text))),
     },
@@ -209,7 +208,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "deletion-policy",
         field: Some("deletionPolicy"),
         values: "`delete` (default), `orphan`, `snapshot`",
-        reach: None,
+        allow: None,
         effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: they go only after the `before-delete` hooks of \
                  [members](../members/contract.md) have succeeded.",
         reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
@@ -218,7 +217,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "operation",
         field: None,
         values: "`NAME` or `NAME@TEXT`",
-        reach: None,
+        allow: None,
         effect: "Starts an [operation](../operations.md) of the chart, such as `backup@1`. Each text starts it once.",
         reader: Reader::Word(|_, _| Ok(())),
     },
@@ -226,7 +225,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "force-new-cluster",
         field: None,
         values: "`CLUSTER@REVISION`, as `Ready` names it",
-        reach: None,
+        allow: None,
         effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../etcd.md#a-quorum-that-is-lost-for-good).",
         reader: Reader::Word(|_, _| Ok(())),
     },
@@ -234,7 +233,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "crds",
         field: Some("crds"),
         values: "`create` (default), `skip`, `replace`",
-        reach: Some(Reach::Crds),
+        allow: Some("crds"),
         effect: "The definitions in `crds/`: `create` creates missing ones, `replace` also updates existing ones. None is ever deleted.",
         reader: Reader::Word(|s, text| set(&mut s.crds, crds(text))),
     },
@@ -242,7 +241,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "take-ownership",
         field: Some("takeOwnership"),
         values: "`true`, `false`",
-        reach: Some(Reach::TakeOwnership),
+        allow: Some("takeOwnership"),
         effect: "The operator takes over a release of plain Helm, or objects that belong to nobody.",
         reader: Reader::Word(|s, text| set(&mut s.take_ownership, bool(text))),
     },
@@ -250,7 +249,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "release-name",
         field: None,
         values: "a name",
-        reach: Some(Reach::ReleaseName),
+        allow: Some("releaseName"),
         effect: "The name of the release, instead of the custom resource's. It cannot change later. With `take-ownership` it continues a \
                  release of plain Helm.",
         reader: Reader::Word(|_, text| crate::render::check_name(text)),
@@ -259,7 +258,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "ignore-drift",
         field: Some("ignoreDrift"),
         values: "a list",
-        reach: Some(Reach::IgnoreDrift),
+        allow: Some("ignoreDrift"),
         effect: "Fields that are left to others: `[{\"target\":{\"kind\":\"Deployment\",\"name\":\"web\"},\"paths\":[\"/spec/replicas\"]}]`",
         reader: Reader::List,
     },
@@ -267,7 +266,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "values-from",
         field: Some("valuesFrom"),
         values: "a list",
-        reach: Some(Reach::ValuesFrom),
+        allow: Some("valuesFrom"),
         effect: "Values from Secrets and ConfigMaps, below those of the custom resource: \
                  `[{\"kind\":\"Secret\",\"name\":\"db\",\"key\":\"values.yaml\"}]`",
         reader: Reader::List,
@@ -276,7 +275,7 @@ pub const SWITCHES: &[Switch] = &[
         name: "patches",
         field: Some("patches"),
         values: "a list",
-        reach: Some(Reach::Patches),
+        allow: Some("patches"),
         effect: "Patches of the rendered objects, as in a kustomization.",
         reader: Reader::List,
     },
@@ -517,10 +516,12 @@ mod tests {
     #[test]
     fn rows_agree_with_what_allow_names() {
         for reach in Reach::ALL {
-            let row = SWITCHES.iter().find(|switch| switch.reach == Some(reach)).unwrap();
+            let row = SWITCHES.iter().find(|switch| switch.allow == Some(reach.field())).unwrap();
             assert_eq!(format!("{PREFIX}{}", row.name), reach.annotation());
             assert!(row.field.is_none_or(|field| field == reach.field()), "{row:?}");
         }
+        let needs = SWITCHES.iter().filter(|switch| switch.allow.is_some()).count();
+        assert_eq!(needs, Reach::ALL.len());
         let mut names: Vec<_> = SWITCHES.iter().map(|switch| switch.name).collect();
         names.sort_unstable();
         names.dedup();
