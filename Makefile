@@ -31,8 +31,9 @@ tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from thei
 	tests/cluster/build-tools.sh control-plane
 
 .PHONY: demo
-demo: build ## a PhpApp from custom resource to web page and back, on your cluster (KUBECONFIG) or a local one
-	examples/php/demo.sh $(BIN)
+demo: protoc ## a PhpApp from custom resource to web page and back, on your cluster (KUBECONFIG) or a local one
+	examples/prepare.sh $(OUT)/demo/tillerman
+	examples/php/demo.sh $(OUT)/demo/tillerman
 
 .PHONY: demo-down
 demo-down: ## remove what the demo left

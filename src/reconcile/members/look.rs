@@ -1,5 +1,5 @@
 //! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
-//! what a cache believes. Watches of its pods, claims and Jobs only say when to read_workload again, and there are none of them for releases
+//! what a cache believes. Watches of its pods, claims and Jobs only say when to look again, and there are none of them for releases
 //! without members.
 
 use std::collections::BTreeMap;

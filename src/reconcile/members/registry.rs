@@ -10,9 +10,10 @@ use crate::members::document::DriverName;
 use crate::members::drivers::Drivers;
 use crate::reconcile::error::Error;
 
+type Make = fn() -> Box<dyn Registered>;
+
 /// The drivers that are built in, by name.
-const BUILT_IN: [(&str, fn() -> Box<dyn Registered>); 2] =
-    [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers))];
+const BUILT_IN: [(&str, Make); 2] = [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers))];
 
 /// The driver of this name: a built-in one, or one that the program brings. The error is a sentence.
 pub fn driver(name: &DriverName, brought: &Drivers) -> Result<Box<dyn Registered>, String> {
