@@ -69,6 +69,12 @@ ci: export CARGO_INCREMENTAL = 0
 ci: protoc ## what continuous integration runs: all tests, of sweeps the share that the commit chooses, and the demo from end to end
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-45} $(XTASK) --share --compare $(MOST) peer traces faults node demo
 
+# Busy loops that run beside the parts of `make soak`.
+SOAK ?= $(shell nproc)
+.PHONY: soak
+soak: protoc ## for release candidates: what waits for conditions, beside SOAK busy loops (as many as cores)
+	$(XTASK) --busy $(SOAK) cluster members faults
+
 .PHONY: test-node
 test-node: protoc ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
 	$(XTASK) node
