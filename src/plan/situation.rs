@@ -53,7 +53,7 @@ pub struct Facts {
     /// They failed a moment ago, and the pause until the next attempt is not over.
     pub pausing: bool,
     /// Objects that somebody changes as often as we repair them: left for a while.
-    pub paused: BTreeSet<ObjectId>,
+    pub contested: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
     /// Jobs and Pods that had come to their end when they went, with their uids.
