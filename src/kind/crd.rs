@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn f8_every_field_of_a_custom_resource_takes_a_null() {
+    fn every_field_of_a_custom_resource_takes_a_null() {
         let schema = json!({"type": "object", "properties": {
             "name": {"type": "string", "enum": ["a.b", "c"]}, "one": {"enum": [1, 2], "type": "integer"},
             "any": {}, "list": {"type": "array", "items": {"type": "string"}}}});
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn f7_a_definition_that_does_not_keep_the_status_is_known() {
+    fn a_definition_that_does_not_keep_the_status_is_known() {
         let of = |subresources: Value, schema: Value| {
             let version = json!({"name": "v1", "subresources": subresources, "schema": {"openAPIV3Schema": schema}});
             status_fault(&json!({"spec": {"versions": [version]}}), "v1")

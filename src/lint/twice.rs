@@ -1,5 +1,5 @@
 //! Items of lists that are there twice where Kubernetes tells them apart by a key: Helm deploys them as they are, server-side apply
-//! takes only one, and the operator keeps the last (apply.md B3). Lists in which the API server refuses it anyway are left
+//! takes only one, and the operator keeps the last (docs/design/applying.md B3). Lists in which the API server refuses it anyway are left
 //! to the API server; which fields a kind has only it knows.
 
 use super::Report;

@@ -1,5 +1,5 @@
 //! Attempts: how often something that failed is tried again, and when. They are counted in the status of the custom resource, so
-//! that a restart of the operator begins nothing anew (apply.md A3).
+//! that a restart of the operator begins nothing anew (docs/design/applying.md A3).
 
 use std::time::Duration;
 

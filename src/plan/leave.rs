@@ -1,5 +1,5 @@
 //! Which fields of an object that exists are left to others: those that a rule says, and replicas that an autoscaler sets
-//! (apply.md C4).
+//! (docs/design/applying.md C4).
 //!
 //! Such a field is part of the apply that makes the object, or a Deployment would start with one replica. It is left out
 //! once it is somebody else's; while it is ours it stays in, for leaving it out would remove it.

@@ -99,7 +99,7 @@ pub enum PlanStep {
     Finalize,
     /// Writes the chart's custom resource definitions.
     CreateCrds,
-    /// Creates the record of a revision. The API server lets only one operator do it (apply.md A8).
+    /// Creates the record of a revision. The API server lets only one operator do it (docs/design/applying.md A8).
     CreateRecord {
         /// Revision.
         revision: u64,
@@ -333,9 +333,9 @@ fn begin(facts: &Facts, desired: &Desired, operation: RevisionKind) -> Plan {
     Plan::new(verb, revision, steps)
 }
 
-/// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then nothing
-/// but the objects may tell of an attempt that was cut off: all name their owner, none of them has to be waited for, and the kinds
-/// to look through are written with the finalizer, thus in the same plan. Whoever has a rival for the name of the release asks for it first.
+/// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then nothing but
+/// the objects may tell of an attempt that was cut off: all name their owner, none of them has to be waited for, and the kinds to look
+/// through are written with the finalizer, thus in the same plan. Whoever has a rival for the name of the release asks for it first.
 fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
     let mut waits = [Event::before(RevisionKind::Install), Event::after(RevisionKind::Install)].into_iter();
     facts.history.is_empty()
@@ -416,7 +416,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
         let steps = owned.map(|(id, _)| PlanStep::Orphan(id.clone())).chain([PlanStep::Unfinalize]).collect();
         return Plan::new(Verb::Uninstall, newest, steps);
     }
-    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (apply.md D2).
+    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (docs/design/applying.md D2).
     let runs_hooks = facts.switches.hooks && !facts.spent && facts.foreign.is_none();
     let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, newest, Event::PreDelete);
@@ -444,7 +444,7 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
-    // What no record names but is ours: a crash left it, or the record is gone (apply.md D1, D2).
+    // What no record names but is ours: a crash left it, or the record is gone (docs/design/applying.md D1, D2).
     for (id, live) in &facts.live {
         if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting && !is_own_namespace(facts, id) {
             steps.push(PlanStep::Prune { id: id.clone(), uid: Some(live.uid.clone()) });

@@ -132,7 +132,7 @@ pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
         .collect()
 }
 
-/// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
+/// What earlier revisions had and this one has not: from the last record, and by label and owner (docs/design/applying.md D1).
 pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     // A chart that writes an object in another version of its group than before means the same object.
     let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();

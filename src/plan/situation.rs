@@ -48,7 +48,7 @@ pub struct Facts {
     pub history: Vec<Revision>,
     /// Digest of what the release would be rendered from; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
-    /// These inputs were tried as often as they may be: nothing is tried again until they change (apply.md A3).
+    /// These inputs were tried as often as they may be: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,
     /// They failed a moment ago, and the pause until the next attempt is not over.
     pub pausing: bool,
@@ -217,7 +217,7 @@ pub fn situation(facts: &Facts) -> Situation {
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
-        // What runs is not interrupted by a change of the inputs (apply.md D3).
+        // What runs is not interrupted by a change of the inputs (docs/design/applying.md D3).
         () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {
             Situation::Unfinished

@@ -38,7 +38,7 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let namespace: Option<Arc<str>> = namespaced
         .then(|| object.namespace.as_deref().map_or_else(|| Arc::clone(&owner.release_namespace), Into::into));
     let mut body = object.body.clone();
-    // The status is written by controllers. Applying it would make us a co-owner of their fields (apply.md B5).
+    // The status is written by controllers. Applying it would make us a co-owner of their fields (docs/design/applying.md B5).
     body.remove("status");
     if object.gvk.group.is_empty() && &*object.gvk.kind == "Secret" {
         encode_string_data(&mut body);

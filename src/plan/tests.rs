@@ -1,4 +1,6 @@
 //! A row for each situation, and for each plan that follows.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::sync::Arc;
 
@@ -530,7 +532,7 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
     assert!(steps.ends_with(&end), "{steps:?}");
 }
 
-/// B1: fields have other names in another version, and the object is the same.
+/// docs/design/applying.md B1: fields have other names in another version, and the object is the same.
 #[test]
 fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
     let mut other = id("a");

@@ -1,7 +1,7 @@
-//! What server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not
-//! have (apply.md B3). An unknown field is left out, as the API server does with those of a create. Of two items the last is applied,
-//! as a trial; what the API server makes of that gets both items back and replaces the object. Where that is refused as well, the last
-//! item stays, as it counts in a container's environment.
+//! What server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not have
+//! (docs/design/applying.md B3). An unknown field is left out, as the API server does with those of a create. Of two items the last is
+//! applied, as a trial; what the API server makes of that gets both items back and replaces the object. Where that is refused as well,
+//! the last item stays, as it counts in a container's environment.
 //!
 //! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
 //! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
@@ -345,7 +345,7 @@ mod tests {
 
     /// helm#12643, helm#12771.
     #[test]
-    fn f1_the_last_of_several_variables_has_the_value_that_it_would_have() {
+    fn the_last_of_several_variables_has_the_value_that_it_would_have() {
         let fault = ".spec.containers[name=\"a\"].env: duplicate entries for key [name=\"A\"]";
         let from = json!({"name": "A", "valueFrom": {"x": 1}});
         let of = |value: &str| json!({"name": "A", "value": value});
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_the_names_that_go_are_said() {
+    fn the_names_that_go_are_said() {
         let ports = json!([{"containerPort": 3001, "name": "http"}, {"containerPort": 3001, "name": "health"}]);
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_all_items_come_back_with_what_was_added() {
+    fn all_items_come_back_with_what_was_added() {
         let fault = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]";
         let with = |ports: Value| containers(&json!({"name": "a", "ports": ports}));
         let udp = json!({"containerPort": 80, "protocol": "UDP"});

@@ -1,5 +1,5 @@
 //! Records that no Secret can hold: the large parts go into Secrets of their own, named by their digest, and the rest stays
-//! where Helm has the whole (apply.md D4). Helm cannot read such a release.
+//! where Helm has the whole (docs/design/applying.md D4). Helm cannot read such a release.
 //!
 //! The large parts never change after a revision is begun, so neither a change of its status nor a rollback writes them again.
 

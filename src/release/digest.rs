@@ -119,7 +119,7 @@ pub struct Inputs<'a> {
     pub extras: &'a str,
 }
 
-/// The inputs digest (apply.md A1).
+/// The inputs digest (docs/design/applying.md A1).
 pub fn inputs(inputs: &Inputs<'_>) -> String {
     let Inputs { chart, values, name, namespace, capabilities, extras } = *inputs;
     let mut hasher = Hasher::default();

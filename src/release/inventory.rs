@@ -1,7 +1,7 @@
 //! What a revision consists of: each applied object with the API server's own answer as its reference.
 //!
 //! It is kept in an annotation of the newest release Secret, so that a metadata watch is enough to know, also after a
-//! restart, that nothing changed, or else which object did (apply.md A1; the inventory holds the objects digest of that
+//! restart, that nothing changed, or else which object did (docs/design/applying.md A1; the inventory holds the objects digest of that
 //! rule object by object).
 
 use std::collections::{BTreeMap, BTreeSet};

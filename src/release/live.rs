@@ -59,8 +59,8 @@ pub struct Live {
     pub resource_version: u64,
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
-    /// Who owns its fields must be looked at before the next apply: some wait to be taken over from Helm (apply.md B1), or
-    /// its replicas are set through the subresource `scale` (C4). It is no drift.
+    /// Who owns its fields must be looked at before the next apply: some wait to be taken over from Helm (docs/design/applying.md B1), or
+    /// its replicas are set through the subresource `scale` (docs/design/applying.md C4). It is no drift.
     pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,

@@ -1,4 +1,4 @@
-//! What the templates of a release looked up: it is an input of the release that no other digest covers (apply.md A4).
+//! What the templates of a release looked up: it is an input of the release that no other digest covers (docs/design/applying.md A4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

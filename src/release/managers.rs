@@ -1,4 +1,4 @@
-//! Who owns which fields of an object, and which of them change hands (apply.md B1, B2, C2).
+//! Who owns which fields of an object, and which of them change hands (docs/design/applying.md B1, B2, C2).
 
 use serde_json::{Value, json};
 

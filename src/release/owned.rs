@@ -2,7 +2,7 @@
 //!
 //! The API server says in `metadata.managedFields` which fields a manager owns. The values of exactly those fields
 //! are what we applied, as the server defaulted and normalised them, so `1000m` and `1` are no drift when the digest of the
-//! server's own answer is the reference (apply.md C1).
+//! server's own answer is the reference (docs/design/applying.md C1).
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! One revision of a release as Helm 4.3 stores it: JSON, gzip, base64 (`pkg/storage/driver/util.go`).
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -197,7 +199,7 @@ impl Record {
             ("hooks", raw(&hooks)),
             ("version", raw(&new.revision)),
             ("namespace", raw(&new.namespace)),
-            // So that a human's `helm upgrade` merges three ways and does not conflict with our manager (apply.md B4).
+            // So that a human's `helm upgrade` merges three ways and does not conflict with our manager (docs/design/applying.md B4).
             ("apply_method", raw(&"csa")),
         ];
         let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();

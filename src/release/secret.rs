@@ -2,7 +2,7 @@
 //!
 //! Helm 4.3 writes the labels `name owner status version` and `createdAt` or `modifiedAt`
 //! (`pkg/storage/driver/secrets.go`). A human's `helm upgrade` drops annotations and copies custom labels to its own
-//! revision (apply.md A2): so who owns a release is a label, and what was applied are annotations.
+//! revision (docs/design/applying.md A2): so who owns a release is a label, and what was applied are annotations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -101,7 +101,8 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::release::live::Live) for why it can be compared.
+    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::release::live::Live) for why it can be
+    /// compared.
     pub fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }

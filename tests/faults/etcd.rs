@@ -1,6 +1,8 @@
 //! F2: the operator is killed around each single write while members of etcd come, go, are replaced and are upgraded. Each call to the
 //! members is followed by a write of the status, and each write of a StatefulSet or a `ConfigMap` by another: so it also dies after
 //! each call with nothing of it written down.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 pub mod restore;
 

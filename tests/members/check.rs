@@ -1,4 +1,6 @@
 //! The checker of linearizability, and what it is asked.
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};

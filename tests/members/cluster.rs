@@ -1,4 +1,6 @@
 //! A cluster under the driver: the passes that the operator does, on the pods of [`crate::pods`].
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,8 @@
 //! F20: members that cannot reach each other.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

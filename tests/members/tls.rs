@@ -1,4 +1,6 @@
 //! Certificates, and users with passwords.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
 //! its container (`tests/faults/node.rs`).
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -243,7 +245,7 @@ fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F15, I16: two operators at once, without a lease: what the list of members and the claims of the API server say is enough.
+/// F15: two operators at once, without a lease: what the list of members and the claims of the API server say is enough.
 #[test]
 fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
     let (mut cluster, _first) = Cluster::grown("etcdf15", 1, &json!({}));
@@ -311,7 +313,7 @@ fn f22_an_upgrade_goes_pod_by_pod_and_the_leader_is_the_last() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// §0.1: the `ConfigMap` belongs to the driver.
+/// The `ConfigMap` belongs to the driver.
 #[test]
 fn a_chart_with_a_config_map_of_that_name_is_refused() {
     let mut cluster = Cluster::new("etcdmap");
@@ -364,7 +366,7 @@ fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     cluster.wait(5);
 }
 
-/// B10: two of three are destroyed for good. What the condition asks for is said, and the third goes on alone with what it knows, and
+/// Two of three are destroyed for good. What the condition asks for is said, and the third goes on alone with what it knows, and
 /// grows again; also when the operator dies on the way.
 #[test]
 fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_says_so() {

@@ -52,7 +52,7 @@ fn workload(kind: &str, name: &str, replicas: u64) -> Value {
         "spec": {"replicas": replicas, "selector": selector, "template": template(name)}})
 }
 
-/// Pain 11: deployed is not ready.
+/// docs/design/lessons.md pain 11: deployed is not ready.
 #[test]
 fn a_deployment_is_ready_with_its_pods_and_unready_with_their_reason() {
     let (space, operator) = release("deployment", &json!([workload("Deployment", "web", 2)]));

@@ -1,4 +1,4 @@
-//! Hooks (apply.md D3). There is no kubelet: the tests say how a pod ended, and the Job's controller takes it from there.
+//! Hooks (docs/design/applying.md D3). There is no kubelet: the tests say how a pod ended, and the Job's controller takes it from there.
 
 use crate::harness::{Space, eventually};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn d3_an_outcome_counts_also_when_nobody_was_there_and_one_that_vanished_does_no
     assert_eq!(uid().unwrap(), second);
 }
 
-/// Pain 10: a hook runs once.
+/// docs/design/lessons.md pain 10: a hook runs once.
 #[test]
 fn d3_a_restart_while_a_hook_runs_does_not_start_it_again() {
     let space = Space::new("hookrestart");
@@ -236,7 +236,7 @@ fn d2_a_custom_resource_goes_after_its_delete_hooks() {
     assert_eq!(space.helm(&["list", "-q"]).unwrap(), "");
 }
 
-/// Pain 12: a custom resource goes in the end.
+/// docs/design/lessons.md pain 12: a custom resource goes in the end.
 #[test]
 fn d2_a_delete_hook_that_always_fails_is_given_up() {
     let space = Space::new("hookgiveup");

@@ -25,7 +25,7 @@ fn wait_failure(space: &Space, words: &str) -> String {
     })
 }
 
-/// Pain 8.
+/// docs/design/lessons.md pain 8.
 #[test]
 fn an_immutable_field_is_named_with_what_would_be_lost_and_changed_only_when_forced() {
     let space = Space::new("fixed");

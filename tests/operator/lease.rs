@@ -1,4 +1,6 @@
 //! Of several instances one works: the lease decides, and whoever has lost it writes nothing more.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Operator, Space, eventually};
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! `lookup`: objects of the cluster in templates, in the operator and with `tillerman template --dry-run=server`; and what
 //! the latter asks of the API server, side by side with helm.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -283,7 +285,7 @@ fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
     space.wait("web/a", "Deployed", "True");
 }
 
-/// Pain 2: a password that is made once and kept.
+/// docs/design/lessons.md pain 2: a password that is made once and kept.
 #[test]
 fn a4_what_a_chart_looks_up_of_its_own_is_no_input() {
     let space = Space::new("ownlookup");

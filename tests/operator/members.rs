@@ -1,5 +1,7 @@
 //! Stateful sets with members: what the operator writes when they grow, shrink and are rolled, in which order, and what it leaves
 //! alone. The controllers are real; there is no node, so what a kubelet would say of pods is said for it.
+//!
+//! The contract: docs/design/members.md#the-contract. Codes in names are rules of docs/design/applying.md.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,7 +55,7 @@ fn well(_: &Pod) -> (i32, String) {
     (0, String::new())
 }
 
-/// §0: 1 → 3 → 1, one at a time, each with its hooks in their order; §0.1: claims go after the member has left.
+/// 1 → 3 → 1, one at a time, each with its hooks in their order; claims go after the member has left.
 #[test]
 fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     let space = Space::new("members");
@@ -129,7 +131,7 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
 }
 
-/// §0.1: the record holds what Helm would hold, and Helm installs the same chart.
+/// The record holds what Helm would hold, and Helm installs the same chart.
 #[test]
 fn d5_the_record_has_no_members_no_scale_hooks_and_no_replicas() {
     let space = Space::new("memrecord");
@@ -240,7 +242,7 @@ fn replicas_that_somebody_changed_by_hand_come_back() {
     space.wait_field("statefulset/a-db", "/spec/replicas", &json!(3));
 }
 
-/// §0.1: the update strategy is `OnDelete`, and the operator rolls by eviction, one at a time from the highest ordinal, with its hooks.
+/// The update strategy is `OnDelete`, and the operator rolls by eviction, one at a time from the highest ordinal, with its hooks.
 #[test]
 fn a_new_template_is_rolled_by_eviction_with_hooks() {
     let space = Space::new("memroll");

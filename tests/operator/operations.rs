@@ -1,4 +1,4 @@
-//! Operations (members.md §0): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
+//! Operations (docs/operations.md): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
 //! is no node: what a kubelet would say of pods is said for it, and the Job's controller takes it from there.
 
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn installed(space: &Space, chart: &str, spec: &Value) -> Operator {
     operator
 }
 
-/// §0: it runs when the annotation says so, once for each text of it; Helm knows nothing of it.
+/// It runs when the annotation says so, once for each text of it; Helm knows nothing of it.
 #[test]
 fn an_operation_runs_once_for_each_text_of_its_annotation() {
     let space = Space::new("opasked");
@@ -176,7 +176,7 @@ fn its_objects_run_in_their_order_and_go_by_their_policies() {
     });
 }
 
-/// §0: on schedule, without an annotation. One that was missed, however often, runs once.
+/// On schedule, without an annotation. One that was missed, however often, runs once.
 #[test]
 fn a_schedule_that_was_missed_runs_once() {
     let space = Space::new("opmissed");
@@ -318,7 +318,7 @@ fn an_operation_that_takes_longer_than_its_timeout_is_ended() {
     assert_eq!(space.kubectl(&["get", "pods", "-o", "name"]).unwrap(), "");
 }
 
-/// §0: one plan in flight: an upgrade waits for the operation that runs, and an operation for the upgrade.
+/// One plan in flight: an upgrade waits for the operation that runs, and an operation for the upgrade.
 #[test]
 fn nothing_else_is_begun_while_an_operation_runs() {
     let space = Space::new("opalone");

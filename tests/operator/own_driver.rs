@@ -85,7 +85,7 @@ impl Redis {
     }
 }
 
-/// §0: users with a database of their own implement the trait. It grows, its primary is another, it shrinks with the primary
+/// Users with a database of their own implement the trait. It grows, its primary is another, it shrinks with the primary
 /// among those that go; every key that was acknowledged is there.
 #[test]
 fn redis_grows_and_shrinks_by_a_driver_that_is_not_ours() {

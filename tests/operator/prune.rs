@@ -1,4 +1,4 @@
-//! What is pruned, and what never is (apply.md D1).
+//! What is pruned, and what never is (docs/design/applying.md D1).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,6 @@
 //! What Helm, helm-operator or nobody made is taken over: nothing restarts, and what the chart drops later really goes.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -52,7 +54,7 @@ fn wait_data(space: &Space, object: &str, data: &Value) {
     space.wait_field(object, "/data", data);
 }
 
-/// Pain 9.
+/// docs/design/lessons.md pain 9.
 #[test]
 fn a_release_of_helm_is_taken_over_only_when_asked_and_nothing_restarts() {
     let space = Space::new("adopt");

@@ -1,4 +1,4 @@
-//! Objects that are written in another version of their group than before (apply.md B1): fields have other names there, and
+//! Objects that are written in another version of their group than before (docs/design/applying.md B1): fields have other names there, and
 //! the object is the same.
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
-//! what a cache believes. Watches of its pods, claims and Jobs only say when to read_workload again, and there are none of them for releases
+//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by what a
+//! cache believes. Watches of its pods, claims and Jobs only say when to read_workload again, and there are none of them for releases
 //! without members.
 
 use std::collections::BTreeMap;
@@ -78,8 +78,8 @@ pub async fn read_workload(observed: &Observed, set: &Set, ctx: &Context) -> Res
             }
         }
     }
-    // A pod takes its claim by the name alone, so those without the labels count, too (apply.md A7): of the pods that there are, and of
-    // the next one.
+    // A pod takes its claim by the name alone, so those without the labels count, too (docs/design/applying.md A7): of the pods that
+    // there are, and of the next one.
     let next = u32::from(set.size > workload.replicas);
     for ordinal in workload.start..workload.start.saturating_add(workload.replicas).saturating_add(next) {
         for template in &templates {

@@ -521,7 +521,7 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// go-yaml's idea of printable has no tab, no C1 controls, and nothing beyond the basic plane.
+/// go-yaml's idea of printable has no tab, no control characters from U+0080 to U+009F, and nothing beyond the basic plane.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
