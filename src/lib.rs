@@ -37,7 +37,7 @@
 //! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart.
 //! 5. `release`: the record of a release in Helm's format, and digests of what was applied.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
-//! 7. `members`: what members of a stateful set are told before they come and go.
+//! 7. `members`: the steps before and after members of a StatefulSet come and go.
 //!    `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
 //! 8. `cluster`: everything that talks to the API server.
 //! 9. `reconcile`: observe, render, plan, apply, report, and the loop around them.

@@ -1,4 +1,4 @@
-//! The chart of etcd, rendered by the library: what the driver is told, and how long certificates are kept.
+//! The chart of etcd, rendered by the library: the driver's document, and how long certificates are kept.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

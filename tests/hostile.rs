@@ -25,7 +25,7 @@ const ADDRESSES: usize = 4 << 20;
 /// How long a row may take. Most take less than 10 ms in an optimised build; other tests run beside it.
 const TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
 
-/// What is done with a text: the error is what a user is told.
+/// What is done with a text: the error is what the user sees.
 type Run = Box<dyn Fn(&str) -> Result<(), String>>;
 
 struct Row {

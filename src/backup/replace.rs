@@ -1,5 +1,5 @@
 //! What is done next to put a backup in the place of a cluster's data: rows, of which the first that fits counts. All of it is seen on
-//! the API server, so a run that is ended anywhere is gone on with by the next.
+//! the API server, so the next run continues a run that ended anywhere.
 
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ pub enum ReplaceStep {
     DeleteList(String),
     /// The status forgets the members.
     Forget,
-    /// The cluster is told of the backup and goes on.
+    /// The cluster learns of the backup and continues.
     Commit,
     /// All that was done before.
     Done,
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// From a whole cluster to one that is told of the backup; the order is the safety.
+    /// From a whole cluster to one that knows of the backup. The order makes it safe.
     #[test]
     fn nothing_is_deleted_before_the_operator_rests_and_claims_only_after_their_pods() {
         let mut seen = whole();

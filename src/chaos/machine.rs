@@ -13,7 +13,7 @@ const TABLE: &str = "tillerman_chaos";
 const PEER_PORT: u16 = 2380;
 
 /// The processes on this machine of the pod with this uid; none when it is on another. The first one of the pod, which only holds its
-/// namespaces, is told apart by its name.
+/// namespaces, is identified by its name.
 fn processes(uid: &str) -> Vec<(u32, bool)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

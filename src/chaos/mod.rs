@@ -2,7 +2,7 @@
 //!
 //! - [`plan`]: which faults follow from a seed, a level and what there is. Pure.
 //! - [`hand`]: does them, and undoes them; [`machine`]: what only the machine of a pod can do.
-//! - [`history`]: what clients asked and were told, as lines of JSON that a checker of linearizability reads
+//! - [`history`]: what clients asked and were answered, as lines of JSON that a checker of linearizability reads
 //!   (`tests/cluster/tools/porcupine`), and what it says of availability.
 //! - [`record`]: clients of etcd that write such a history.
 //! - [`reach`]: how clients reach the members.

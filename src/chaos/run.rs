@@ -1,4 +1,4 @@
-//! One run: faults one after the other, each when all members are well, under clients that record what they are told.
+//! One run: faults one after the other, each when all members are well, under clients that record their answers.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 impl Run {
-    /// Does it, and tells of each fault in a line. It ends early when `interrupted` comes; in each case everything is undone.
+    /// Runs the faults and reports each in a line. It ends early when `interrupted` comes; in each case everything is undone.
     ///
     /// # Errors
     /// When nothing was done, because the cluster was not well or it was `interrupted` before; and when the clients' keys cannot be

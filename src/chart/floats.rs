@@ -1,7 +1,7 @@
 //! Whole numbers that are meant as floats.
 //!
 //! Helm reads values from YAML, where every number is a float. An API server keeps `1.0` as `1`, which is an integer for a template, and a
-//! template cannot compare an integer with a float. What the chart says tells which is meant: its default has a fraction, or its schema
+//! template cannot compare an integer with a float. The chart shows which one is meant: its default has a fraction, or its schema
 //! says `number`. Everything else stays an integer, as operators of helm-operator have it.
 
 use super::{Chart, Values};

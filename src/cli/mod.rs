@@ -261,7 +261,7 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
     Ok(plain)
 }
 
-/// An unknown flag, and one without its argument, is told in the words that users of Helm know; help and version are
+/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version are
 /// no errors.
 fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -110,7 +110,7 @@ struct Checked {
     probes: Option<std::net::SocketAddr>,
 }
 
-/// Runs the operator until it is told to stop.
+/// Runs the operator until a signal stops it.
 pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     let traces = trace::Traces::from_env(&args.operator_name);
     log::start(&args.log, traces.as_ref().ok().and_then(Option::as_ref));
@@ -282,7 +282,7 @@ async fn on<T: Send + 'static>(
     thread.spawn(future).await.map_err(|e| CliError::new(format!("cannot start: {e}")))
 }
 
-/// Whether the operator was told to end, or had to.
+/// Whether the operator was stopped, or failed.
 fn ended(tasks: &Tasks) -> Result<(), CliError> {
     tasks.fault().map_or(Ok(()), |why| Err(CliError::new(why)))
 }

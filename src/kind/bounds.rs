@@ -132,7 +132,7 @@ pub fn word(text: &str) -> Result<(), String> {
     if text.len() > WORD { Err(format!("it has {} bytes; the limit is {WORD}", text.len())) } else { Ok(()) }
 }
 
-/// How many values JSON has, and how deep it nests, told from its text: rather too many than too few.
+/// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few.
 fn measure(json: &str) -> (usize, usize) {
     let (mut values, mut depth, mut deepest, mut quoted, mut escaped) = (1_usize, 0_usize, 0, false, false);
     for byte in json.bytes() {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// How deep a schema may nest; `$ref`s may go round in circles.
 const MAX_DEPTH: usize = 32;
 
-/// What the operator tells about a custom resource. The API server checks the operator's own writes against it.
+/// What the operator reports about a custom resource. The API server checks the operator's own writes against it.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "the type is read by its schema only: the status is written as JSON")]
@@ -302,7 +302,7 @@ impl Converter<'_> {
             if let Some(required @ Value::Array(_)) = source.get("required") {
                 to.insert("required".into(), required.clone());
             }
-            // A structural schema with properties drops what it does not name, unless told to keep it.
+            // A structural schema with properties drops what it does not name, unless it says to keep it.
             if !closed {
                 to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
             }

@@ -13,7 +13,7 @@ use crate::render::Files;
 pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &Settings, report: &mut Report) {
     let mut all = Files::default();
     all.texts = files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt")).collect();
-    // What is no YAML was told of its file.
+    // Invalid YAML was reported for its file.
     let Ok(rendered) = all.sort() else { return };
     if rendered.unknown.is_empty() && !rendered.manifests.iter().any(|manifest| manifest.kind == KIND) {
         return;

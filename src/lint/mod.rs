@@ -58,7 +58,7 @@ impl fmt::Display for Message {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Warnings fail too; values that no template uses or no default defines are told, and items of lists that server-side
+    /// Warnings fail too. Values that no template uses or no default defines are reported, and list items that server-side
     /// apply would refuse.
     pub strict: bool,
     /// Do not check values against schemas.

@@ -172,7 +172,7 @@ impl Secrets {
                 insert(&mut self.short, &mut self.bytes, part.into());
             } else {
                 let mut written = part.to_owned();
-                // A JSON log line that tells of an error that quotes a message that quotes a value.
+                // A JSON log line with an error that quotes a message that quotes a value.
                 for _ in 0..=QUOTES {
                     let quoted = Value::from(written.as_str()).to_string();
                     let next = quoted[1..quoted.len() - 1].to_owned();

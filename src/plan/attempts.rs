@@ -1,5 +1,5 @@
-//! Attempts: how often something that failed is tried again, and when. They are counted in the status of the custom resource, so
-//! that a restart of the operator begins nothing anew (docs/design/applying.md A3).
+//! Attempts: how often something that failed is tried again, and when. The status of the custom resource counts them, so
+//! that a restart of the operator does not start over (docs/design/applying.md A3).
 
 use std::time::Duration;
 

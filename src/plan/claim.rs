@@ -16,7 +16,7 @@ pub enum Ownership {
     Refused(String),
 }
 
-/// Whose an object is, from its `metadata`. `is_live` tells whether there is a release of this namespace and name: its objects are never
+/// Whose an object is, from its `metadata`. `is_live` returns whether a release of this namespace and name exists: its objects are never
 /// taken over.
 pub fn ownership(
     metadata: &Value,

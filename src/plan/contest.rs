@@ -49,7 +49,7 @@ impl Contest {
                 Some(known) => {
                     let same = known.is_empty() && fields.is_empty();
                     known.retain(|field| fields.contains(field));
-                    // Another field than the last time: the count begins anew.
+                    // Another field than the last time: the count starts again.
                     if known.is_empty() && !same {
                         *fight = Fight { fields: Some(fields), ..Fight::default() };
                     }
@@ -147,7 +147,7 @@ mod tests {
         assert!(contest.paused(113).contains(&id()));
         assert!(contest.paused(114).is_empty());
         assert_eq!(contest.due(104), Some(10));
-        // It is still fought about: the next pause is longer, and it is told once.
+        // It is still fought about: the next pause is longer, and it is reported once.
         contest.settle(114, |_| true);
         assert!(!contest.repaired(&id(), 114, Some(field("data.a"))));
         assert_eq!(contest.due(114), Some(20));

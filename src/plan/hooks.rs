@@ -1,5 +1,5 @@
-//! Hooks, without anybody waiting for one: what has run is told by the release record, what runs by the live object, and what
-//! is next by both (docs/design/applying.md D3).
+//! Hooks without waiting. The release record shows which hooks have run, the live object shows which one runs, and both show which one
+//! is next (docs/design/applying.md D3).
 //!
 //! Order, events and delete policies are Helm's (`pkg/action/hooks.go`, Helm 4.3). A hook runs at least once: when its object
 //! vanished before anybody saw the outcome, it is created again.

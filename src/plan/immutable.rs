@@ -1,4 +1,4 @@
-//! Fields that the API server does not let anybody change: which they are, and what making the object anew would cost.
+//! Fields that the API server does not let anybody change: which they are, and what it would cost to recreate the object.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 use crate::kind::go_bool;
 use crate::release::object::Gvk;
 
-/// helm-operator's annotation: what cannot be changed is made anew.
+/// helm-operator's annotation: an object that cannot be changed is recreated.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
-/// The same in a rollback. Without it helm-operator makes objects anew when it rolls back, and Tillerman does not.
+/// The same in a rollback. Without it helm-operator recreates objects when it rolls back, and Tillerman does not.
 const ROLLBACK_FORCE: &str = "helm.sdk.operatorframework.io/rollback-force";
 
-/// Whether the annotations of a custom resource allow making anew what cannot be changed.
+/// Whether the annotations of a custom resource allow recreating what cannot be changed.
 pub fn is_allowed(annotations: &BTreeMap<Box<str>, Box<str>>, rolls_back: bool) -> bool {
     let says = |name: &str| annotations.get(name).is_some_and(|text| go_bool(text) == Some(true));
     says(UPGRADE_FORCE) || rolls_back && says(ROLLBACK_FORCE)
 }
 
-/// How an object may be made anew.
+/// How an object may be recreated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remake {
     /// It is deleted alone: what it made stays, and its successor takes it over.
@@ -29,7 +29,7 @@ pub enum Remake {
     Never,
 }
 
-/// How an object of a kind may be made anew, and what would be lost.
+/// How an object of a kind may be recreated, and what would be lost.
 pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
     match (&*gvk.group, &*gvk.kind) {
         ("apps", "StatefulSet") => (Remake::Orphan, "its pods and volumes would stay"),
@@ -44,7 +44,7 @@ pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
     }
 }
 
-/// The fields below `field` that `wanted` wants otherwise than `live` has them. `why` is the API server's sentence, which for some kinds
+/// The fields below `field` that differ between `wanted` and `live`. `why` is the API server's sentence, which for some kinds
 /// names in quotes what may be changed.
 pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<String> {
     let parts = field.split(['.', '[', ']']).filter(|part| !part.is_empty());

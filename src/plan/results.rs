@@ -69,7 +69,7 @@ impl Ended {
         })
     }
 
-    /// Whether it tells of something later.
+    /// Whether it reports something later.
     pub fn is_after(&self, other: &Self) -> bool {
         (self.at, &self.uid) > (other.at, &other.uid)
     }

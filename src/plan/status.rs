@@ -446,7 +446,7 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
-/// Whether the condition `Drifted` tells of a fight, which [`contested`] ends.
+/// Whether the condition `Drifted` reports a contested field, which [`contested`] ends.
 fn is_contested(conditions: &Conditions<'_>) -> bool {
     conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
 }

@@ -159,7 +159,7 @@ pub fn deep_copy(value: &Value) -> Value {
 /// A copy that shares nothing.
 pub fn deep_copy_map(map: &Map) -> Map {
     let copy = Map::new(map.kind);
-    // Whoever is refused is told so at the next step.
+    // The budget reports a refusal at the next step.
     if budget::entries(map.len()).is_err() {
         return copy;
     }

@@ -29,7 +29,7 @@ impl<'a> Node<'a> {
     }
 
     fn all(chart: &'a Chart) -> Self {
-        // Aliases multiply at each level. Whoever is refused is told so at the next step.
+        // Aliases multiply at each level. The budget reports a refusal at the next step.
         let spent = budget::work(64).and_then(|()| budget::make(1 << 10)).is_err();
         let dependencies = chart.dependencies.iter().filter(|_| !spent).map(Self::all).collect();
         Self { chart, metadata: chart.metadata.clone(), imported: None, dependencies }

@@ -38,7 +38,7 @@ impl Diagnostic {
         Self { explanation, ..Self::values(text) }
     }
 
-    /// A panic. What it says may hold values, so it is not told.
+    /// A panic. Its message may hold values, so it is not shown.
     pub(super) fn fault(chart: &str) -> Self {
         let message =
             format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");

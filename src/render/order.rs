@@ -72,7 +72,7 @@ pub(super) fn head(document: &str) -> Result<Head, yaml::YamlError> {
     yaml::head(&text::unescaped(document))
 }
 
-/// What [`sort`] tells apart.
+/// What [`sort`] separates.
 #[derive(Debug, Default)]
 pub struct Sorted {
     /// Objects in Helm's order of installation.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a registry may be told.
+/// Credentials that a registry may receive.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential {
     /// Name and password.

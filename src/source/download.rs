@@ -16,7 +16,7 @@ pub enum Verify {
     /// Nothing.
     #[default]
     Never,
-    /// A chart without a signature is told; one with a wrong signature is refused.
+    /// A chart without a signature is reported; one with a wrong signature is refused.
     IfPossible,
     /// A chart without a valid signature is refused.
     Always,

@@ -595,7 +595,7 @@ impl From<&serde_json::Value> for Value {
                 _ => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
             },
             serde_json::Value::String(s) => Self::str(s.as_str()),
-            // Whoever is refused is told so at the next step.
+            // The budget reports a refusal at the next step.
             serde_json::Value::Array(items) if budget::elements(items.len()).is_err() => Self::Nil,
             serde_json::Value::Object(entries) if budget::entries(entries.len()).is_err() => Self::Nil,
             serde_json::Value::Array(items) => deeper(|| Self::grown(items.iter().map(Self::from).collect())),

@@ -99,7 +99,7 @@ fn versions_that_are_gone() {
     let scene = Scene::new("gone");
     let operator = scene.operator();
     scene.three(&operator);
-    // Each kind's watch is told once that its version is too old.
+    // The watch of each kind gets one answer that its version is too old.
     let mut told = Vec::new();
     scene.proxy.judge(move |request| {
         let kind = request.target.split('?').next().unwrap_or_default().to_owned();
@@ -172,7 +172,7 @@ fn etcd_is_compacted_while_nobody_watches() {
     println!("etcd compacted: 1 fault, {} requests cut", scene.proxy.faults());
 }
 
-/// A small generator of numbers: the seed tells all of them.
+/// A small generator of numbers, which the seed determines.
 struct Dice(u64);
 
 impl Dice {

@@ -19,7 +19,7 @@ use crate::node::{client_url, net};
 use crate::proxy::Fault;
 use crate::release::Sight;
 
-/// helm-operator's annotation: what cannot be changed is made anew.
+/// helm-operator's annotation: an object that cannot be changed is recreated.
 const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 /// A key that is written once to each cluster.
 const KEPT: &str = "kept";
@@ -150,7 +150,7 @@ fn shrinks(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 8);
 }
 
-/// A member has lost its data, in turn the first, the second and the third: it is removed, wiped and joined anew. The next one's turn
+/// A member has lost its data, in turn the first, the second and the third: it is removed, wiped, and joins again. The next one's turn
 /// comes in the same cluster, which is whole again by then.
 fn replaces(fault: Fault, test: &str) {
     // The claims of those that lost their data, by the run.
@@ -208,7 +208,7 @@ fn upgrades(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 10);
 }
 
-/// Claims are to be larger, which cannot be changed in a StatefulSet: it is made anew around pods that go on.
+/// Claims are to be larger, which cannot be changed in a StatefulSet: it is recreated around pods that keep running.
 fn enlarges(fault: Fault, test: &str) {
     const SIZE: u32 = 2;
     // The pods' uids, by the release.

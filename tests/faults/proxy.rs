@@ -29,7 +29,7 @@ pub enum Fault {
     CutAfter,
     /// The API server does what it says; no answer ever comes.
     Hang,
-    /// The API server does what it says; the answer comes when watches have long told of it.
+    /// The API server does what it says; the answer comes long after the watches have reported it.
     Delay,
     /// The API server does what it says; from then on nothing passes.
     Freeze,

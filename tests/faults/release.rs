@@ -171,7 +171,7 @@ fn record(secret: &Value) -> Result<Record, String> {
     Record::decode(&data).map_err(|e| e.to_string())
 }
 
-/// The states of the revisions of a release, oldest first, as `helm history` tells them.
+/// The states of the revisions of a release, oldest first, as `helm history` lists them.
 pub fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
     let text = space.helm(&["history", release, "-o", "json"])?;
     let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
@@ -179,7 +179,7 @@ pub fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
     Ok(list.as_array().into_iter().flatten().map(status).collect())
 }
 
-/// [`Sight::is_settled`], as the real helm tells it.
+/// [`Sight::is_settled`], as the real helm reports it.
 pub fn is_settled(space: &Space, release: &str) -> Result<usize, String> {
     settled(release, &history(space, release)?)
 }

@@ -103,7 +103,7 @@ impl Cluster {
         cluster
     }
 
-    /// Clients of all members that there may ever be, which record what they are told.
+    /// Clients of all members that there may ever be, which record their answers.
     pub fn recorder(&self) -> Recorder {
         let urls = (0..6).map(|ordinal| self.pods.client_url(ordinal)).collect();
         let access = Access { timeout: Duration::from_secs(1), ..self.driver.access.clone() };

@@ -40,7 +40,7 @@ impl Cluster {
     }
 }
 
-/// F5: whatever is in the list, the operator writes it anew, and the same learner joins with it.
+/// F5: whatever is in the list, the operator rewrites it, and the same learner joins with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn f5_a_list_that_was_spoilt_is_written_anew_and_the_member_joins() {
     for (spoil, says) in [

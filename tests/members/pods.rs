@@ -153,7 +153,7 @@ impl StatefulSet {
         }
     }
 
-    /// Deletes a pod: its process is told to end.
+    /// Deletes a pod: its process gets the signal to end.
     pub fn delete(&mut self, ordinal: u32, uid: &str) {
         let Some(running) = self.pods.get_mut(&ordinal).filter(|running| &*running.pod.uid == uid) else { return };
         if !running.pod.terminating {

@@ -52,7 +52,7 @@ fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_bac
     assert_eq!(space.get("web/app").unwrap()["status"]["lastAttempted"]["attempts"], 5);
     let failed = space.condition("web/app", "ReleaseFailed").unwrap();
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("True"), &json!("UpgradeError")));
-    // Drift is repaired all the same, and nothing is tried again, also by another process.
+    // Drift is still repaired, and nothing is tried again, not even by another process.
     operator.settle();
     assert!(operator.stop());
     let operator = space.operator(&watches, &[]);

@@ -1,4 +1,4 @@
-//! What coreos' etcd-operator understood beside its kinds: whose a custom resource is, and flags; and what its status told.
+//! What coreos' etcd-operator understood beside its kinds: whose a custom resource is, flags, and its status.
 
 use crate::harness::{Space, established, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn an_operator_of_a_namespace_leaves_clusterwide_clusters_to_one_with_the_flag()
     space.wait("etcd/wide", "Deployed", "True");
     wide.settle();
     assert_eq!(space.get("etcd/narrow").unwrap()["metadata"]["resourceVersion"], version, "it is nobody's now");
-    // Told to go over, it goes.
+    // When it is asked to change over, it does.
     space.kubectl(&["annotate", "etcd", "narrow", &format!("{WIDE}=clusterwide")]).unwrap();
     space
         .kubectl(&["patch", "etcd", "narrow", "--type=merge", "-p", r#"{"spec":{"quotaBackendBytes":4294967296}}"#])

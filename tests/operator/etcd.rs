@@ -138,7 +138,7 @@ impl Cluster {
         self.node.runtime().block_on(writer.lost(&self.url(0)))
     }
 
-    /// What members were told, by the events, in any order.
+    /// The calls to members, from the events, in any order.
     fn calls(&self) -> Vec<String> {
         let events = self.space.list("events").unwrap();
         let of_calls = events.iter().filter(|event| event["reason"] == "MembersChanged");
@@ -207,7 +207,7 @@ fn f4_a_learner_whose_pod_is_pending_for_ever_leaves_again() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F12: a voter that somebody added by hand and that no pod is: nobody is told anything until it is gone.
+/// F12: a voter that somebody added by hand and that no pod is: no member is called until it is gone.
 #[test]
 fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
     let (mut cluster, _operator) = Cluster::grown("etcdf12", 3, &json!({}));
@@ -230,7 +230,7 @@ fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
     cluster.wait(5);
 }
 
-/// F13b: somebody takes the quorum by scaling the StatefulSet; it comes back, and no member is told anything.
+/// F13b: somebody takes the quorum by scaling the StatefulSet; it comes back, and no member is called.
 #[test]
 fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     let (cluster, _operator) = Cluster::grown("etcdf13", 3, &json!({}));
@@ -258,7 +258,7 @@ fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F19: a file has reached its quota: the history goes, the files are written anew one by one, and writes are let again.
+/// F19: a file has reached its quota: the history goes, the files are rewritten one by one, and writes are allowed again.
 #[test]
 fn f19_space_that_ran_out_is_reclaimed_and_writes_go_on() {
     let (cluster, _operator) = Cluster::grown("etcdf19", 3, &json!({"flags": "--quota-backend-bytes=4194304"}));

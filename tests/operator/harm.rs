@@ -1,5 +1,5 @@
 //! Nothing that goes wrong inside stops the operator in silence: a pass that panics is a failure of its custom resource, a task that does
-//! ends the process, and what stands still is told by `/healthz`.
+//! ends the process, and `/healthz` reports a task that hangs.
 
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use serde_json::{Value, json};

@@ -543,7 +543,7 @@ impl Operator {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Tells it to stop, and waits for it; whether it ended well.
+    /// Asks it to stop, waits for it, and returns whether it ended well.
     pub fn stop(mut self) -> bool {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         self.child.wait().is_ok_and(|status| status.success())
@@ -581,8 +581,8 @@ impl Drop for Operator {
     }
 }
 
-/// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and config/default),
-/// but for ports.
+/// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and
+/// config/default), but for ports.
 pub const MANAGER: [&str; 8] = [
     "run",
     "--watches-file=./watches.yaml",

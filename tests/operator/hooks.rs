@@ -87,7 +87,7 @@ fn d3_hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
     assert!(space.helm(&["get", "hooks", "app"]).unwrap().contains("name: app-post"));
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
-    // An upgrade has its own hooks, and an object of a hook that is no Job is made anew.
+    // An upgrade has its own hooks, and a hook's object that is no Job is recreated.
     let uid = |object: &str| space.get(object).unwrap()["metadata"]["uid"].clone();
     let first = uid("configmap/app-first");
     space.apply("Web", "app", &values("two", &hooks));

@@ -93,7 +93,7 @@ fn a_leader_that_is_told_to_stop_gives_its_lease_up_and_the_next_one_takes_it_at
     let mut times = Vec::new();
     for round in 1..=5_i64 {
         let log = leader.log_file();
-        // It has something to do while it is told.
+        // It has something to do when the signal comes.
         for name in names {
             space.apply("Web", name, &json!({"greeting": format!("round {round}")}));
         }

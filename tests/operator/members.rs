@@ -126,7 +126,7 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     space.delete("web/a");
     space.wait_gone("web/a");
     space.wait_gone("statefulset/a-db");
-    // Nobody leaves when all of it goes: one hook is told, before anything is deleted.
+    // Nobody leaves when everything goes. One hook runs, before anything is deleted.
     let last = writes(&space)[before + again.len()..].to_vec();
     assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
 }
@@ -230,7 +230,7 @@ fn replicas_that_somebody_changed_by_hand_come_back() {
     // The StatefulSet itself is made again with as many.
     space.kubectl(&["delete", "statefulset/a-db", "--cascade=orphan"]).unwrap();
     wait_size(&space, "a", 2);
-    // Without hooks none runs, and it is stepped all the same.
+    // With hooks off none runs, and the members are still stepped.
     space.apply_with("Web", "a", &json!({"tillerman.dev/hooks": "off"}), &json!({"size": 3}));
     wait_size(&space, "a", 3);
     let after = writes(&space)[before..].to_vec();
@@ -356,7 +356,7 @@ fn a_restored_claim_is_never_deleted_for_a_member_that_joins() {
     assert_eq!((&claim["metadata"]["uid"], claim["metadata"].get("deletionTimestamp")), (&uid, None));
     space.delete("pvc/data-a-db-1");
     wait_size(&space, "a", 3);
-    // Those of members go as ever, and it is told.
+    // Claims of members go as always, and an event reports it.
     space.apply("Web", "a", &json!({"size": 1}));
     wait_size(&space, "a", 1);
     space.wait_gone("pvc/data-a-db-1");
@@ -406,7 +406,7 @@ fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     space.wait_field("web/a", "/status/members", &json!(null));
 }
 
-/// A pod that nothing starts holds up the plan, and the condition says which and for how long. The next operator goes on with it.
+/// A pod that nothing starts holds up the plan, and the condition says which and for how long. The next operator continues it.
 #[test]
 fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_at_rest() {
     let space = Space::new("memlate");
@@ -445,7 +445,7 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     assert!(requests.iter().all(is_read), "{requests:?}");
 }
 
-/// Issue 6, part 4: phase, size, members and versions as coreos' etcd-operator told them; `paused` of the document.
+/// Phase, size, members and versions as coreos' etcd-operator reported them; `paused` of the document.
 #[test]
 fn the_status_speaks_as_coreos_did_and_a_paused_set_is_left_alone() {
     let space = Space::new("memcoreos");

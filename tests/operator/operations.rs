@@ -218,7 +218,7 @@ fn a_schedule_comes_due_by_itself_again_and_again() {
         let made = made(&space);
         if made.len() >= 3 { Ok(()) } else { Err(format!("{made:?}")) }
     });
-    // Switched off, nothing runs, and who asks is told so.
+    // Switched off, nothing runs, and an event answers the request.
     let off = json!({"tillerman.dev/hooks": "off", "tillerman.dev/operation": "backup"});
     space.apply_with("Web", "app", &off, &backup(json!({"tillerman.dev/schedule": "@every 3s"})));
     let pending = space.wait("web/app", "OperationPending", "True");
@@ -247,7 +247,7 @@ fn a_schedule_that_is_not_due_costs_no_request() {
     operator.rests(&space, 10);
 }
 
-/// Who asks for what there is not is told what there is.
+/// A request for an unknown operation gets the list of known ones.
 #[test]
 fn an_unknown_operation_is_told_with_those_that_there_are() {
     let space = Space::new("opunknown");

@@ -126,7 +126,7 @@ fn redis_grows_and_shrinks_by_a_driver_that_is_not_ours() {
     assert!(operator.stop());
 }
 
-/// A driver that the program does not have is told, with those that it has; a program that has it goes on from there.
+/// A driver that the program lacks is reported, with those that it has. A program that has it continues from there.
 #[test]
 fn a_driver_that_this_program_does_not_have_is_told() {
     let redis = Redis::new("nodriver");

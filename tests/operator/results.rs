@@ -41,7 +41,7 @@ fn report(revision: u64) -> String {
     json!({"name": "c", "record": {"state": "verified"}, "status": status}).to_string()
 }
 
-/// Issue 6, part 5: a backup is reported good only after it was verified, and a failure with its reason.
+/// A backup is reported good only after it was verified, and a failure with its reason.
 #[test]
 fn a_backup_tells_in_its_status_how_it_went() {
     let (space, operator) = space("results-once");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// What the annotations of these tests need.
 const ALLOW: &str = "  allow: [takeOwnership, releaseName]\n";
 
-/// uid and generation of the objects of a release: what changes when an object is made anew, or its spec is.
+/// uid and generation of the objects of a release: what changes when an object is recreated or its spec changes.
 fn identities(space: &Space) -> Vec<(Value, Value)> {
     let objects = ["deployment/app-web", "service/app-web", "configmap/app-config"];
     let of = |object: &&str| {

@@ -327,7 +327,7 @@ impl Job<'_> {
         for (name, text) in filled {
             all.extend(["---\n# Source: ", name, "\n", text, "\n"]);
         }
-        // A file that is wanted and cannot be found may be part of the trouble, which is told below.
+        // A file that is wanted and cannot be found may be part of the problem, which is reported below.
         let _ = print::print(self.args, &all, &[], &self.release.name);
         explained(message.clone())
     }

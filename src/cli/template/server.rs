@@ -28,7 +28,7 @@ const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub enum Owners {
     /// The release's.
     Release,
-    /// Anybody's: it would be taken over. It is read all the same.
+    /// Anybody's: it would be taken over. It is read anyway.
     Taken,
     /// It is of no matter and not asked.
     Any,

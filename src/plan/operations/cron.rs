@@ -97,7 +97,7 @@ impl Cron {
         Some(found)
     }
 
-    /// Field by field, from the month down; what runs over begins anew.
+    /// Field by field, from the month down; a field that overflows starts again.
     fn next_of(&self, fields: &Fields, after: i64) -> Option<i64> {
         let Fields { minute, hour, day, month, weekday, .. } = fields;
         if [minute, hour, day, month, weekday].into_iter().any(|bits| *bits == 0) {

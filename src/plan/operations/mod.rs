@@ -10,7 +10,7 @@
 //! - [`begin`]: whether one begins, and which.
 //! - [`run`]: the objects of the one that runs.
 //! - [`next`](mod@next): the next step of it.
-//! - [`told`]: what the status says.
+//! - [`status`](mod@status): what the status says.
 
 pub mod begin;
 pub mod cron;

@@ -16,7 +16,7 @@ use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 
 /// A name becomes a label of a Job's pods.
 const MAX_NAME: usize = 63;
-/// Characters of what tells one run's name from another's.
+/// Characters of the part that makes the name of a run unique.
 const HASH: usize = 8;
 
 /// Which run of which operation: what [`HOOK`] says on its objects.

@@ -1,4 +1,4 @@
-//! What the status says of operations. It is told from what is remembered and what the pass did, and nothing is decided by it.
+//! What the status says of operations. It follows from what is remembered and what the pass did. Nothing is decided from it.
 
 use serde_json::{Map, Value, json};
 

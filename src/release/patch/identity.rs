@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// Domains of the annotations and labels by which an object says whose it is.
 const MARKS: [&str; 4] = ["helm.sdk.operatorframework.io/", "meta.helm.sh/", "operator-sdk/", "tillerman.dev/"];
 
-/// The first field of an object that tells which object it is or whose, and that is not as it was.
+/// The first field that identifies an object or its owner, and that a patch changed.
 pub fn changed(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     for key in ["apiVersion", "kind"] {
         if before.get(key) != after.get(key) {

@@ -27,7 +27,7 @@ impl Violation {
         Self { at: at.to_vec(), kind: Kind::Text(text), causes: Vec::new() }
     }
 
-    /// The causes that are told in the place of the violation itself.
+    /// The causes that are reported instead of the violation itself.
     pub fn ungrouped(self) -> Vec<Self> {
         match self.kind {
             Kind::Group => self.causes,

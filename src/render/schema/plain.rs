@@ -1,5 +1,5 @@
-//! Tells cheaply what is true of nearly all renderings: that the schema is valid, and that the values fit it. Whatever this
-//! look cannot tell is left to the compiler.
+//! A cheap check of what is true of nearly all renderings: that the schema is valid, and that the values fit it. Whatever this
+//! check cannot decide is left to the compiler.
 
 use super::draft::Draft;
 use super::format;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
-/// What a quick look tells.
+/// What the quick check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Valid,

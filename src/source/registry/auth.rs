@@ -42,7 +42,7 @@ impl Tokens {
             client.send(method, link, &headers, limit)
         };
         let answer = send(self.0.get(host).map(String::as_str))?;
-        // A server to which the registry sends us on is not told who we are.
+        // A server that the registry redirects to does not receive credentials.
         if answer.status != 401 || !same_origin(link, &answer.link) {
             return Ok(answer);
         }

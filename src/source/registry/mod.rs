@@ -22,7 +22,7 @@ const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.oci.image.index.v1+json, application/vnd.oci.artifact.manifest.v1+json";
-/// Told with a reference that has an underscore: registries know no plus sign.
+/// A hint for a reference with an underscore: registries allow no plus sign.
 const UNDERSCORE: &str = "
 OCI artifact references (e.g. tags) do not support the plus sign (+). To support
 storing semantic versions, Helm adopts the convention of changing plus (+) to

@@ -268,7 +268,7 @@ impl<'p> Translator<'p> {
     fn flags(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
         let start = self.rest;
         let (mut negative, mut seen) = (false, false);
-        // Go may be told of a flag several times, of which the last counts; Rust only once.
+        // Go accepts a flag several times, and the last one counts. Rust accepts it once.
         let (mut on, mut off) = (String::new(), String::new());
         for (i, c) in start.char_indices().skip(2) {
             let end = i + c.len_utf8();

@@ -38,7 +38,7 @@ fn equal(a: &Value, b: &Value, depth: usize) -> bool {
     if depth > 1000 {
         return true;
     }
-    // Whoever is refused here is told so at the next step.
+    // The budget reports a refusal at the next step.
     if budget::work(1).is_err() {
         return false;
     }

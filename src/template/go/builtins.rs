@@ -27,7 +27,7 @@ pub enum Engine {
     Or,
     /// Calls a function value, of which there are none.
     Call,
-    /// Tells a nil interface from no value at all.
+    /// Distinguishes a nil interface from no value at all.
     Len,
     /// Executes a template of the set.
     Include,

@@ -80,7 +80,7 @@ impl<'o> Printer<'o> {
         Self { out, start, flags: Flags::default(), depth: 0, erroring: false, problem: None }
     }
 
-    /// Prints, and tells whether all could be printed.
+    /// Prints, and returns whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
         self.problem.map_or(Ok(()), |problem| Err(problem.into_owned().into()))

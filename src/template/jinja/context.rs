@@ -110,7 +110,7 @@ impl Flat {
                 "{%" => "%}",
                 _ => "#}",
             };
-            // What has no end is a syntax error, told by minijinja with its place.
+            // A block without an end is a syntax error, which minijinja reports with its place.
             let Some(length) = end_of(rest, close) else { break };
             let inner = &rest[2..length - 2];
             if inner.starts_with('-') {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a template, or what it asked, says went wrong: told as it is. minijinja's own details may quote values.
+/// What a template, or what it asked, says went wrong. It is reported as it is. minijinja's own details may quote values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(String);

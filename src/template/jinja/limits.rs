@@ -13,7 +13,7 @@ use std::io;
 /// Bytes that a value takes beside its text.
 const VALUE: usize = 24;
 
-/// An error that ends the rendering. The words are told by [`reached`].
+/// An error that ends the rendering. [`reached`] has the words.
 fn refused(_: Spent) -> Error {
     Error::new(ErrorKind::InvalidOperation, "a limit is reached")
 }

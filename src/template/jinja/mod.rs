@@ -195,7 +195,7 @@ fn misplaced(name: &str, text: &str, e: &Misplaced) -> JinjaError {
     JinjaError { message: format!("{at}: {e}"), at: Some(at), trace: vec![place], missing: None }
 }
 
-/// minijinja's details may quote values, so they are told only where they come from the template's text.
+/// minijinja's details may quote values, so they are shown only where they come from the template's text.
 fn error(name: &str, e: &Error) -> JinjaError {
     let mut message = e.kind().to_string();
     let from_source = matches!(

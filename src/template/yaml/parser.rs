@@ -97,7 +97,7 @@ fn empty<'a>() -> Event<'a> {
     Event::Scalar { anchor: None, value: Cow::Borrowed(""), tag: Tag::None, implicit: true }
 }
 
-/// An error of the parser: lines count from 0 here, but not in what the scanner tells.
+/// An error of the parser: lines count from 0 here, but not in errors of the scanner.
 fn error<T>(problem: &str, line: usize) -> Fallible<T> {
     Err(if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") }.into())
 }

@@ -1,7 +1,7 @@
 //! `tillerman snapshot replace`: puts a backup in the place of the data of an `EtcdCluster`. It runs as a Job of `charts/etcd-restore`.
 //!
-//! The backup is fetched and verified first; only then anything is deleted. What follows are steps that a later run goes on with, told
-//! by [`crate::backup::replace`]; the members themselves are the operator's, which begins anew with the backup.
+//! The backup is fetched and verified before anything is deleted. Then come the steps of [`crate::backup::replace`], which a later run
+//! can continue. The operator handles the members themselves: it starts a new cluster from the backup.
 
 mod world;
 
@@ -144,7 +144,7 @@ fn report(args: &ReplaceArgs, status: &Value) -> Result<(), CliError> {
     std::fs::write(file, text).map_err(|error| CliError(format!("{}: {error}", file.display())))
 }
 
-/// Takes the data away and tells the cluster of the backup.
+/// Deletes the data and records the backup in the cluster.
 async fn swap(world: &World, restore: &Value) -> Result<(), CliError> {
     let mut said = String::new();
     loop {

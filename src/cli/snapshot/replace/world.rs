@@ -16,7 +16,7 @@ const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";
 /// The annotation of an `EtcdRestore` that is done; its value is its own uid.
 const FINISHED: &str = "tillerman.dev/restored";
-/// Fields of the status that tell of members; all are the operator's, which enters them anew.
+/// Fields of the status about members. They belong to the operator, which writes them again.
 const OF_MEMBERS: [&str; 4] = ["members", "plan", "phase", "currentVersion"];
 
 /// The cluster and the custom resource for which its data is replaced.

@@ -114,7 +114,7 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
     let mut documents = Vec::new();
     for piece in &pieces {
         let malformed = |e: String| format!("MalformedYAMLError: {e}");
-        // Helm's reader is go-yaml's, whose words are known; what it alone takes is told in the other reader's.
+        // Helm's reader is go-yaml's, whose errors are known. What only this reader refuses is reported in its own words.
         let document = read(piece).map_err(|e| {
             let known = parse(piece.as_bytes()).err().map(|e| e.to_string());
             malformed(known.map_or(e, |text| text.trim_start_matches("error converting YAML to JSON: ").to_owned()))

@@ -127,7 +127,7 @@ impl Plugin {
     }
 }
 
-/// The plugin of a name in a folder of plugins. Plugins that cannot be read are told of and left out.
+/// The plugin of a name in a folder of plugins. Plugins that cannot be read are reported and left out.
 fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> =

@@ -446,7 +446,7 @@ fn pem_is_read_as_go_reads_it() {
     }
 }
 
-/// Numbers that no key may have must be told apart by the parser, not by a panic in the arithmetic.
+/// Numbers that no key may have must be refused by the parser, not by a panic in the arithmetic.
 #[test]
 fn damaged_keys_and_certificates_are_errors() {
     let ctx = context(9);
