@@ -1,4 +1,4 @@
-//! Whose an object is that exists before we have applied it.
+//! Who owns an object that exists before we apply it.
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELE
 pub enum Ownership {
     /// It belongs to this release: Helm, helm-operator or we made it.
     Ours,
-    /// It is nobody's, and is taken over because the custom resource says so.
+    /// It has no owner, and the custom resource asks to take it over.
     Adopted,
-    /// It is not touched: why.
+    /// It is not touched, for this reason.
     Refused(String),
 }
 
@@ -28,7 +28,7 @@ pub fn ownership(
     let references = || metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let text = |reference: &Value, key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let refers = |reference: &Value| text(reference, "uid") == *owner.uid;
-    // A custom resource of the same name that is gone: its release is continued.
+    // The owner was a custom resource of the same name that is gone. Its release is continued.
     let replaced = |r: &Value| {
         text(r, "kind") == *owner.gvk.kind
             && text(r, "name") == *owner.name

@@ -1,4 +1,4 @@
-//! Fields that the API server does not let anybody change: which they are, and what it would cost to recreate the object.
+//! Immutable fields: which fields of an object cannot be changed, and what it would cost to recreate the object.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ pub fn is_allowed(annotations: &BTreeMap<Box<str>, Box<str>>, rolls_back: bool) 
 /// How an object may be recreated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remake {
-    /// It is deleted alone: what it made stays, and its successor takes it over.
+    /// It is deleted alone. Its dependents stay, and the new object adopts them.
     Orphan,
-    /// It is deleted with what it made.
+    /// It is deleted with its dependents.
     Delete,
     /// Not at all: too much would be lost.
     Never,
@@ -59,7 +59,7 @@ pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<Stri
     if changed.is_empty() { vec![field.to_owned()] } else { changed }
 }
 
-/// Whether all of `wanted` is in `live`, which has defaults besides.
+/// Whether `live` contains all of `wanted`, beside defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

@@ -1,4 +1,4 @@
-//! Charts that ask to be rendered again at a time, though nothing has changed: certificates end.
+//! Charts that ask to be rendered again at a given time although nothing has changed: certificates expire.
 
 use super::stamp::Stamped;
 

@@ -218,7 +218,7 @@ fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
     for (name, history, on_failure, expected) in table {
         assert_eq!(situation(&spent(history, on_failure)), expected, "{name}, {on_failure:?}");
     }
-    // Other inputs do not wait for the rollback, and the old ones finish it.
+    // New inputs do not wait for the rollback. The old inputs finish it.
     let moved = Facts { inputs: Some("later".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
     assert_eq!(situation(&moved), Situation::Changed);
     let taken_back = Facts { inputs: Some("before".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };

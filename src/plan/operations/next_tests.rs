@@ -64,7 +64,7 @@ fn its_objects_are_made_one_after_the_other_and_each_is_waited_for() {
     let second = Running { done: 1, ..first.clone() };
     assert_eq!(step(&first, &done, CREATED), OperationStep::Remember(second.clone()));
     assert_eq!(step(&second, &done, CREATED), OperationStep::Start(1));
-    // What has done its work is not made again when somebody deletes it.
+    // An object that is done is not created again when somebody deletes it.
     assert_eq!(step(&second, &Objects::new(), CREATED), OperationStep::Start(1));
     let over = Running { done: 2, ..first.clone() };
     let ended = Some(Ended { result: OperationResult::Succeeded, message: String::new() });
