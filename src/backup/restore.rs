@@ -1,4 +1,4 @@
-//! Puts a restored member into place: all of it, or nothing.
+//! Installs the data of a restored member: all of it, or nothing.
 //!
 //! `etcdutl snapshot restore` writes the data into a folder beside the final one. Only data that is complete
 //! and on disk gets the final name, by one rename. Whatever is ended before that leaves a folder that the next run removes, and whatever
@@ -30,7 +30,7 @@ pub enum Need {
     Joins,
 }
 
-/// Whether a data folder is to be restored into. `state` is the member's `ETCD_INITIAL_CLUSTER_STATE`.
+/// Whether to restore into a data folder. `state` is the member's `ETCD_INITIAL_CLUSTER_STATE`.
 pub fn need(data: &Path, state: Option<&str>) -> Result<Need, BackupError> {
     match fs::symlink_metadata(data.join(MEMBER)) {
         Ok(_) => return Ok(Need::HasMember),

@@ -273,7 +273,7 @@ async fn exists_unrecorded(place: &Place, name: &str) -> Result<bool, BackupErro
     Ok(read_record(place, name).await?.is_none() && exists(place, name).await?)
 }
 
-/// An object is not there. Of a bucket that is not there, a request for an object says the same, but for the code.
+/// An object is missing. A request to a missing bucket gets the same answer, except for the code.
 fn is_missing(error: &Error) -> bool {
     let Error::NotFound { source, .. } = error else { return false };
     let text = source.to_string();
@@ -384,7 +384,7 @@ fn silent(place: &Place, path: &object_store::path::Path) -> BackupError {
     BackupError::Store(format!("{place}: {path}: nothing came for {SILENCE:?}"))
 }
 
-/// Deletes a backup. Its record first: what is left when this is ended in between is good for nobody.
+/// Deletes a backup, its record first. If this ends in between, the rest does not count as a backup.
 async fn delete(place: &Place, name: &str) -> Result<(), BackupError> {
     for path in [place.record(name)?, place.path(name)?] {
         match place.store.delete(&path).await {

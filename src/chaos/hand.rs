@@ -178,7 +178,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Undoes everything that lasts, also what a run left that was killed. It continues after an error, and returns the first.
+    /// Undoes everything that lasts, also what a killed run left. It continues after an error, and returns the first.
     pub async fn heal(&self) -> Result<(), String> {
         self.fillers().clear();
         let mut first = Ok(());
@@ -266,7 +266,7 @@ fn volume(member: &Member) -> Result<String, String> {
     machine::volume(&member.uid, folder).map(|_| folder.clone())
 }
 
-/// Takes all the space there is. Each piece is written to its end, and no other begun, when nobody waits for this any more.
+/// Takes all free space. When nobody waits for this any more, the present piece is finished and no other begins.
 async fn fill(filler: Filler) -> Result<(), String> {
     loop {
         let filler = filler.clone();

@@ -132,7 +132,7 @@ pub struct Availability {
     pub longest_gap: Duration,
 }
 
-/// How writes fared that returned from one time to another, in nanoseconds. A gap counts in full that reaches into them.
+/// Statistics of the writes that returned in a period, in nanoseconds. A gap that reaches into the period counts in full.
 pub fn availability(entries: &[Entry], from: u64, to: u64) -> Availability {
     let mut result = Availability::default();
     let mut acknowledged = BTreeSet::new();
@@ -159,7 +159,7 @@ pub fn availability(entries: &[Entry], from: u64, to: u64) -> Availability {
     result
 }
 
-/// Keys that were written once, and acknowledged, and do not have that value by the last answer about them.
+/// Keys that were written once and acknowledged, and whose last answer has another value.
 pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> {
     let mut acknowledged = std::collections::BTreeMap::new();
     let mut found = std::collections::BTreeMap::new();

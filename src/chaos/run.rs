@@ -43,11 +43,11 @@ pub struct Run {
 pub struct Report {
     /// What clients recorded.
     pub recorded: Recorded,
-    /// The faults, each with how writes fared until all members were well again.
+    /// The faults, each with the statistics of writes until all members were well again.
     pub faults: Vec<(Fault, Availability)>,
     /// How they fared all in all.
     pub total: Availability,
-    /// What did not come to its end, such as members that did not become well.
+    /// What did not finish, such as members that did not become well.
     pub trouble: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 /// References that are followed from one schema.
 const REFERENCES: usize = 8;
 
-/// Makes floats of the integers that the chart and its dependencies take for floats.
+/// Converts integers to floats where the chart or a dependency expects floats.
 pub fn restore(values: &mut Values, chart: &Chart) {
     let schema: Value = chart.schema.as_deref().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default();
     Walk { root: &schema }.map(values, Some(&chart.values), &schema);

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition of a chart: its values.schema.json as a structural OpenAPI schema.
 //!
-//! What JSON schema can say and a structural schema cannot (`anyOf`, `if`, `not`…) is left out of the CRD; the chart's
-//! own schema still checks it before anything is applied.
+//! Keywords that a structural schema cannot express (`anyOf`, `if`, `not`…) are left out of the CRD. The chart's
+//! own schema still checks them before anything is applied.
 
 use crate::chart::Chart;
 use schemars::JsonSchema;
@@ -97,7 +97,7 @@ pub fn plural(kind: &str) -> String {
 
 /// The CRD of a chart, as JSON.
 ///
-/// A chart without a schema gets an open one: every value is taken. The error says what the schema lacks.
+/// A chart without a schema gets an open one, which accepts every value. The error says what the schema lacks.
 pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
     let spec = match &chart.schema {
         None => open_object(),
@@ -199,7 +199,7 @@ fn status() -> Value {
     status
 }
 
-/// What keeps the status of custom resources from being kept, in a CustomResourceDefinition that serves them in a version.
+/// Why a CustomResourceDefinition does not keep the status of custom resources of a version.
 pub fn status_fault(definition: &Value, version: &str) -> Option<&'static str> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let version = versions.into_iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version))?;
@@ -244,7 +244,7 @@ impl Converter<'_> {
             return self.open_value();
         }
         if let Some(reference) = source.get("$ref").and_then(Value::as_str) {
-            // Only what the file holds itself; a `$ref` to elsewhere is open.
+            // Only references within the file are followed; any other `$ref` is open.
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
             let mut found = target.map_or_else(|| self.open_value(), |target| self.convert(target, depth + 1));
             if let (Some(text), Some(entries)) = (source.get("description"), found.as_object_mut()) {
@@ -294,7 +294,7 @@ impl Converter<'_> {
         copy(source, to, &["minProperties", "maxProperties"]);
         let closed = source.get("additionalProperties") == Some(&Value::Bool(false));
         if let Some(Value::Object(properties)) = source.get("properties") {
-            // What is only read in a custom resource is no field of it: the API server drops it, and `overrideValues` may set it.
+            // A read-only property is no field of a custom resource: the API server drops it, and `overrideValues` may set it.
             let is_open = |(_, schema): &(&String, &Value)| schema.get("readOnly") != Some(&Value::Bool(true));
             let open = properties.iter().filter(is_open);
             let converted = open.map(|(name, schema)| (name.clone(), self.convert(schema, depth + 1)));

@@ -98,7 +98,7 @@ fn gather<'c>(chart: &'c Chart, path: &str, texts: &mut Vec<(String, &'c [u8])>)
     }
 }
 
-/// Of a minijinja chart: what it names, with all that is in it.
+/// For a minijinja chart: the names it uses, with everything below them.
 fn jinja(chart: &Chart) -> Option<Usage> {
     let mut usage = Usage::default();
     for name in chart.jinja(&chart.metadata.name).ok()?.undeclared() {
@@ -125,7 +125,7 @@ fn add_text(text: &str, usage: &mut Usage) {
     }
 }
 
-/// The outermost keys of which nothing is used. What is in lists is not looked at.
+/// The outermost keys of which nothing is used. Lists are not searched.
 fn add_unused(value: &Value, path: &mut Path, usage: &Usage, unused: &mut Vec<Path>) {
     if !usage.is_read(path) {
         unused.push(path.clone());

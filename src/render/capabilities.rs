@@ -1,4 +1,4 @@
-//! What Helm 4.3.1 takes a cluster to be capable of when it has not asked one.
+//! The capabilities that Helm 4.3.1 assumes when it has not asked a cluster.
 
 use super::Capabilities;
 use crate::template::go::quote::quoted;

@@ -121,7 +121,7 @@ impl<'a> Node<'a> {
                 };
                 kept.push(serde_json::json!({"child": child, "parent": parent}));
                 let Some(table) = table(&values, &format!("{}.{child}", dependency.name)) else { continue };
-                // An empty table is a new one in Helm, so that laying it over others does not change it.
+                // An empty table is a new one in Helm, so that merging does not change it.
                 let table = if table.is_empty() { Map::new(MapType::Any) } else { table };
                 let table = at_path(&parent, table);
                 coalesce_tables(&imports, &table, true);

@@ -1,4 +1,4 @@
-//! Who we are to registries: Docker's `config.json`, which `helm registry login` writes too.
+//! Credentials for registries: Docker's `config.json`, which `helm registry login` writes too.
 
 use super::http::Login;
 use super::{SourceError, fail, user_home};

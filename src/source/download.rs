@@ -223,7 +223,7 @@ impl Downloader<'_> {
             .map_err(|e| SourceError(format!("no cached repo found. (try 'helm repo update'): {e}")))
     }
 
-    /// The known repository whose index names this link: what is configured for it counts.
+    /// The known repository whose index names this link. Its configuration applies.
     fn owner<'r>(&self, link: &str, known: &'r [Repository]) -> Result<Option<&'r Repository>, SourceError> {
         for repository in known {
             repository.check()?;

@@ -26,7 +26,7 @@ use serde_json::Value as Json;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-/// What the schemas of the chart and of its dependencies find wrong; `None` when nothing is.
+/// The violations of the schemas of the chart and its dependencies; `None` when there are none.
 pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
     let mut text = String::new();
     collect(node, values, &mut text);
@@ -62,7 +62,7 @@ fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
 /// The address that Helm gives to a chart's schema.
 const URL: &str = "file:///values.schema.json";
 
-/// A chart's schema. It is compiled when values are checked for a second time, or when a quick look is not enough.
+/// A chart's schema. It is compiled when values are checked for a second time, or when the quick check is not enough.
 struct Known {
     text: Vec<u8>,
     schemas: OnceLock<Result<(Vec<Schema>, Id), String>>,

@@ -84,7 +84,7 @@ impl Manager<'_> {
         self.download(&mut locked)
     }
 
-    /// Chooses versions for what Chart.yaml names, fetches them, and writes Chart.lock if they are others than before.
+    /// Chooses versions for the dependencies in Chart.yaml, fetches them, and writes Chart.lock if they have changed.
     pub fn update(&self) -> Result<(), SourceError> {
         let chart = self.load()?;
         let mut wanted = chart.metadata.dependencies.clone();
@@ -253,7 +253,7 @@ impl Manager<'_> {
             Ok(()) => self.replace(locked, &scratch, &charts),
             Err(e) => Err(e),
         };
-        // A folder that stays behind is in nobody's way; why the work failed is the better message.
+        // A leftover folder does no harm. The original error is the better message.
         let _ = std::fs::remove_dir_all(&scratch);
         result
     }

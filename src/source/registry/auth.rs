@@ -1,4 +1,4 @@
-//! How a client of a registry shows who it is: basic authentication, or a token that another server gives.
+//! Authentication of a client of a registry: basic authentication, or a token that another server gives.
 //! (<https://distribution.github.io/distribution/spec/auth/>)
 
 use super::refusal;
@@ -24,7 +24,7 @@ enum Challenge {
 }
 
 impl Tokens {
-    /// Sends a request; when the server wants to know who asks, sends it again with an answer.
+    /// Sends a request. If the server asks for authentication, sends it again with credentials.
     pub fn send(
         &mut self,
         client: &Client,

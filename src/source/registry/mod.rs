@@ -29,7 +29,7 @@ storing semantic versions, Helm adopts the convention of changing plus (+) to
 an underscore (_) in chart version tags when pushing to a registry and back to
 a plus (+) when pulling from a registry.
 ";
-/// Pages of tags: far more than any repository has, and an end to a server that has none.
+/// Limit of the pages of tags: far more than any repository has, in case a server never ends.
 const PAGES: usize = 1000;
 
 /// Whether a link leads to a registry.

@@ -63,7 +63,7 @@ impl Reference {
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
     }
 
-    /// What a manifest is asked for by: the digest if there is one, for that cannot change.
+    /// The reference to request a manifest by: the digest if there is one, since it cannot change.
     pub fn name(&self) -> &str {
         match (self.digest.as_str(), self.tag.as_str()) {
             ("", "") => "latest",
