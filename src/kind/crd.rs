@@ -224,8 +224,8 @@ fn open_object() -> Value {
 
 struct Converter<'a> {
     root: &'a Value,
-    /// Every field takes a null, by which Helm's users delete a default of the chart. The API server drops one that a field does not
-    /// take, without a word, and the default stays.
+    /// Every field accepts a null, with which Helm's users delete a default of the chart. If a field did not accept it, the API server
+    /// would drop the null silently, and the default would stay.
     is_nullable: bool,
 }
 

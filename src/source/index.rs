@@ -28,7 +28,7 @@ pub struct Index {
 
 impl Index {
     /// Reads an index. With `chart`, only this one's entries are read: an index may have tens of megabytes, and a
-    /// mistake in another chart's entry hinders nobody. `source` is named in warnings.
+    /// mistake in the entry of another chart does no harm. `source` is named in warnings.
     pub fn parse(data: &[u8], chart: Option<&str>, source: &str, messages: &Messages) -> Result<Self, SourceError> {
         if data.is_empty() {
             return fail("empty index.yaml file");

@@ -1,6 +1,6 @@
-//! `toYaml`: what go-yaml v2 writes for a value that has been through JSON.
+//! `toYaml`: the text of go-yaml v2 for a value that was converted to JSON before.
 //!
-//! Go marshals to JSON, reads that JSON as YAML, and writes it again. The detour shows in few places, each
+//! Go marshals to JSON, reads that JSON as YAML, and writes it again. The detour has few effects, each
 //! with its own rule here: numbers, broken UTF-8, U+0085, and characters and keys that the reader refuses.
 
 use super::resolve::{Scalar, is_base60, resolve};

@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek()
     }
 
-    /// The error that the token which was looked at is not what may stand there.
+    /// The error that the current token is not allowed here.
     fn unexpected<T>(&self, problem: &str) -> Fallible<T> {
         error(problem, self.scanner.peeked_line())
     }

@@ -100,7 +100,7 @@ impl World {
         self.cluster.get(resource, &self.id(resource, name)).await.map_err(CliError::new)
     }
 
-    /// The cluster, which must be there: what it says of its members is what the new ones are made by.
+    /// The cluster, which must exist: the new members are made from its spec.
     pub async fn cluster(&self) -> Result<Value, CliError> {
         let found = self.get(&Self::clusters(), &self.name).await?;
         found.ok_or_else(|| CliError(format!("there is no EtcdCluster {} in namespace {}", self.name, self.namespace)))
