@@ -111,7 +111,7 @@ fn citations(text: &str) -> Vec<Citation> {
         let path = word.split(['(', ')', '#', '`']).find(|part| is_page(part.trim_end_matches([',', '.', ':', ';'])));
         if let Some(path) = path {
             page = Some(path.trim_end_matches([',', '.', ':', ';']).to_owned());
-        } else if is_code(bare) || bare.starts_with('§') {
+        } else if is_code(bare) || is_code(&bare.replacen('-', "", 1)) || bare.starts_with('§') {
             found.push(Citation { code: bare.to_owned(), page: page.clone() });
         } else if let Some(kind) = kind.filter(|_| is_number(bare)) {
             found.push(Citation { code: format!("{kind} {bare}"), page: page.clone() });
@@ -361,6 +361,7 @@ fn a_code_without_a_page_or_an_anchor_is_found() {
         ("// Rows 7 and 8 of docs/page.md.", Some("row 7 is cited without a page")),
         ("//! docs/page.md\n// Rows 7 and 8.", Some("row 8 has no anchor")),
         ("//! docs/page.md\n// Pains 4 and 5.", Some("pain 5 has no anchor")),
+        ("// C-13: as before.", Some("C-13 is cited without a page")),
         ("// §0.1: as in the contract.", Some("§0.1 is cited without a page")),
         ("#[test]\nfn a3_is_tried() {}", Some("A3 is cited without a page")),
         ("//! docs/page.md\n#[test]\nfn row8_is_tried() {}", Some("row 8 has no anchor")),

@@ -1,4 +1,4 @@
-//! `values.schema.json`: what Helm 4.3.1 says of values, recorded in `data/schemas.jsonl`.
+//! `values.schema.json`: the answers of Helm 4.3.1 about values, recorded in `data/schemas.jsonl`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A server that speaks as Azure's storage does: Azurite, on Node.
+//! A server with the protocol of Azure's storage: Azurite, on Node.
 
 use std::fs;
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
-//! Google's storage. Its own server cannot be had, and the one that is made for tests (fake-gcs-server) neither takes uploads in parts nor
-//! lists as its XML interface does. That interface is S3's but for who may ask: between stands a program that knows the token, and signs for
-//! a server that speaks as S3 does.
+//! Google's storage. Its own server is not available, and the one for tests (fake-gcs-server) has neither uploads in parts nor
+//! the lists of the XML interface. That interface is S3's, except for authentication. So a program in between checks the token, and signs
+//! the requests for an S3-compatible server.
 
 use std::fs;
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Faults that hit everybody: dropped watches aside, these tests run one at a time (`alone::`, `--test-threads=1`).
+//! Faults that affect all tests: except for dropped watches, these tests run one at a time (`alone::`, `--test-threads=1`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Scene {
         self.space.apply("Web", "c", &json!({"extra": false, "replicas": 2}));
     }
 
-    /// Waits until all that is mended, and no revision was written but that of `c`.
+    /// Waits until all of it is repaired, and no revision was written except that of `c`.
     fn corrected(&self) {
         let space = &self.space;
         eventually_within(90, "it comes back", || space.get("service/a-web"));

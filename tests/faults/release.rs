@@ -100,7 +100,7 @@ impl Sight {
         if is_deployed_object(web) { Ok(()) } else { Err(web["status"].to_string()) }
     }
 
-    /// Waits for nothing: whether nothing is left of a release whose custom resource is gone, be it a chunk of a record.
+    /// Whether nothing is left of a release whose custom resource is gone, not even a chunk of a record. Does not wait.
     pub fn is_gone(&self, release: &str) -> Result<(), String> {
         let named = self.0.iter().filter(|o| o["metadata"]["name"] == release).map(|o| o["kind"].to_string());
         let mut left: Vec<String> = self.objects(release).into_iter().chain(named).collect();

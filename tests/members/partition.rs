@@ -43,7 +43,7 @@ impl Cluster {
         assert_eq!(self.done, Vec::<String>::new());
     }
 
-    /// Remembers what is to be remembered; what is to be done otherwise.
+    /// Stores what is to be remembered; returns any other step.
     fn pass_over(&mut self, step: MemberStep<Action>) -> Option<MemberStep<Action>> {
         match step {
             MemberStep::Latch(latch) => self.latch = latch,

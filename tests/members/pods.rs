@@ -1,4 +1,4 @@
-//! What a StatefulSet controller and a kubelet do, with a process of etcd for each pod: each listens on a loopback address of its
+//! Plays the StatefulSet controller and the kubelet, with a process of etcd for each pod: each listens on a loopback address of its
 //! own and has a folder for a claim.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -250,7 +250,7 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     space.wait_gone("configmap/app-config");
 }
 
-/// docs/design/lessons.md pain 7 and pain 18: what may not be read is said, and holds up nobody else.
+/// docs/design/lessons.md pain 7 and pain 18: a missing right is reported, and does not hold up others.
 #[test]
 fn a_missing_right_is_named_and_others_go_on() {
     let space = Space::new("rbac");

@@ -77,7 +77,7 @@ fn conditions_are_those_of_coreos_beside_our_own() {
     space.condition("etcd/my", "Ready").unwrap();
 }
 
-/// The fields of coreos' `RestoreSpec`, and ours; and what the chart renders is taken by the API server.
+/// The fields of coreos' `RestoreSpec`, and ours. The API server accepts what the chart renders.
 #[test]
 fn every_field_of_an_etcd_restore_is_taken_and_what_is_rendered_too() {
     let (space, _) = space("restore-fields");
@@ -113,8 +113,8 @@ fn every_field_of_an_etcd_restore_is_taken_and_what_is_rendered_too() {
     assert!(dry(&json!({"backupStorageType": "S3"})).unwrap_err().contains("etcdCluster"));
 }
 
-/// A restore has rights over what bears the name of its cluster, so that must be a cluster of etcd; and what runs with them is not for
-/// the custom resource to say.
+/// A restore has rights over objects with the name of its cluster, so that must be a cluster of etcd. The custom resource cannot choose
+/// what runs with these rights.
 #[test]
 fn a_restore_gets_no_rights_over_what_is_no_etcd_cluster_and_runs_no_image_of_a_user() {
     let (space, _) = space("restore-rights");

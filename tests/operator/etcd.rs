@@ -164,7 +164,7 @@ fn f1_one_to_five_members_and_back_loses_no_write() {
     assert_eq!(map["data"]["ETCD_INITIAL_CLUSTER_STATE"], "existing");
     assert_eq!(map["metadata"]["ownerReferences"][0]["name"], "a");
     assert_eq!(cluster.lost(writer), 0);
-    // Nobody but the driver writes it, and what somebody else wrote goes.
+    // Only the driver writes it, and the text of somebody else is replaced.
     let by_hand = r#"{"data":{"ETCD_INITIAL_CLUSTER_STATE":"new"}}"#;
     cluster.space.kubectl(&["patch", "configmap/a-etcd-initial-cluster", "--type=merge", "-p", by_hand]).unwrap();
     let state = json!("existing");
@@ -173,7 +173,7 @@ fn f1_one_to_five_members_and_back_loses_no_write() {
     eventually("it comes back", || cluster.space.get("configmap/a-etcd-initial-cluster"));
 }
 
-/// C-10: the pod and the claim of a middle ordinal are destroyed, and another member takes its place.
+/// The pod and the claim of a middle ordinal are destroyed, and another member takes its place.
 #[test]
 fn a_member_whose_pod_and_claim_are_destroyed_is_replaced() {
     let (cluster, _operator) = Cluster::grown("etcdgone", 3, &json!({"etcd": {"deadAfter": "2s"}}));
@@ -245,7 +245,7 @@ fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F15: two operators at once, without a lease: what the list of members and the claims of the API server say is enough.
+/// F15: two operators at once, without a lease: the list of members and the claims on the API server are enough.
 #[test]
 fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
     let (mut cluster, _first) = Cluster::grown("etcdf15", 1, &json!({}));
@@ -339,7 +339,7 @@ fn a_chart_with_a_config_map_of_that_name_is_refused() {
     cluster.wait(1);
 }
 
-/// F9: two of three are away: a condition and an event, and nothing is done. Kubelets need not notice: etcd itself is looked at.
+/// F9: two of three are away: a condition and an event, and nothing is done. No kubelet has to notice: the operator asks etcd itself.
 #[test]
 fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     let (mut cluster, operator) = Cluster::grown("etcdf9", 3, &json!({}));
@@ -366,8 +366,8 @@ fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     cluster.wait(5);
 }
 
-/// Two of three are destroyed for good. What the condition asks for is said, and the third goes on alone with what it knows, and
-/// grows again; also when the operator dies on the way.
+/// Two of three are destroyed for good. The user sets the annotation that the condition names. The third continues alone with its data, and
+/// the cluster grows again, even if the operator dies on the way.
 #[test]
 fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_says_so() {
     let (cluster, mut operator) = Cluster::grown("etcdforce", 3, &json!({}));
@@ -454,7 +454,7 @@ fn row0_a_deletion_tells_members_nothing_and_kept_claims_are_the_same_cluster_ag
     assert_eq!(found.count(), 1);
 }
 
-/// Row 1: while the release is paused nothing is done, and it goes on afterwards.
+/// Row 1: while the release is paused nothing is done, and afterwards it continues.
 #[test]
 fn row1_a_pause_stops_members_from_coming_and_going() {
     let (mut cluster, operator) = Cluster::grown("etcdpause", 1, &json!({}));

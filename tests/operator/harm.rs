@@ -1,4 +1,4 @@
-//! Nothing that goes wrong inside stops the operator in silence: a pass that panics is a failure of its custom resource, a task that does
+//! No internal failure stops the operator silently: a panic of a pass is a failure of its custom resource, a panic of a task
 //! ends the process, and `/healthz` reports a task that hangs.
 
 use crate::harness::{Operator, Space, eventually, eventually_within};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 #[path = "api.rs"]
 pub mod api;
 
-/// Nothing here takes this long on two busy cores unless it never will.
+/// Nothing here takes this long on two busy cores, unless it never ends.
 const DEADLINE: Duration = Duration::from_secs(240);
 
 /// Between two looks.
@@ -69,7 +69,7 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
     if output.status.success() { Ok(text) } else { Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr))) }
 }
 
-/// Looks until the condition holds; fails with what it said last.
+/// Polls until the condition holds; fails with its last answer.
 pub fn eventually<T, E: Display>(what: &str, look: impl FnMut() -> Result<T, E>) -> T {
     eventually_within(DEADLINE.as_secs(), what, look)
 }
@@ -90,7 +90,7 @@ pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl
             Err(why) if since.elapsed() > Duration::from_secs(seconds) => {
                 panic!("{what}: not within {seconds} s: {why}")
             }
-            // What is waited for needs the same cores: who looks for long looks less often.
+            // The condition needs the same cores, so a long wait polls less often.
             Err(_) => std::thread::sleep((began.elapsed() * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
         }
     }
@@ -123,7 +123,7 @@ pub struct Space {
     audit: Mutex<Audit>,
 }
 
-/// What is read of the audit log so far: up to where, and what its operator asked.
+/// The part of the audit log that was read: up to where, and the requests of this operator.
 #[derive(Default)]
 struct Audit {
     read: u64,
@@ -245,7 +245,7 @@ impl Space {
         api::objects(&self.name, kind)
     }
 
-    /// Ends a pod of a Job, the first that pleases, as a kubelet would.
+    /// Ends a pod of a Job, the first that matches, as a kubelet would.
     pub fn end_pod_of(&self, job: &str, phase: &str, pleases: impl Fn(&Value) -> bool) -> Result<(), String> {
         let pods = self.list("pods")?;
         let found = pods.iter().find(|pod| pod["metadata"]["labels"]["job-name"] == job && pleases(pod));
@@ -523,7 +523,7 @@ impl Operator {
         })
     }
 
-    /// Comes to rest and stays so: for so many seconds nobody sends a request in the namespace. That nothing happens is the point, so
+    /// Comes to rest and stays so: for so many seconds nobody sends a request in the namespace. The test is that nothing happens, so
     /// there is no condition to wait for.
     pub fn rests(&self, space: &Space, seconds: u64) {
         let before = self.settle();

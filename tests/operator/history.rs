@@ -1,4 +1,4 @@
-//! Releases are Helm releases: the real helm reads them, and what a human does with it is noticed.
+//! Releases are Helm releases: the real helm reads them, and the operator notices what a human does with it.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 

@@ -1,4 +1,4 @@
-//! Hooks (docs/design/applying.md D3). There is no kubelet: the tests say how a pod ended, and the Job's controller takes it from there.
+//! Hooks (docs/design/applying.md D3). There is no kubelet: the tests write how a pod ended, and the controller of Jobs does the rest.
 
 use crate::harness::{Space, eventually};
 use serde_json::{Value, json};
@@ -286,7 +286,7 @@ fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
 fn with_a_timeout_a_release_that_is_not_ready_in_it_has_failed() {
     let space = Space::new("readytimeout");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
-    // No pod ever runs, so with replicas it is never ready, and without it is at once.
+    // No pod ever runs, so with replicas it is never ready, and without replicas at once.
     let switch = json!({"tillerman.dev/timeout": "4s"});
     space.apply_with("Web", "app", &switch, &json!({"replicas": 0}));
     space.wait("web/app", "Deployed", "True");

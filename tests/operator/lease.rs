@@ -1,4 +1,4 @@
-//! Of several instances one works: the lease decides, and whoever has lost it writes nothing more.
+//! Of several instances one works: the lease decides, and an instance that has lost it writes nothing more.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 

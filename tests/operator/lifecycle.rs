@@ -1,4 +1,4 @@
-//! Install, change, prune, delete: the main road.
+//! Install, change, prune, delete: the life of a release.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -207,7 +207,7 @@ fn operators_with_selectors_have_their_own_custom_resources_and_hand_them_over()
     let two = space.operator(&watches("two"), &[]);
     space.wait("web/b", "Deployed", "True");
     two.settle();
-    // Whoever loses one leaves it as it is, and whoever gets it goes on.
+    // The operator that loses one leaves it as it is, and the operator that gets it continues.
     let uid = space.get("deployment/a-web").unwrap()["metadata"]["uid"].clone();
     put("a", "two", 3);
     space.wait_field("deployment/a-web", "/spec/replicas", &json!(3));

@@ -1,5 +1,5 @@
 //! Stateful sets with members: what the operator writes when they grow, shrink and are rolled, in which order, and what it leaves
-//! alone. The controllers are real; there is no node, so what a kubelet would say of pods is said for it.
+//! alone. The controllers are real; there is no node, so the tests write the status of pods as a kubelet would.
 //!
 //! The contract: docs/design/members.md#the-contract. Codes in names are rules of docs/design/applying.md.
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::{Space, eventually, kubectl};
 use crate::kubelet::Kubelet;
 
-/// What this test's operator wrote of members, in order: the name of an object without what is behind the last dash of a Job.
+/// The writes of this test's operator about members, in order: names of objects, of a Job without the part after its last dash.
 pub fn writes(space: &Space) -> Vec<String> {
     let of_ours = |entry: &Value| -> Option<String> {
         let at = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -210,8 +210,8 @@ fn a_hook_refuses_asks_again_and_fails_by_its_exit_code() {
     drop(operator);
 }
 
-/// C-13: somebody scales by hand, and it becomes again what the operator wrote, without any hook. Pause and `hooks: off` leave the
-/// substitution as it is.
+/// Somebody scales by hand, and the operator restores what it wrote, without any hook. Pause and `hooks: off` keep the
+/// substitution.
 #[test]
 fn replicas_that_somebody_changed_by_hand_come_back() {
     let space = Space::new("memhand");
@@ -270,7 +270,7 @@ fn a_new_template_is_rolled_by_eviction_with_hooks() {
     );
 }
 
-/// A document that cannot be is refused in words, before anything is written.
+/// An invalid document is refused with a message, before anything is written.
 #[test]
 fn a_document_that_cannot_be_is_refused_in_words() {
     let space = Space::new("membad");
@@ -307,7 +307,7 @@ fn a7_a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() 
     }
 }
 
-/// Claims of members from before are not taken without being asked for.
+/// Claims of earlier members are not taken unless the user asks for it.
 #[test]
 fn orphaned_volumes_are_refused_or_adopted() {
     let space = Space::new("memkept");
@@ -377,8 +377,8 @@ fn a_minijinja_chart_has_members_too() {
     assert!(!space.helm(&["get", "manifest", "a"]).unwrap().contains("replicas"));
 }
 
-/// A StatefulSet that is there already keeps its members, none of which is started again, when its chart begins to say that it has
-/// members; and the chart's own replicas hold again when it ceases to.
+/// An existing StatefulSet keeps its members, and none is restarted, when its chart begins to say that it has
+/// members. The chart's own replicas apply again when the chart stops saying so.
 #[test]
 fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     let space = Space::new("memadopt");
@@ -393,7 +393,7 @@ fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     space.apply("Web", "a", &json!({"size": 3}));
     wait_size(&space, "a", 3);
     assert_eq!(uids(), before);
-    // Made, its update strategy made ours, and OnDelete; once more when its controller wrote in between.
+    // Created, its update strategy taken over, then OnDelete; once more if its controller wrote in between.
     let writes = writes(&space);
     assert!(writes.len() >= 3 && writes.iter().all(|w| w == "patch a-db"), "{writes:?}");
     space.wait_field("statefulset/a-db", "/spec/updateStrategy", &json!({"type": "OnDelete"}));
@@ -431,7 +431,7 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     space.wait_field("web/a", "/status/plan/phases/0/name", &json!("add a-db-1"));
     assert!(operator.stop());
     started.store(1, Ordering::SeqCst);
-    // The kubelet looks at the pod again when something happens to it.
+    // A change of the pod makes the kubelet look at it again.
     space.kubectl(&["label", "pod/a-db-1", "seen=again"]).unwrap();
     let operator = space.operator(&watches, &[]);
     wait_size(&space, "a", 3);

@@ -1,5 +1,5 @@
 //! Operations (docs/operations.md): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
-//! is no node: what a kubelet would say of pods is said for it, and the Job's controller takes it from there.
+//! is no node: the tests write the status of pods as a kubelet would, and the controller of Jobs does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,7 +73,7 @@ fn installed(space: &Space, chart: &str, spec: &Value) -> Operator {
     operator
 }
 
-/// It runs when the annotation says so, once for each text of it; Helm knows nothing of it.
+/// It runs when the annotation requests it, once for each text. Helm does not see it.
 #[test]
 fn an_operation_runs_once_for_each_text_of_its_annotation() {
     let space = Space::new("opasked");
@@ -98,7 +98,7 @@ fn an_operation_runs_once_for_each_text_of_its_annotation() {
     assert_eq!(status["plan"]["phases"], json!([{"name": "Job app-backup", "state": "Complete"}]));
     assert_eq!(space.wait_event("OperationSucceeded"), "operation backup is done");
 
-    // The same text says nothing new; another does, and the Job of the run before goes by its policy.
+    // The same text requests nothing new. Another text does, and the Job of the previous run is deleted by its policy.
     let spec = backup(json!({}));
     space.apply_with("Web", "app", &json!({"tillerman.dev/operation": "backup"}), &spec);
     operator.settle();
@@ -123,7 +123,7 @@ fn an_operation_runs_once_for_each_text_of_its_annotation() {
     eventually("its Jobs go", || if jobs(&space).is_empty() { Ok(()) } else { Err(format!("{:?}", jobs(&space))) });
 }
 
-/// Plain Helm passes over them: the chart stays installable.
+/// Plain Helm skips them: the chart stays installable.
 #[test]
 fn helm_installs_a_chart_with_operations_and_makes_none() {
     let space = Space::new("ophelm");
@@ -265,7 +265,7 @@ fn an_unknown_operation_is_told_with_those_that_there_are() {
     assert!(space.condition("web/app", "OperationFailed").is_err());
 }
 
-/// One that fails says so with what its pod said last, until it goes well; exit code 75 asks again, and 64 refuses.
+/// A failure is reported with the last words of its pod, until a run succeeds. Exit code 75 asks again, and 64 refuses.
 #[test]
 fn a_failure_is_told_with_the_last_line_until_it_goes_well() {
     let space = Space::new("opfails");
@@ -303,7 +303,7 @@ fn a_failure_is_told_with_the_last_line_until_it_goes_well() {
     assert_eq!(jobs(&space).len(), 1);
 }
 
-/// What takes longer than it may has failed, and nothing of it goes on.
+/// An operation that times out has failed, and nothing of it runs on.
 #[test]
 fn an_operation_that_takes_longer_than_its_timeout_is_ended() {
     let space = Space::new("optimeout");
@@ -415,14 +415,15 @@ fn an_operator_that_is_killed_goes_on_with_what_runs() {
     let operator = space.operator(&watches, &[]);
     assert_eq!(wait_done(&space, "backup@1"), "Succeeded");
     operator.kill();
-    // Gone, what it made says nothing any more; the status does.
+    // Its objects are gone. The status still has the outcome.
     space.kubectl(&["delete", "job", &job]).unwrap();
     let operator = space.operator(&watches, &[]);
     operator.settle();
     assert_eq!(made(&space), [job]);
 }
 
-/// Who may not read the records of releases does not know which operations there are: what runs goes on when they can be read again.
+/// Without the right to read release records the operator does not know the operations. A running one continues when it can read them
+/// again.
 #[test]
 fn one_that_runs_is_not_lost_while_the_records_cannot_be_read() {
     let space = Space::new("opblind");

@@ -1,4 +1,4 @@
-//! Whoever reaches the ports can take neither the operator's time nor its memory.
+//! Clients that reach the ports can exhaust neither the operator's time nor its memory.
 
 use crate::harness::{Space, eventually};
 use serde_json::json;

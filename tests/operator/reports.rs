@@ -1,4 +1,4 @@
-//! Faults that users of other operators reported: what a chart does that is legal and surprising.
+//! Faults that users of other operators reported: legal charts with surprising effects.
 //!
 //! Codes in names are rows of docs/design/lessons.md.
 
@@ -162,7 +162,7 @@ fn r2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
     let live = space.get("deployment/p").unwrap();
     let probe = &live["spec"]["template"]["spec"]["containers"][0]["livenessProbe"];
     assert_eq!((probe.get("httpGet"), &probe["tcpSocket"]["port"]), (None, &json!(80)));
-    // And back, where the chart says null for what it does not want.
+    // And back, where the chart has a null for the field that it does not want.
     let rolling = json!({"strategy": {"type": "RollingUpdate"}});
     apply(&space, &[deployment(&json!([]), &rolling), http()]);
     deployed(&space, 3);

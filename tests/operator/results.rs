@@ -1,4 +1,4 @@
-//! What pods say when they end, in the status of their custom resource; and releases of two kinds with the same name.
+//! Results of pods in the status of their custom resource, and releases of two kinds with the same name.
 
 use crate::harness::{Operator, Space, established, eventually, kubectl, repository};
 use crate::kubelet::Kubelet;

@@ -1,4 +1,4 @@
-//! Fields that others own: what is left to them, and what is not.
+//! Fields that others own: which are left to them, and which are not.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -189,7 +189,7 @@ fn a_field_that_somebody_changes_again_and_again_is_contested_until_they_stop() 
         "{contested}"
     );
     space.wait_event("Contested");
-    // It is theirs for a while; then it is repaired, and they are gone.
+    // The others keep it for a while. Then they are gone, and it is repaired.
     rival();
     space.wait_field("configmap/app-config", "/data/greeting", &json!("hello"));
     let settled = space.wait("web/app", "Drifted", "False");

@@ -1,4 +1,4 @@
-//! What Helm, helm-operator or nobody made is taken over: nothing restarts, and what the chart drops later really goes.
+//! Objects of Helm, of helm-operator or of nobody are taken over: nothing restarts, and fields that the chart drops later are removed.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -270,7 +270,7 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
     space.apply("Web", "app", &json!({"more": {"a": "1"}}));
     space.wait("web/app", "Deployed", "True");
     operator.settle();
-    // Both edits before the operator can look: it is not running.
+    // Both edits happen while no operator runs.
     operator.kill();
     for value in ["2", "1"] {
         let patch = format!(r#"{{"data":{{"a":"{value}"}}}}"#);

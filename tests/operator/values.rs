@@ -1,4 +1,4 @@
-//! Values that come from elsewhere than a custom resource's spec, and what of them is shown.
+//! Values from other sources than the spec of a custom resource, and which of them are shown.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 

@@ -1,4 +1,4 @@
-//! A project as operator-sdk makes it, the operators that run it, and what can be seen of them.
+//! A project as operator-sdk makes it, the operators that run it, and how the tests observe them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,7 +148,7 @@ impl Project {
     /// Waits until a release is deployed with these values.
     ///
     /// The revision does not say it: helm-operator reads its records from a cache (`secrets_watch.go`), and when the cache is
-    /// behind it takes what it has just deployed for a remainder, deletes all records and installs again, as revision 1.
+    /// behind it takes the new revision for a leftover, deletes all records and installs again, as revision 1.
     pub fn wait_deployed(&self, release: &str, values: &Value) {
         eventually(&format!("{release} with {values}"), || {
             let text = self.space.helm(&["status", release, "-o", "json"])?;
