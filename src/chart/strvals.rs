@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_helms_words() {
+    fn mistakes_are_reported_in_helms_words() {
         for (argument, want) in [
             ("a", "key \"a\" has no value"),
             ("a,b=1", "key \"a\" has no value (cannot end with ,)"),

@@ -80,7 +80,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn whose_an_object_is_is_told_by_its_metadata() {
+    fn metadata_shows_the_owner_of_an_object() {
         let owner = owner();
         let of = |uid: &str, name: &str| {
             json!({"ownerReferences": [{"apiVersion": "demo.example.com/v1", "kind": "Web", "name": name, "uid": uid,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_made_anew_only_by_the_annotation_for_what_is_done() {
+    fn an_object_is_recreated_only_by_the_annotation_for_what_is_done() {
         let annotated = |name: &str, text: &str| [(name.into(), text.into())].into();
         for (name, text, of_an_upgrade, of_a_rollback) in [
             (UPGRADE_FORCE, "True", true, true),

@@ -95,7 +95,7 @@ fn refusal() -> Option<Refusal> {
 }
 
 #[test]
-fn every_situation_is_told_by_its_row() {
+fn every_situation_has_its_row() {
     let pending = || vec![revision(1, Status::PendingInstall, Some("now"), None)];
     let two = ["a", "b"].as_slice();
     let until = |at| deployed("now").into_iter().map(|r| Revision { render_after: Some(at), ..r }).collect::<Vec<_>>();
@@ -299,7 +299,7 @@ fn an_orphan_keeps_objects_and_records_and_loses_its_owner() {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_created_changed_and_deleted() {
+fn a_dry_run_says_what_would_be_created_changed_and_deleted() {
     let facts = facts(deployed("before"), &["a", "b", "c"]);
     let mut desired = desired(&["a", "b", "new"], Some(&["a", "b", "c"]));
     desired.objects[1] = object("b", "other");

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_that_go_are_said() {
+    fn the_names_that_are_removed_are_reported() {
         let ports = json!([{"containerPort": 3001, "name": "http"}, {"containerPort": 3001, "name": "health"}]);
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";

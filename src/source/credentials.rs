@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_found_under_the_host_or_an_old_link_and_never_told_when_it_is_wrong() {
+    fn a_login_is_found_under_the_host_or_an_old_link_and_never_shown_when_it_is_wrong() {
         let folder = std::env::temp_dir().join(format!("tillerman-credentials-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("config.json");

@@ -97,7 +97,7 @@ async fn an_upload_to_google_that_is_killed_leaves_nothing_that_counts_as_a_back
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_token_and_a_bucket_that_is_not_there_are_told_by_google() {
+async fn google_reports_a_wrong_token_and_a_missing_bucket() {
     let test = Test::new();
     let google = Google::start(&test);
     let save = ["save", "--endpoints", &cluster(&test, V36, 1).await[0].url];

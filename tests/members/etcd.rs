@@ -357,7 +357,7 @@ async fn fill(client: &mut etcd_client::Client, key: impl Fn(u32) -> String) -> 
 /// F19: a file has reached its quota. The history goes, the files are rewritten one by one, the leader's last, and writes are allowed
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_let_again() {
+async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_again() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);
@@ -389,7 +389,7 @@ async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_let_agai
 /// F19: what is there without its history is more than the quota allows. That is reported, and nothing is done twice; with fewer keys, or
 /// a higher quota, writes are allowed again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twice() {
+async fn f19_when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twice() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);

@@ -431,7 +431,7 @@ fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_u
 /// Row 0: when the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is asked
 /// for.
 #[test]
-fn row0_a_deletion_tells_members_nothing_and_kept_claims_are_the_same_cluster_again() {
+fn row0_a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() {
     let (mut cluster, _operator) = Cluster::grown("etcddel", 3, &json!({}));
     let (id, before) = (cluster.cluster_id(), cluster.calls().len());
     let mut client = cluster.client(0).unwrap();

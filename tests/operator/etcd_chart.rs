@@ -170,7 +170,7 @@ fn trusts(space: &Space, bundle: &Value, certificate: &Value) -> bool {
 /// Nobody touches the custom resource: certificates are renewed in time and without a new pod, and authorities take turns, each only
 /// after all pods have been started with it. Whatever is in use at one time is trusted by all that runs.
 #[test]
-fn certificates_are_made_anew_when_their_time_comes_and_authorities_take_turns() {
+fn certificates_are_renewed_in_time_and_authorities_take_turns() {
     let space = space("etcd-renewed");
     let _kubelet = Kubelet::of_members(&space, |_| (0, String::new()));
     let entry = "- group: etcd.database.coreos.com\n  version: v1beta2\n  kind: EtcdCluster\n  chart:";

@@ -250,7 +250,7 @@ fn without_watching_dependents_drift_is_repaired_when_the_period_is_over() {
 }
 
 #[test]
-fn without_watching_dependents_readiness_is_told_all_the_same() {
+fn without_watching_dependents_readiness_is_still_reported() {
     let space = Space::new("unwatched");
     let watches = format!(
         "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  watchDependentResources: false\n  reconcilePeriod: 1h\n",

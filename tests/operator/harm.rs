@@ -150,7 +150,7 @@ fn a_task_that_panics_or_ends_ends_the_process_with_the_reason() {
 }
 
 #[test]
-fn what_stands_still_is_told_by_healthz() {
+fn healthz_reports_a_task_that_hangs() {
     for (harm, says) in [
         ("hang pass app\n", "the pass over Web NAMESPACE/app has not got on for "),
         ("block pass app 20\n", "the task \"worker\" has kept a thread for "),

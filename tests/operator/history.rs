@@ -53,7 +53,7 @@ fn the_history_is_bounded() {
 }
 
 #[test]
-fn b4_what_a_human_upgrades_is_brought_back_and_said() {
+fn b4_what_a_human_upgrades_is_brought_back_and_reported() {
     let space = Space::new("human");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -75,7 +75,7 @@ fn statuses(space: &Space) -> Vec<String> {
 }
 
 #[test]
-fn b4_what_a_human_rolls_back_is_brought_forward_again_and_said() {
+fn b4_what_a_human_rolls_back_is_brought_forward_again_and_reported() {
     let space = Space::new("humanback");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));

@@ -82,7 +82,7 @@ fn time_of(log: &str, words: &str) -> jiff::Timestamp {
 }
 
 #[test]
-fn a_leader_that_is_told_to_stop_gives_its_lease_up_and_the_next_one_takes_it_at_once() {
+fn a_leader_that_is_stopped_releases_its_lease_and_the_next_one_takes_it_at_once() {
     let space = Space::new("handover");
     let (mut leader, mut next) = two(&space);
     let names = ["one", "two", "three", "four", "five"];

@@ -133,7 +133,7 @@ fn a_dry_run_on_the_server_prints_what_helm_prints() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_as_helm_tells_it() {
+fn a_missing_server_is_reported_as_helm_reports_it() {
     let space = Space::new("away");
     let chart = chart(&space, "one", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
     let kubeconfig = space.kubeconfig(None);

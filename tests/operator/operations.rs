@@ -249,7 +249,7 @@ fn a_schedule_that_is_not_due_costs_no_request() {
 
 /// A request for an unknown operation gets the list of known ones.
 #[test]
-fn an_unknown_operation_is_told_with_those_that_there_are() {
+fn an_unknown_operation_is_reported_with_the_known_ones() {
     let space = Space::new("opunknown");
     let _kubelet = Kubelet::new(&space);
     let hooks = [("backup", "Job", BACKUP, json!({})), ("check", "Job", "operation/check", json!({}))];
@@ -267,7 +267,7 @@ fn an_unknown_operation_is_told_with_those_that_there_are() {
 
 /// A failure is reported with the last words of its pod, until a run succeeds. Exit code 75 asks again, and 64 refuses.
 #[test]
-fn a_failure_is_told_with_the_last_line_until_it_goes_well() {
+fn a_failure_is_reported_with_the_last_line_until_a_run_succeeds() {
     let space = Space::new("opfails");
     let runs = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&runs);

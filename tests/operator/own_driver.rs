@@ -128,7 +128,7 @@ fn redis_grows_and_shrinks_by_a_driver_that_is_not_ours() {
 
 /// A driver that the program lacks is reported, with those that it has. A program that has it continues from there.
 #[test]
-fn a_driver_that_this_program_does_not_have_is_told() {
+fn a_driver_that_this_program_lacks_is_reported() {
     let redis = Redis::new("nodriver");
     let _operator = redis.operator(Path::new(env!("CARGO_BIN_EXE_tillerman")));
     redis.resize(1);

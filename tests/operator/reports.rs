@@ -457,7 +457,7 @@ fn m1_a_definition_in_the_templates_comes_before_what_needs_it() {
 }
 
 #[test]
-fn m6_a_misspelt_hook_is_said() {
+fn m6_a_misspelt_hook_is_reported() {
     let (space, _operator) = with_objects("misspelt");
     let hook = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "h", "annotations": {"helm.sh/hook": "post-instal"}}});
     apply(&space, &[hook]);

@@ -287,7 +287,7 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
 }
 
 #[test]
-fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_said() {
+fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_reported() {
     let space = Space::new("b3");
     let chart = repository("tests/charts/careless-apply").display().to_string();
     space.helm(&["install", "beside", &chart, "--server-side=false"]).expect("Helm deploys it");

@@ -168,7 +168,7 @@ fn nothing_runs_any_more_when_it_is_over_and_policies_say_what_stays() {
 }
 
 #[test]
-fn a_job_stays_until_its_end_was_seen_and_tells_its_last_lines() {
+fn a_job_stays_until_its_end_was_seen_and_shows_its_last_lines() {
     let placed = place(&operations().hooks, &running()).swap_remove(0);
     assert!(placed.id.name.len() <= 63 && placed.body["metadata"]["name"] == *placed.id.name);
     assert_eq!(placed.body["spec"].get("ttlSecondsAfterFinished"), None);

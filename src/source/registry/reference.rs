@@ -88,7 +88,7 @@ mod tests {
     use super::Reference;
 
     #[test]
-    fn tags_digests_and_ports_are_told_apart() {
+    fn tags_digests_and_ports_are_distinguished() {
         let sum = "a".repeat(64);
         let table = [
             ("oci://a.b/c", "a.b", "c", "", ""),
