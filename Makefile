@@ -31,8 +31,9 @@ tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from thei
 	tests/cluster/build-tools.sh control-plane
 
 .PHONY: demo
-demo: build ## a PhpApp from custom resource to web page and back, on your cluster (KUBECONFIG) or a local one
-	examples/php/demo.sh $(BIN)
+demo: protoc ## a PhpApp from custom resource to web page and back, on your cluster (KUBECONFIG) or a local one
+	examples/prepare.sh $(OUT)/demo/tillerman
+	examples/php/demo.sh $(OUT)/demo/tillerman
 
 .PHONY: demo-down
 demo-down: ## remove what the demo left
@@ -52,7 +53,7 @@ node-down: ## stop it
 
 # Runs parts of the tests, and ends with a table of their seconds: tests/xtask.
 XTASK = $(CARGO) run --quiet --manifest-path tests/xtask/Cargo.toml --target-dir $(OUT)/xtask --
-MOST := format lint library unit cluster sources alerts conformance instructions lint-charts members backup
+MOST := format lint library unit cluster documents sources alerts conformance instructions lint-charts members backup
 
 .PHONY: test
 test: protoc ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
@@ -67,6 +68,12 @@ test-full: protoc ## the same, and the slow parts: beside the real helm-operator
 ci: export CARGO_INCREMENTAL = 0
 ci: protoc ## what continuous integration runs: all tests, of sweeps the share that the commit chooses, and the demo from end to end
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-45} $(XTASK) --share --compare $(MOST) peer traces faults node demo
+
+# Busy loops that run beside the parts of `make soak`.
+SOAK ?= $(shell nproc)
+.PHONY: soak
+soak: protoc ## for release candidates: what waits for conditions, beside SOAK busy loops (as many as cores)
+	$(XTASK) --busy $(SOAK) cluster members faults
 
 .PHONY: test-node
 test-node: protoc ## the operator as a pod on a real node, as operator-sdk deploys it (root on Linux)
@@ -85,8 +92,8 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 
-.PHONY: format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces
-format lint library unit sources alerts cluster conformance instructions lint-charts members backup peer faults traces: protoc ## (each also alone) one part of `make test`
+.PHONY: format lint library unit documents sources alerts cluster conformance instructions lint-charts members backup peer faults traces
+format lint library unit documents sources alerts cluster conformance instructions lint-charts members backup peer faults traces: protoc ## (each also alone) one part of `make test`
 	$(XTASK) $@
 
 # How long each target runs, and which of them.

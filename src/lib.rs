@@ -34,15 +34,15 @@
 //! 1. [`chart`]: a chart at rest, loaded from a folder or an archive; values, `--set`, versions.
 //! 2. [`template`]: the text engines. Go templates with Helm's functions, minijinja, YAML in and out.
 //! 3. [`render`]: chart + values → manifests, hooks and notes, in Helm's order.
-//! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart.
-//! 5. `release`: the record of a release in Helm's format, and digests of what was applied.
+//! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart; switches.
+//! 5. `release`: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
-//! 7. `members`: the steps before and after members of a StatefulSet come and go.
+//! 7. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
 //!    `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
-//! 8. `cluster`: everything that talks to the API server.
-//! 9. `reconcile`: observe, render, plan, apply, report, and the loop around them.
-//! 10. `server`: health and metrics. `source`: where charts come from. `lint`: what is wrong with a chart. `host` and
-//!     `cli`: the command line.
+//! 8. `cluster`: everything that talks to the API server. `lookup`: `lookup` in templates. `mask`: secrets appear in no text.
+//! 9. `reconcile`: a pass, step by step (`reconcile::pass`), and the loop around it.
+//! 10. `telemetry`: metrics, health and traces. `server`: serves them. `source`: where charts come from. `lint`: what is wrong
+//!     with a chart. `host` and `cli`: the command line.
 
 #[cfg(feature = "operator")]
 pub mod backup;
@@ -67,6 +67,7 @@ pub mod lookup;
 pub mod mask;
 #[cfg(feature = "operator")]
 pub mod members;
+pub mod names;
 #[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "operator")]
@@ -74,6 +75,8 @@ pub mod reconcile;
 #[cfg(feature = "cli")]
 pub mod release;
 pub mod render;
+#[cfg(feature = "operator")]
+pub mod runs;
 #[cfg(feature = "operator")]
 pub mod server;
 #[cfg(feature = "fetch")]

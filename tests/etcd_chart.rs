@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tillerman::chart;
-use tillerman::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+use tillerman::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use tillerman::members::etcd::document::Document;
 use tillerman::members::etcd::state::Version;
 use tillerman::release::object::{Object, parse_manifest};
@@ -85,7 +85,7 @@ fn told(values: &Value) -> (Set, Document) {
 #[test]
 fn the_driver_gets_the_defaults() {
     let (set, document) = told(&json!({}));
-    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("etcd", "my", 3, Driver::Etcd));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("etcd", "my", 3, DriverName::ETCD));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
     assert_eq!(document.settings.peer_url.url(2), "http://my-2.my.ns.svc:2380");
     assert_eq!(document.settings.client_url.url(0), "http://my-0.my.ns.svc:2379");

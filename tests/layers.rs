@@ -142,6 +142,19 @@ fn nothing_needs_the_command_line() {
     }
 }
 
+#[test]
+fn names_of_tillerman_dev_stand_in_one_file() {
+    let is_name = |rest: &str| {
+        let name = rest.split('"').next().unwrap_or_default();
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))
+    };
+    for (path, text) in sources("").iter().filter(|(path, _)| !path.ends_with("src/names.rs")) {
+        let code = code(text);
+        let mut literals = code.split("\"tillerman.dev/").skip(1);
+        assert!(!literals.any(is_name), "{} has a name that belongs into src/names.rs", path.display());
+    }
+}
+
 /// A module by its path below the crate: `["reconcile", "pass"]`.
 type Module = Vec<String>;
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows the operator at work, step by step: demo.sh TILLERMAN_BINARY
-# Uses the cluster of KUBECONFIG if that is set; else a local one: with pods where this machine can, else without.
+# Uses the cluster of KUBECONFIG if that is set; else a local one. Pods run there with DEMO_PODS=yes, or when the programs of a node are
+# built already (make node-up).
 # DEMO_IMAGE names an image with PHP for your own cluster, where php:8.2-cli cannot be pulled.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,16 +11,18 @@ bin=$(realpath "${1:?usage: demo.sh TILLERMAN_BINARY}")
 . "$top/tests/cluster/lib.sh"
 demo=$CACHE/demo
 mkdir -p "$demo"
+export FROM_PATH=1
 
-step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+began=$SECONDS
+step() { printf '\n\033[1m%s\033[0m  (%d s)\n' "$*" $((SECONDS - began)); }
 show() { printf '$ %s\n' "$*"; "$@"; }
 image=localhost/php:8.2 pods=no why=
 if [ -n "${KUBECONFIG:-}" ]; then
 	step "1. Your cluster (KUBECONFIG=$KUBECONFIG)"
 	operator_config=$KUBECONFIG image=${DEMO_IMAGE:-php:8.2-cli} pods=yes
-	if ! command -v kubectl >/dev/null || ! command -v helm >/dev/null; then "$top/tests/cluster/build-tools.sh" control-plane; fi
+	command -v kubectl >/dev/null || "$top/tests/cluster/build-tools.sh" api-server
 	PATH=$PATH:$TOOLS
-elif why=$("$top/tests/cluster/node-can.sh") && [ "${DEMO_PODS:-yes}" = yes ]; then
+elif [ "${DEMO_PODS:-$([ -x "$TOOLS/kubelet" ] && echo yes || echo no)}" = yes ] && why=$("$top/tests/cluster/node-can.sh"); then
 	step "1. A local cluster with one node"
 	"$top/tests/cluster/node-up.sh"
 	export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
@@ -27,7 +30,7 @@ elif why=$("$top/tests/cluster/node-can.sh") && [ "${DEMO_PODS:-yes}" = yes ]; t
 	echo node >"$demo/cluster"
 else
 	step "1. A local control plane"
-	echo "No pods run here: ${why:-DEMO_PODS=no}"
+	echo "No pods run here: ${why:-they need the programs of a node, which DEMO_PODS=yes builds}"
 	[ -e "$demo/control-plane/etcd.pid" ] || "$top/tests/cluster/up.sh" "$demo/control-plane"
 	export KUBECONFIG=$demo/control-plane/admin.kubeconfig PATH=$TOOLS:$PATH
 	operator_config=$demo/control-plane/operator.kubeconfig
@@ -97,6 +100,10 @@ until_ok 30 came_back
 show kubectl get deployment hello
 
 step "9. The history, as the real helm prints it"
+if [ ! -x "$TOOLS/helm" ]; then
+	command -v helm >/dev/null || echo "helm is built from its Go module first, once: about two minutes"
+	"$top/tests/cluster/build-tools.sh" helm
+fi
 show helm history hello
 show helm list
 

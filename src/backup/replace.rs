@@ -1,14 +1,15 @@
 //! The next step to replace the data of a cluster with a backup: a table of which the first row that fits counts. Everything is seen on
 //! the API server, so the next run continues a run that ended anywhere.
 
+use crate::names;
 use serde_json::Value;
 
 pub use crate::members::workload::REPLACED;
 
 /// The annotation of an `EtcdCluster` whose data is being replaced: for which custom resource, by uid.
-pub const REPLACING: &str = "tillerman.dev/replacing-for";
+pub const REPLACING: &str = names::REPLACING_FOR;
 /// The operator's own: nothing is done while it is true.
-pub const PAUSED: &str = "tillerman.dev/paused";
+pub const PAUSED: &str = names::PAUSED;
 /// How many uids are kept.
 const KEPT: usize = 20;
 

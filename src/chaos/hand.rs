@@ -1,5 +1,6 @@
 //! Does faults to a cluster, and undoes them.
 
+use crate::names;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,9 +16,9 @@ use super::machine::{self, Filler};
 use super::plan::{Fault, Kind};
 
 /// The label that a namespace must have, and its value.
-pub const MARK: (&str, &str) = ("tillerman.dev/chaos", "allowed");
+pub const MARK: (&str, &str) = (names::CHAOS_ALLOWED, "allowed");
 /// The label of network policies of ours: the name of the StatefulSet.
-const PARTED: &str = "tillerman.dev/chaos-partition";
+const PARTED: &str = names::CHAOS_PARTITION;
 
 /// What does faults to the members of one StatefulSet.
 pub struct Hand {

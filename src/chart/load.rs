@@ -2,6 +2,7 @@
 
 use super::ignore::Rules;
 use super::{Chart, File, Metadata, values};
+use crate::names;
 use crate::template::go::quote::quoted;
 use crate::template::yaml;
 use std::collections::BTreeMap;
@@ -377,7 +378,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
             .map_err(|e| LoadError(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name)))?;
         chart.dependencies.push(subchart);
     }
-    let engine = chart.metadata.annotation("tillerman.dev/engine");
+    let engine = chart.metadata.annotation(names::ENGINE);
     match engine {
         None | Some("helm") => {}
         // What cannot be rendered safely is refused here, not at the first custom resource.

@@ -8,6 +8,7 @@ pub mod pattern;
 pub mod strvals;
 pub mod values;
 
+use crate::names;
 use crate::template::jinja;
 #[cfg(feature = "fetch")]
 #[cfg(feature = "fetch")]
@@ -103,7 +104,7 @@ impl Chart {
 
     /// Whether the templates are written in minijinja. The annotation decides, not the name of a file.
     pub fn is_minijinja(&self) -> bool {
-        self.metadata.annotation("tillerman.dev/engine").is_some_and(|e| e == "minijinja")
+        self.metadata.annotation(names::ENGINE).is_some_and(|e| e == "minijinja")
     }
 
     /// The compiled templates of a minijinja chart, whose names start with `path`.

@@ -4,6 +4,7 @@
 //! own schema still checks them before anything is applied.
 
 use crate::chart::Chart;
+use crate::names;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -134,7 +135,7 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
         "plural": plural,
         "singular": kind.to_ascii_lowercase(),
     });
-    let short = chart.metadata.annotation("tillerman.dev/short-names").unwrap_or_default();
+    let short = chart.metadata.annotation(names::SHORT_NAMES).unwrap_or_default();
     let short: Vec<&str> = short.split([',', ' ']).filter(|name| !name.is_empty()).collect();
     if !short.is_empty() {
         spoken["shortNames"] = short.into();
@@ -173,7 +174,7 @@ pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
 /// The columns that Chart.yaml's annotation `tillerman.dev/columns` adds to what `kubectl get` shows: one a line, as
 /// `NAME TYPE JSONPATH`.
 fn own_columns(chart: &Chart) -> Result<Vec<Value>, String> {
-    let lines = chart.metadata.annotation("tillerman.dev/columns").unwrap_or_default().lines();
+    let lines = chart.metadata.annotation(names::COLUMNS).unwrap_or_default().lines();
     let read = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
         [name, kind, path] => Ok(json!({"name": name, "type": kind, "jsonPath": path})),
         _ => Err(format!("annotation tillerman.dev/columns: {line:?} is not NAME TYPE JSONPATH")),

@@ -1,12 +1,13 @@
 //! Fields that the operator leaves to others: `tillerman.dev/ignore-drift` of a custom resource, `ignoreDrift` of an entry in watches.yaml.
 
+use crate::names;
 use serde_json::Value;
 
 use super::bounds;
 use crate::release::object::ObjectId;
 
 /// Annotation of a custom resource: a JSON list of rules, `[{"target": {"kind": …, "name": …}, "paths": ["/spec/replicas"]}]`.
-pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
+pub const IGNORE_DRIFT: &str = names::IGNORE_DRIFT;
 
 /// Fields of some objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Switches: annotations of a custom resource that set how its release is handled. `watches.yaml` takes the same names in
 //! camelCase, for all custom resources of a kind. An annotation overrides it.
 
+use crate::names;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,19 +12,19 @@ use super::{bounds, duration, go_bool};
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
 /// The prefix of helm-operator's annotations.
-const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
+pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
 /// The operation that a custom resource requests, `NAME` or `NAME@ANYTHING`: it runs once for each text.
-pub const OPERATION: &str = "tillerman.dev/operation";
+pub const OPERATION: &str = names::OPERATION;
 /// The name of the release, instead of the custom resource's; for good.
-pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
+pub const RELEASE_NAME: &str = names::RELEASE_NAME;
 /// Definitions in `crds/` of the chart, see [`Crds`].
-pub const CRDS: &str = "tillerman.dev/crds";
+pub const CRDS: &str = names::CRDS;
 /// Patches of what the chart renders.
-pub const PATCHES: &str = "tillerman.dev/patches";
+pub const PATCHES: &str = names::PATCHES;
 /// Existing objects of the release's names are taken over, even if no release made them, and a release that plain Helm made is
 /// continued.
-pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
-const MAX_HISTORY_ANNOTATION: &str = "tillerman.dev/max-history";
+pub const TAKE_OWNERSHIP: &str = names::TAKE_OWNERSHIP;
+const MAX_HISTORY_ANNOTATION: &str = names::MAX_HISTORY;
 /// Revisions that an annotation can keep; it takes 0 for as many. Each is a Secret of up to 1 MiB.
 const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.
@@ -114,46 +115,273 @@ impl Default for Switches {
     }
 }
 
-/// The switches that `watches.yaml` may set, by their names there.
-pub const FIELDS: [(&str, &str); 9] = [
-    ("paused", "paused"),
-    ("dryRun", "dry-run"),
-    ("hooks", "hooks"),
-    ("maxHistory", "max-history"),
-    ("timeout", "timeout"),
-    ("onFailure", "on-failure"),
-    ("deletionPolicy", "deletion-policy"),
-    ("crds", "crds"),
-    ("takeOwnership", "take-ownership"),
+/// Sets a switch to a text; the error says what may be there.
+type Set = fn(&mut Switches, &str) -> Result<(), String>;
+
+/// Who reads the text of a switch.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    /// It is one word or name, and this reads it, from an annotation and from `watches.yaml`.
+    Word(Set),
+    /// It is a list: [`super::annotations`] reads the annotation, [`super::watches`] the field.
+    List,
+}
+
+/// A row of [`SWITCHES`].
+#[derive(Clone, Copy, Debug)]
+pub struct Switch {
+    /// The annotation, without [`PREFIX`].
+    pub name: &'static str,
+    /// Its name in `watches.yaml`, if it can stand there.
+    pub field: Option<&'static str>,
+    /// What its text may be; the default is named where there is one.
+    pub values: &'static str,
+    /// As an annotation it counts only where `allow` has this, the [`Reach`](super::allow::Reach) of that name.
+    pub allow: Option<&'static str>,
+    /// What it does, in sentences of Markdown.
+    pub effect: &'static str,
+    /// Who reads it.
+    pub reader: Reader,
+}
+
+/// All switches. `docs/reference/annotations.md` is made from these rows.
+pub const SWITCHES: &[Switch] = &[
+    Switch {
+        name: "paused",
+        field: Some("paused"),
+        values: "`true`, `false`",
+        allow: None,
+        effect: "The operator does nothing, and says what it would do. A deletion of the custom resource is carried out.",
+        reader: Reader::Word(|s, text| set(&mut s.paused, bool(text))),
+    },
+    Switch {
+        name: "dry-run",
+        field: Some("dryRun"),
+        values: "`true`, `false`",
+        allow: None,
+        effect: "The condition `DryRun` says what the operator would do. A deletion is carried out.",
+        reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text))),
+    },
+    Switch {
+        name: "reconcile-at",
+        field: None,
+        values: "any new text",
+        allow: None,
+        effect: "The operator renders the chart and tries again, whatever has failed before. `status.lastHandledReconcileAt` has the text \
+                 when that is done.",
+        reader: Reader::Word(|s, text| set(&mut s.reconcile_at, Ok(Some(text.into())))),
+    },
+    Switch {
+        name: "on-failure",
+        field: Some("onFailure"),
+        values: "`rollback` (default), `keep`, `uninstall`",
+        allow: None,
+        effect: "What follows an upgrade that failed for good: `rollback` returns to the last good revision, `keep` leaves it, `uninstall` \
+                 is as `rollback` and also removes a first installation that failed.",
+        reader: Reader::Word(|s, text| set(&mut s.on_failure, on_failure(text))),
+    },
+    Switch {
+        name: "timeout",
+        field: Some("timeout"),
+        values: "a duration such as `90s` (default for hooks: `5m`)",
+        allow: None,
+        effect: "How long a hook may run. When it is given, a release that is not ready in time has failed.",
+        reader: Reader::Word(|s, text| set(&mut s.timeout, timeout(text))),
+    },
+    Switch {
+        name: "hooks",
+        field: Some("hooks"),
+        values: "`on` (default), `off`",
+        allow: None,
+        effect: "`off`: no hook runs, and no operation.",
+        reader: Reader::Word(|s, text| set(&mut s.hooks, hooks(text))),
+    },
+    Switch {
+        name: "max-history",
+        field: Some("maxHistory"),
+        values: "a number (default: 10); 0 for all",
+        allow: None,
+        effect: "How many revisions are kept. An annotation can keep 100 at most, also with 0.",
+        reader: Reader::Word(|s, text| set(&mut s.max_history, max_history(text))),
+    },
+    Switch {
+        name: "deletion-policy",
+        field: Some("deletionPolicy"),
+        values: "`delete` (default), `orphan`, `snapshot`",
+        allow: None,
+        effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: they go only after the `before-delete` hooks of \
+                 [members](../members/contract.md) have succeeded.",
+        reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
+    },
+    Switch {
+        name: "operation",
+        field: None,
+        values: "`NAME` or `NAME@TEXT`",
+        allow: None,
+        effect: "Starts an [operation](../operations.md) of the chart, such as `backup@1`. Each text starts it once.",
+        reader: Reader::Word(|_, _| Ok(())),
+    },
+    Switch {
+        name: "force-new-cluster",
+        field: None,
+        values: "`CLUSTER@REVISION`, as `Ready` names it",
+        allow: None,
+        effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../etcd.md#a-quorum-that-is-lost-for-good).",
+        reader: Reader::Word(|_, _| Ok(())),
+    },
+    Switch {
+        name: "crds",
+        field: Some("crds"),
+        values: "`create` (default), `skip`, `replace`",
+        allow: Some("crds"),
+        effect: "The definitions in `crds/`: `create` creates missing ones, `replace` also updates existing ones. None is ever deleted.",
+        reader: Reader::Word(|s, text| set(&mut s.crds, crds(text))),
+    },
+    Switch {
+        name: "take-ownership",
+        field: Some("takeOwnership"),
+        values: "`true`, `false`",
+        allow: Some("takeOwnership"),
+        effect: "The operator takes over a release of plain Helm, or objects that belong to nobody.",
+        reader: Reader::Word(|s, text| set(&mut s.take_ownership, bool(text))),
+    },
+    Switch {
+        name: "release-name",
+        field: None,
+        values: "a name",
+        allow: Some("releaseName"),
+        effect: "The name of the release, instead of the custom resource's. It cannot change later. With `take-ownership` it continues a \
+                 release of plain Helm.",
+        reader: Reader::Word(|_, text| crate::render::check_name(text)),
+    },
+    Switch {
+        name: "ignore-drift",
+        field: Some("ignoreDrift"),
+        values: "a list",
+        allow: Some("ignoreDrift"),
+        effect: "Fields that are left to others: `[{\"target\":{\"kind\":\"Deployment\",\"name\":\"web\"},\"paths\":[\"/spec/replicas\"]}]`",
+        reader: Reader::List,
+    },
+    Switch {
+        name: "values-from",
+        field: Some("valuesFrom"),
+        values: "a list",
+        allow: Some("valuesFrom"),
+        effect: "Values from Secrets and ConfigMaps, below those of the custom resource: \
+                 `[{\"kind\":\"Secret\",\"name\":\"db\",\"key\":\"values.yaml\"}]`",
+        reader: Reader::List,
+    },
+    Switch {
+        name: "patches",
+        field: Some("patches"),
+        values: "a list",
+        allow: Some("patches"),
+        effect: "Patches of the rendered objects, as in a kustomization.",
+        reader: Reader::List,
+    },
 ];
 
-/// Annotations that are one word or name.
-const WORDS: [&str; 13] = [
-    "paused",
-    "dry-run",
-    "hooks",
-    "max-history",
-    "timeout",
-    "on-failure",
-    "deletion-policy",
-    "crds",
-    "release-name",
-    "reconcile-at",
-    "operation",
-    "take-ownership",
-    "force-new-cluster",
+/// An annotation of helm-operator. What helm-operator cannot read it takes for absent.
+#[derive(Clone, Copy, Debug)]
+pub struct Theirs {
+    /// Without [`HELM_OPERATOR`].
+    pub name: &'static str,
+    /// What its text may be.
+    pub values: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+    /// Sets it here; nothing where `plan::immutable` reads it.
+    set: Option<fn(&mut Switches, &str)>,
+}
+
+/// The annotations of helm-operator, with its meaning.
+pub const THEIRS: [Theirs; 4] = [
+    Theirs {
+        name: "upgrade-force",
+        values: "`true`, `false`",
+        effect: "An upgrade that changes an immutable field recreates the object.",
+        set: None,
+    },
+    Theirs { name: "rollback-force", values: "`true`, `false`", effect: "The same for a rollback.", set: None },
+    Theirs {
+        name: "uninstall-wait",
+        values: "`true`, `false`",
+        effect: "The custom resource stays until the objects of its release are gone.",
+        set: Some(|s, text| s.uninstall_wait = go_bool(text).unwrap_or(false)),
+    },
+    Theirs {
+        name: "reconcile-period",
+        values: "a duration",
+        effect: "How often the release is compared with the caches. It costs no request.",
+        set: Some(|s, text| s.reconcile_period = duration::parse(text).ok()),
+    },
 ];
+
+fn set<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
+    read.map(|value| *field = value)
+}
+
+fn bool(text: &str) -> Result<bool, String> {
+    go_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false"))
+}
+
+fn hooks(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => go_bool(text).ok_or_else(|| format!("{text:?} is neither on nor off")),
+    }
+}
+
+fn max_history(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number of revisions; 0 keeps all"))
+}
+
+fn timeout(text: &str) -> Result<Option<Duration>, String> {
+    let timeout = duration::parse(text)?;
+    if timeout.is_zero() {
+        return Err("a timeout of 0 would fail at once; leave it out instead".to_owned());
+    }
+    Ok(Some(timeout))
+}
+
+fn on_failure(text: &str) -> Result<OnFailure, String> {
+    match text {
+        "rollback" => Ok(OnFailure::Rollback),
+        "keep" => Ok(OnFailure::Keep),
+        "uninstall" => Ok(OnFailure::Uninstall),
+        _ => Err(format!("{text:?} is none of rollback, keep and uninstall")),
+    }
+}
+
+fn deletion_policy(text: &str) -> Result<DeletionPolicy, String> {
+    match text {
+        "delete" => Ok(DeletionPolicy::Delete),
+        "orphan" => Ok(DeletionPolicy::Orphan),
+        "snapshot" => Ok(DeletionPolicy::Snapshot),
+        _ => Err(format!("{text:?} is none of delete, orphan and snapshot")),
+    }
+}
+
+fn crds(text: &str) -> Result<Crds, String> {
+    match text {
+        "skip" => Ok(Crds::Skip),
+        "create" => Ok(Crds::Create),
+        "replace" => Ok(Crds::Replace),
+        _ => Err(format!("{text:?} is none of skip, create and replace")),
+    }
+}
 
 impl Switches {
     /// The switches of a custom resource, over those of its kind. Errors name the annotation and what it may be.
     pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, String> {
         let mut switches = self.clone();
         for (key, value) in annotations {
-            if let Some(name) = key.strip_prefix(PREFIX) {
-                if WORDS.contains(&name) {
-                    bounds::word(value).map_err(|why| format!("annotation {key}: {why}"))?;
-                }
-                switches.set(name, value).map_err(|expected| format!("annotation {key}: {expected}"))?;
+            let named = key.strip_prefix(PREFIX).and_then(|name| SWITCHES.iter().find(|switch| switch.name == name));
+            // Names that are not known are others'.
+            if let Some(Switch { reader: Reader::Word(set), .. }) = named {
+                let read = bounds::word(value).and_then(|()| set(&mut switches, value.trim()));
+                read.map_err(|expected| format!("annotation {key}: {expected}"))?;
             }
         }
         if annotations.contains_key(MAX_HISTORY_ANNOTATION) {
@@ -168,18 +396,20 @@ impl Switches {
                 some => some,
             };
         }
-        // What helm-operator cannot read it takes for absent.
-        let theirs = |name: &str| {
-            annotations.get(&*format!("{HELM_OPERATOR}{name}")).map(|v| &**v).filter(|v| bounds::word(v).is_ok())
-        };
-        switches.uninstall_wait = theirs("uninstall-wait").and_then(go_bool).unwrap_or(false);
-        switches.reconcile_period = theirs("reconcile-period").and_then(|v| duration::parse(v).ok());
+        for theirs in THEIRS {
+            let text =
+                annotations.get(&*format!("{HELM_OPERATOR}{}", theirs.name)).filter(|text| bounds::word(text).is_ok());
+            if let (Some(set), Some(text)) = (theirs.set, text) {
+                set(&mut switches, text);
+            }
+        }
         Ok(switches)
     }
 
     /// Sets one from a field of `watches.yaml`; `false` when there is no such switch.
     pub fn set_field(&mut self, field: &str, value: &Value) -> Result<bool, String> {
-        let Some((_, name)) = FIELDS.iter().find(|(known, _)| *known == field) else { return Ok(false) };
+        let of_field = |switch: &&Switch| switch.field == Some(field);
+        let Some(Switch { reader: Reader::Word(set), .. }) = SWITCHES.iter().find(of_field) else { return Ok(false) };
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Null => return Ok(true),
@@ -187,65 +417,8 @@ impl Switches {
             Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string()),
             other => other.to_string(),
         };
-        bounds::word(&text).and_then(|()| self.set(name, &text)).map_err(|expected| format!("{field}: {expected}"))?;
+        bounds::word(&text).and_then(|()| set(self, text.trim())).map_err(|expected| format!("{field}: {expected}"))?;
         Ok(true)
-    }
-
-    /// Sets one by its name. Unknown names belong to others.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = value.trim();
-        let bool = || go_bool(value).ok_or_else(|| format!("{value:?} is neither true nor false"));
-        match name {
-            "paused" => self.paused = bool()?,
-            "dry-run" => self.dry_run = bool()?,
-            "take-ownership" => self.take_ownership = bool()?,
-            "hooks" => {
-                self.hooks = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => go_bool(value).ok_or_else(|| format!("{value:?} is neither on nor off"))?,
-                }
-            }
-            "max-history" => {
-                self.max_history =
-                    value.parse().map_err(|_| format!("{value:?} is no number of revisions; 0 keeps all"))?;
-            }
-            "timeout" => {
-                let timeout = duration::parse(value)?;
-                if timeout.is_zero() {
-                    return Err("a timeout of 0 would fail at once; leave it out instead".to_owned());
-                }
-                self.timeout = Some(timeout);
-            }
-            "on-failure" => {
-                self.on_failure = match value {
-                    "rollback" => OnFailure::Rollback,
-                    "keep" => OnFailure::Keep,
-                    "uninstall" => OnFailure::Uninstall,
-                    _ => return Err(format!("{value:?} is none of rollback, keep and uninstall")),
-                }
-            }
-            "deletion-policy" => {
-                self.deletion_policy = match value {
-                    "delete" => DeletionPolicy::Delete,
-                    "orphan" => DeletionPolicy::Orphan,
-                    "snapshot" => DeletionPolicy::Snapshot,
-                    _ => return Err(format!("{value:?} is none of delete, orphan and snapshot")),
-                }
-            }
-            "crds" => {
-                self.crds = match value {
-                    "skip" => Crds::Skip,
-                    "create" => Crds::Create,
-                    "replace" => Crds::Replace,
-                    _ => return Err(format!("{value:?} is none of skip, create and replace")),
-                }
-            }
-            "release-name" => crate::render::check_name(value)?,
-            "reconcile-at" => self.reconcile_at = Some(value.into()),
-            _ => {}
-        }
-        Ok(())
     }
 
     /// How long one hook may run.
@@ -266,7 +439,8 @@ pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crds, DeletionPolicy, OnFailure, Switches, text};
+    use super::{Crds, DeletionPolicy, OnFailure, PREFIX, SWITCHES, Switches, text};
+    use crate::kind::allow::Reach;
     use serde_json::json;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -337,6 +511,21 @@ mod tests {
             let error = Switches::default().read(&annotations(&[(&key, value)])).unwrap_err();
             assert_eq!(error, format!("annotation {key}: {expected}"));
         }
+    }
+
+    #[test]
+    fn rows_agree_with_what_allow_names() {
+        for reach in Reach::ALL {
+            let row = SWITCHES.iter().find(|switch| switch.allow == Some(reach.field())).unwrap();
+            assert_eq!(format!("{PREFIX}{}", row.name), reach.annotation());
+            assert!(row.field.is_none_or(|field| field == reach.field()), "{row:?}");
+        }
+        let needs = SWITCHES.iter().filter(|switch| switch.allow.is_some()).count();
+        assert_eq!(needs, Reach::ALL.len());
+        let mut names: Vec<_> = SWITCHES.iter().map(|switch| switch.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SWITCHES.len());
     }
 
     #[test]

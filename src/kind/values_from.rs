@@ -1,5 +1,6 @@
 //! `valuesFrom` of `watches.yaml` and the annotation `tillerman.dev/values-from`: values in Secrets and `ConfigMap`s.
 
+use crate::names;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::bounds;
 use crate::chart::strvals::{self, Mode};
 
 /// The annotation.
-pub const ANNOTATION: &str = "tillerman.dev/values-from";
+pub const ANNOTATION: &str = names::VALUES_FROM;
 /// The key where none is given, as in Flux.
 const KEY: &str = "values.yaml";
 

@@ -15,6 +15,91 @@ use super::{ChartRef, Kind, Proof, bounds, duration, ignore, selector, values_fr
 use crate::release::object::Gvk;
 use crate::release::patch;
 
+/// A field of an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be; the default is named where there is one.
+    pub values: &'static str,
+    /// What it means, in sentences of Markdown.
+    pub meaning: &'static str,
+}
+
+const fn field(name: &'static str, values: &'static str, meaning: &'static str) -> Field {
+    Field { name, values, meaning }
+}
+
+/// The fields of an entry that are no [switches](super::switches::SWITCHES), and those that are lists. A field without a row is unknown to
+/// the parser; `docs/reference/watches.md` is made from these rows.
+pub const FIELDS: &[Field] = &[
+    field("group", "a name (default: empty)", "The group of the custom resources."),
+    field("version", "a name, required", "Their version."),
+    field("kind", "a name, required", "Their kind."),
+    field(
+        "chart",
+        "a path or a URL, required",
+        "The chart: a directory or an archive, relative to the working directory; `oci://…` with a tag or a digest; or the URL of an archive. \
+         See [chart sources](../chart-sources.md).",
+    ),
+    field("digest", "`sha256:…`", "The checksum that the archive of a fetched chart must have."),
+    field("keyring", "a path", "Keys, one of which must have signed the archive of a fetched chart."),
+    field("selector", "a label selector", "Only custom resources that it matches are served."),
+    field(
+        "reconcilePeriod",
+        "a duration (default: `--reconcile-period`)",
+        "How often a release is compared with the caches, and how often lists that templates look up are read.",
+    ),
+    field(
+        "watchDependentResources",
+        "`true` (default), `false`",
+        "`false`: a change of an object is seen only when the reconcile period is over.",
+    ),
+    field(
+        "overrideValues",
+        "a map",
+        "Values that win over those of the custom resource: paths as with `--set`, and texts, in which `$NAME` is a variable of the operator's \
+         environment. A text may be a template.",
+    ),
+    field(
+        "valuesFrom",
+        "a list",
+        "Secrets and ConfigMaps with values, below those of the custom resource. See [values from Secrets](../how-to/values-from-secrets.md).",
+    ),
+    field(
+        "patches",
+        "a list",
+        "Patches of the rendered objects, before those of the custom resource. See [patches](../how-to/patches.md).",
+    ),
+    field(
+        "ignoreDrift",
+        "a list",
+        "Fields of the objects that are left to others. See [pause, dry run, ignore drift](../how-to/pause.md).",
+    ),
+    field(
+        "allow",
+        "a list (default: empty)",
+        "The annotations of this kind that may reach beyond the chart: `crds`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
+         `valuesFrom`. See [security](../security.md).",
+    ),
+    field(
+        "namespaces",
+        "`any` (default), `own`, a list of names",
+        "Where objects may be, and where templates may look: in all namespaces, in that of the custom resource, or in that and in these.",
+    ),
+    field(
+        "clusterScoped",
+        "`true` (default), `false`, a list of kinds",
+        "Whether the chart may make cluster-scoped objects, and of which kinds.",
+    ),
+    field(
+        "releaseSuffix",
+        "a text such as `-restore`",
+        "What follows the name of the custom resource in that of its release, where two kinds have custom resources of the same names.",
+    ),
+    field("dryRunOption", "ignored", "helm-operator's. What templates look up is always compared here."),
+];
+
 /// What the file says, and what in it deserves a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watches {
@@ -100,7 +185,13 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut unusable = None;
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
+        let is_known = FIELDS.iter().any(|field| field.name == key.value);
         match key.value.as_str() {
+            name if !is_known => {
+                if !switches.set_field(name, value).map_err(wrong)? {
+                    warnings.push(format!("line {}: unknown field {name:?} is ignored", key.referenced.line()));
+                }
+            }
             "group"
             | "version"
             | "kind"
@@ -127,8 +218,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
             }
-            field if switches.set_field(field, value).map_err(wrong)? => {}
-            other => warnings.push(format!("line {}: unknown field {other:?} is ignored", key.referenced.line())),
+            half_done => return Err(wrong(format!("{half_done} has a row in FIELDS, and nothing reads it"))),
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
@@ -213,7 +303,7 @@ impl<'de> Deserialize<'de> for Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::{WatchesError, parse};
+    use super::{FIELDS, WatchesError, parse};
     use crate::kind::ChartRef;
     use std::path::Path;
     use std::time::Duration;
@@ -267,6 +357,15 @@ mod tests {
         let good = format!("- {entry}[{{target: {{kind: Deployment}}, paths: [/spec/replicas]}}]}}");
         assert_eq!(parse(&good, Path::new(BASE)).unwrap().kinds[0].ignore_drift[0].paths, ["/spec/replicas"]);
         assert_eq!(fails(&format!("- {entry}[{{paths: []}}]}}")), "line 1: ignoreDrift: a rule has no paths");
+    }
+
+    #[test]
+    fn each_field_with_a_row_is_read() {
+        let required = ["group", "version", "kind", "chart"];
+        for field in FIELDS.iter().filter(|field| !required.contains(&field.name)) {
+            let text = format!("- {{group: a.b, version: v1, kind: A, chart: x, {}: null}}", field.name);
+            assert_eq!(parse(&text, Path::new(BASE)).unwrap().warnings, [""; 0], "{}", field.name);
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Both carry `helm.sh/hook` with a name that Helm does not know, so it passes over them, and `helm install` works as without
 //! them. They are never sent to the API server as they are.
 
+use crate::names;
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -14,17 +16,16 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::packed;
 use crate::render::Hook;
+use crate::runs;
 
 /// `apiVersion` of a `Members` document.
-pub const API_VERSION: &str = "tillerman.dev/v1alpha1";
+pub const API_VERSION: &str = names::MEMBERS_API_VERSION;
 /// Its kind.
 pub const KIND: &str = "Members";
 /// Its hook name.
 pub const MEMBERS: &str = "members";
 /// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
-const OF: &str = "tillerman.dev/members";
-/// Annotation of a scale hook: the container whose exit code counts; the first one otherwise.
-const CONTAINER: &str = "tillerman.dev/exit-code-container";
+const OF: &str = names::SCALE_HOOK_OF;
 /// Members of one stateful set.
 const MAX_SIZE: u32 = 100;
 /// Bytes that the annotation may take, beside the inventory in the same 256 KiB.
@@ -51,7 +52,7 @@ pub struct Set {
     /// How many members there shall be.
     pub size: u32,
     /// Who knows how they come and go.
-    pub driver: Driver,
+    pub driver: DriverName,
     /// What becomes of the claims of a member that left.
     pub on_remove: OnRemove,
     /// What becomes of claims that are there without a member.
@@ -86,34 +87,60 @@ pub struct Status {
     pub target_version: Option<String>,
 }
 
-/// Who knows how members come and go.
+/// The name of the driver, which knows how members come and go: one that is built in, or one that the program brings
+/// ([`Drivers`](super::drivers::Drivers)), such as `example.com/database`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "EncodedDriver", into = "EncodedDriver")]
+pub struct DriverName(Cow<'static, str>);
+
+/// The name in a record.
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Driver {
-    /// The driver of etcd.
+enum EncodedDriver {
     Etcd,
-    /// Jobs of the chart.
     Jobs,
-    /// One that the program brings, by its name ([`Drivers`](super::drivers::Drivers)): `example.com/database`.
     Own(String),
 }
 
-impl Driver {
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "etcd" => Some(Self::Etcd),
-            "jobs" => Some(Self::Jobs),
-            _ => is_own(text).then(|| Self::Own(text.to_owned())),
+impl From<EncodedDriver> for DriverName {
+    fn from(encoded: EncodedDriver) -> Self {
+        match encoded {
+            EncodedDriver::Etcd => Self::ETCD,
+            EncodedDriver::Jobs => Self::JOBS,
+            EncodedDriver::Own(name) => Self(name.into()),
         }
+    }
+}
+
+impl From<DriverName> for EncodedDriver {
+    fn from(name: DriverName) -> Self {
+        match name {
+            name if name == DriverName::ETCD => Self::Etcd,
+            name if name == DriverName::JOBS => Self::Jobs,
+            DriverName(name) => Self::Own(name.into_owned()),
+        }
+    }
+}
+
+impl DriverName {
+    /// The driver of etcd.
+    pub const ETCD: Self = Self(Cow::Borrowed("etcd"));
+    /// The driver that runs Jobs of the chart.
+    pub const JOBS: Self = Self(Cow::Borrowed("jobs"));
+
+    fn parse(text: &str) -> Option<Self> {
+        let built_in = [Self::ETCD, Self::JOBS].into_iter().find(|name| name.0 == text);
+        built_in.or_else(|| is_own(text).then(|| Self(text.to_owned().into())))
     }
 
     /// As the document writes it.
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Jobs => "jobs",
-            Self::Own(name) => name,
-        }
+        &self.0
+    }
+
+    /// Whether the program brings it.
+    pub fn is_own(&self) -> bool {
+        is_own(&self.0)
     }
 }
 
@@ -283,7 +310,7 @@ impl Set {
             name: "m".into(),
             target: "db".into(),
             size: 3,
-            driver: Driver::Jobs,
+            driver: DriverName::JOBS,
             on_remove: OnRemove::Delete,
             on_orphan: OnOrphan::Refuse,
             progress_deadline: PROGRESS_DEADLINE,
@@ -388,7 +415,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = match spec.text("driver")? {
         None => return Err("spec.driver is missing; it is etcd or jobs".to_owned()),
-        Some(text) => Driver::parse(&text).ok_or_else(|| {
+        Some(text) => DriverName::parse(&text).ok_or_else(|| {
             format!("spec.driver {text:?} is unknown; it is etcd or jobs, or one of the program's own, such as example.com/database")
         })?,
     };
@@ -396,15 +423,15 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
     let etcd = match spec.take("etcd") {
-        Some(Value::Object(etcd)) if driver == Driver::Etcd => etcd,
+        Some(Value::Object(etcd)) if driver == DriverName::ETCD => etcd,
         None => Map::new(),
-        Some(_) if driver == Driver::Etcd => return Err("spec.etcd is not an object".to_owned()),
+        Some(_) if driver == DriverName::ETCD => return Err("spec.etcd is not an object".to_owned()),
         Some(_) => return Err("spec.etcd is for driver: etcd".to_owned()),
     };
     let settings = match (spec.take("settings"), &driver) {
         (None, _) => Map::new(),
-        (Some(Value::Object(settings)), Driver::Own(_)) => settings,
-        (Some(_), Driver::Own(_)) => return Err("spec.settings is not an object".to_owned()),
+        (Some(Value::Object(settings)), driver) if driver.is_own() => settings,
+        (Some(_), driver) if driver.is_own() => return Err("spec.settings is not an object".to_owned()),
         (Some(_), _) => return Err("spec.settings is for a driver of the program's own".to_owned()),
     };
     let progress_deadline = match spec.text("progressDeadline")? {
@@ -422,7 +449,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         return Err(format!("with spec.status, the name of the document cannot be {}", manifest.name));
     }
     let service = check_target(&target, objects, namespace)?;
-    if driver == Driver::Etcd {
+    if driver == DriverName::ETCD {
         check_etcd(&Document::read(&etcd, &target)?, objects, namespace)?;
     }
     Ok(Set {
@@ -517,7 +544,8 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
     };
     // Before a deletion a driver of its own has nothing to say.
     let any = events == [Event::BeforeDelete];
-    let jobs: Vec<&str> = sets.iter().filter(|s| any || s.driver == Driver::Jobs).map(|s| s.name.as_str()).collect();
+    let jobs: Vec<&str> =
+        sets.iter().filter(|s| any || s.driver == DriverName::JOBS).map(|s| s.name.as_str()).collect();
     let set = match (annotation(OF), jobs.as_slice()) {
         (Some(name), jobs) if jobs.contains(&name.as_str()) => name,
         (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),
@@ -525,13 +553,8 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         (None, []) => return Err("no Members document has driver: jobs".to_owned()),
         (None, _) => return Err(format!("its annotation {OF} has to say which Members it is for")),
     };
-    let container = annotation(CONTAINER);
-    let containers = job.get("spec").and_then(|s| s.pointer("/template/spec/containers")).and_then(Value::as_array);
-    let named = |name: &str| containers.is_some_and(|c| c.iter().any(|c| c.get("name") == Some(&name.into())));
-    if let Some(container) = container.as_deref().filter(|name| !named(name)) {
-        return Err(format!("it has no container {container:?}"));
-    }
-    if containers.is_none_or(Vec::is_empty) {
+    let container = runs::container(&job)?;
+    if runs::containers(&job).next().is_none() {
         return Err("it has no containers".to_owned());
     }
     let mut hasher = Hasher::default();

@@ -1,4 +1,4 @@
-use super::{Driver, Event, Members, OnOrphan, OnRemove};
+use super::{DriverName, Event, Members, OnOrphan, OnRemove};
 use crate::release::object::{Object, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
@@ -31,7 +31,7 @@ fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
     let document = members("m", "{target: {kind: StatefulSet, name: db}, size: 3, driver: jobs, progressDeadline: 2m}");
     let found = read(&[SET, &document, JOB]).unwrap().unwrap();
     let set = &found.sets[0];
-    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, &set.driver), ("m", "db", 3, &Driver::Jobs));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, &set.driver), ("m", "db", 3, &DriverName::JOBS));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
     assert_eq!((set.progress_deadline, set.service.as_str()), (120, "db-peer"));
     let hook = &found.hooks[0];

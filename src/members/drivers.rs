@@ -42,10 +42,14 @@ impl Drivers {
         self
     }
 
+    /// The names of the drivers.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.keys().copied()
+    }
+
     /// The driver of this name for a stateful set. The error is a sentence.
     pub fn make(&self, name: &str, set: &Set) -> Result<OwnDriver, String> {
-        let known = || self.0.keys().copied().chain(["etcd", "jobs"]).collect::<Vec<_>>().join(", ");
-        let make = self.0.get(name).ok_or_else(|| format!("this program has no driver {name}; it has {}", known()))?;
+        let make = self.0.get(name).ok_or_else(|| format!("this program has no driver {name}"))?;
         make(set).map_err(|e| format!("driver {name}: {e}"))
     }
 }

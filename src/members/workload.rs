@@ -1,5 +1,6 @@
 //! What is seen of a StatefulSet with members, by ordinals.
 
+use crate::names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ pub enum Mode {
 
 /// The annotation with the uids of those for which the data of a cluster was replaced, the last first. Whoever writes it has taken away
 /// all there was before.
-pub const REPLACED: &str = "tillerman.dev/replaced-for";
+pub const REPLACED: &str = names::REPLACED_FOR;
 /// A claim that is at most so many seconds older than its pod was made for it, by the StatefulSet's controller.
 const MADE: i64 = 60;
 /// How many of them are remembered.

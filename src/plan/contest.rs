@@ -69,7 +69,7 @@ impl Contest {
     }
 
     /// The objects that are not repaired now.
-    pub fn paused(&self, now: i64) -> BTreeSet<ObjectId> {
+    pub fn contested(&self, now: i64) -> BTreeSet<ObjectId> {
         self.0.iter().filter(|(_, f)| f.until > now).map(|(id, _)| id.clone()).collect()
     }
 
@@ -146,8 +146,8 @@ mod tests {
         let expected = "contested, and repaired more rarely: ConfigMap a: data.a with rival. To leave the fields to others, set the \
                         annotation tillerman.dev/ignore-drift: '[{\"target\":{\"kind\":\"ConfigMap\",\"name\":\"a\"},\"paths\":[\"/data.a\"]}]'";
         assert_eq!(contest.describe().unwrap(), expected);
-        assert!(contest.paused(113).contains(&id()));
-        assert!(contest.paused(114).is_empty());
+        assert!(contest.contested(113).contains(&id()));
+        assert!(contest.contested(114).is_empty());
         assert_eq!(contest.due(104), Some(10));
         // It is still contested: the next pause is longer, and it is reported once.
         contest.settle(114, |_| true);

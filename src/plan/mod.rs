@@ -14,6 +14,7 @@ pub mod immutable;
 pub mod leave;
 pub mod objects;
 pub mod operations;
+pub mod reasons;
 pub mod renewal;
 pub mod reshape;
 pub mod results;

@@ -15,7 +15,7 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
     let Some(inventory) = facts.history.last().and_then(|r| r.inventory.as_ref()) else { return Vec::new() };
     let mut drift = Vec::new();
     for (id, reference) in &inventory.0 {
-        if facts.unsynced.contains(&(id.gvk.clone(), id.namespace.clone())) || facts.paused.contains(id) {
+        if facts.unsynced.contains(&(id.gvk.clone(), id.namespace.clone())) || facts.contested.contains(id) {
             continue;
         }
         match facts.live.get(id) {

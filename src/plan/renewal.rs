@@ -1,9 +1,10 @@
 //! Charts that ask to be rendered again at a given time although nothing has changed: certificates expire.
 
 use super::stamp::Stamped;
+use crate::names;
 
 /// Annotation of an object of a chart: when it is to be recreated, in seconds since 1970.
-pub const RENEW_AFTER: &str = "tillerman.dev/renew-after";
+pub const RENEW_AFTER: &str = names::RENEW_AFTER;
 
 /// When the first of these objects is to be recreated. A time in the past asks for nothing: the rendering that said so has just been
 /// done, and the next one would say it again.

@@ -4,14 +4,15 @@
 //! [`LABEL`]. A container that ends with 0 and leaves a JSON object as its termination message may name fields of the status there,
 //! in `status`.
 
+use crate::names;
 use serde_json::{Map, Value};
 
 use super::status::bound;
 
 /// The annotation of a chart whose pods have results.
-pub const CHART: &str = "tillerman.dev/results";
+pub const CHART: &str = names::RESULTS;
 /// The label of pods with results; its value is the name of the release, which is in the pod's namespace.
-pub const LABEL: &str = "tillerman.dev/result-of";
+pub const LABEL: &str = names::RESULT_OF;
 
 /// Fields that the operator writes itself: a pod cannot set them.
 const RESERVED: [&str; 11] = [

@@ -53,7 +53,7 @@ pub struct Facts {
     /// The last attempt failed, and the pause until the next one is not over.
     pub pausing: bool,
     /// Contested objects, which are left alone for a while.
-    pub paused: BTreeSet<ObjectId>,
+    pub contested: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
     /// Jobs and Pods that had finished when they were deleted, with their uids.

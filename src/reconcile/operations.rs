@@ -20,7 +20,6 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
 use crate::mask::Text;
-use crate::members::jobs::job;
 use crate::plan::Verb;
 use crate::plan::claim::Ownership;
 use crate::plan::hooks::DeletePolicy;
@@ -34,6 +33,7 @@ use crate::plan::operations::status::{OperationsStatus, State, failed, finished,
 use crate::plan::situation::Situation;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
+use crate::runs::{self, Exit};
 
 /// Seconds until the next look while the caches do not know the objects yet.
 const UNKNOWN: i64 = 2;
@@ -342,9 +342,9 @@ impl Pass<'_> {
         let created =
             |pod: &Value| pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
         found.sort_by_key(|pod| std::cmp::Reverse(created(pod)));
-        let (code, message) = job::exit(&found.iter().collect::<Vec<_>>(), hook.container.as_deref());
-        (said.code, said.message) = (code, clean(&message));
-        if trouble.late || !matches!(said.code, Some(75 | 64)) {
+        let (exit, message) = runs::last_words(&found.iter().collect::<Vec<_>>(), hook.container.as_deref());
+        (said.exit, said.message) = (exit, clean(&message));
+        if trouble.late || !matches!(said.exit, Some(Exit::Later | Exit::Refused)) {
             said.lines = match cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
                 Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{}", clean(&lines)),
                 // The end of the log is in the termination message too.

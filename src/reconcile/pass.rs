@@ -27,12 +27,11 @@ pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
     if let Some(held) = members::before_deletion(&verified, ctx).await {
         return report(&verified, Done::only(held), ctx).await;
     }
-    let applied = match operations::hold(&verified) {
-        Some(held) => held,
-        None => {
-            let planned = render(&verified, ctx).await.map(|prepared| Planned::new(&verified, prepared));
-            apply(&verified, planned, ctx).await
-        }
+    let applied = if let Some(held) = operations::hold(&verified) {
+        held
+    } else {
+        let planned = render(&verified, ctx).await.map(|prepared| Planned::new(&verified, prepared));
+        apply(&verified, planned, ctx).await
     };
     let members = members::step(&verified, &applied, ctx).await;
     let operations = operations::step(&verified, &applied, &members, ctx).await;

@@ -3,6 +3,7 @@
 //!
 //! The large parts never change after a revision is begun, so neither a change of its status nor a rollback writes them again.
 
+use crate::names;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -12,11 +13,11 @@ use super::digest::Hasher;
 use super::record::{MAX_ENCODED, Record, RecordError, pack, unpack};
 
 /// Type of the Secrets.
-pub const TYPE: &str = "tillerman.dev/release-chunk.v1";
+pub const TYPE: &str = names::CHUNK_TYPE;
 /// Label: name of the release.
-pub const RELEASE: &str = "tillerman.dev/release";
+pub const RELEASE: &str = names::CHUNK_RELEASE;
 /// Label of a chunk: digest of the parts. Annotation of the Secret of a revision: that, and how many chunks they are in.
-pub const CHUNKS: &str = "tillerman.dev/chunks";
+pub const CHUNKS: &str = names::CHUNKS;
 /// Key of the data of a chunk.
 pub const KEY: &str = "chunk";
 

@@ -1,12 +1,13 @@
 //! Runs of hooks, as their live objects show them.
 
+use crate::names;
 use serde_json::Value;
 
 use super::object::Gvk;
 use crate::mask::Text;
 
 /// Annotation of a hook's object: `REVISION EVENT DIGEST`.
-pub const HOOK: &str = "tillerman.dev/hook";
+pub const HOOK: &str = names::HOOK_RUN;
 
 /// A run of a hook, from the annotation of its live object, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

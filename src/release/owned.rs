@@ -4,6 +4,7 @@
 //! are what we applied, as the API server defaulted and normalised them. So `1000m` and `1` are no drift if the digest of the
 //! API server's answer is the reference (docs/design/applying.md C1).
 
+use crate::names;
 use serde_json::{Map, Value};
 
 use super::digest::Hasher;
@@ -13,7 +14,7 @@ pub const MANAGER: &str = "tillerman";
 
 /// Annotation of a live StatefulSet with members: its driver. The operator changes the replicas step by step, so they are
 /// not part of the digest.
-pub const STEPPED: &str = "tillerman.dev/members";
+pub const STEPPED: &str = names::STEPPED_BY;
 
 /// Characters of the digest that are kept; it is a trigger, not a proof.
 const LENGTH: usize = 16;

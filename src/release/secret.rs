@@ -4,6 +4,7 @@
 //! (`pkg/storage/driver/secrets.go`). A human's `helm upgrade` drops annotations and copies custom labels to its own
 //! revision (docs/design/applying.md A2). So the owner of a release is a label, and what was applied is in annotations.
 
+use crate::names;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,32 +20,32 @@ pub const TYPE: &str = "helm.sh/release.v1";
 /// Selects release Secrets, and the [`chunks`](super::chunks) of records.
 pub const SELECTOR: &str = "owner in (helm,tillerman)";
 /// Label: uid of the custom resource that the release belongs to.
-pub const OWNER_UID: &str = "tillerman.dev/owner";
+pub const OWNER_UID: &str = names::OWNER_UID;
 /// Annotation: `Kind.group NAMESPACE/NAME` of that custom resource.
-pub const OWNER: &str = "tillerman.dev/owner";
+pub const OWNER: &str = names::OWNER;
 /// Annotation: the inputs digest of the revision.
-pub const INPUTS: &str = "tillerman.dev/inputs";
+pub const INPUTS: &str = names::INPUTS;
 /// Annotation: [`Inventory`] of the revision; present once it is deployed.
-pub const INVENTORY: &str = "tillerman.dev/inventory";
+pub const INVENTORY: &str = names::INVENTORY;
 /// Annotation: the kinds that the revision uses, one `GROUP/VERSION/KIND NAMESPACE` a line; present from the start, so that
 /// a revision that a crash left half applied can be seen whole. Where the first record comes after its objects, a custom resource has
 /// it from the start.
-pub const KINDS: &str = "tillerman.dev/kinds";
+pub const KINDS: &str = names::KINDS;
 /// Limit of the kinds that the annotation of a custom resource can name: anybody may have written it, and each kind is watched.
 pub const MAX_KINDS: usize = 30;
 
 /// Annotation: the stateful sets with members of the newest revision, as [`members::document`](crate::members::document) writes
 /// them. Helm's record has nothing of them.
-pub const MEMBERS: &str = "tillerman.dev/members";
+pub const MEMBERS: &str = names::RECORDED_MEMBERS;
 /// Annotation: when the chart is to be rendered again though nothing has changed, in seconds since 1970.
-pub const RENDER_AFTER: &str = "tillerman.dev/render-after";
+pub const RENDER_AFTER: &str = names::RENDER_AFTER;
 /// Annotation: what the chart looked up, as [`Lookups`](super::lookups::Lookups) writes it.
-pub const LOOKUPS: &str = "tillerman.dev/lookups";
+pub const LOOKUPS: &str = names::LOOKUPS;
 /// Annotation: the operations of the revision, as [`plan::operations`](crate::plan::operations) writes them. Helm's record has nothing of
 /// them.
-pub const OPERATIONS: &str = "tillerman.dev/operations";
+pub const OPERATIONS: &str = names::RECORDED_OPERATIONS;
 /// Annotation: the revision that this one goes back to.
-pub const ROLLBACK: &str = "tillerman.dev/rollback-to";
+pub const ROLLBACK: &str = names::ROLLBACK_TO;
 
 /// The highest revision number that is read: whoever may edit Secrets can write any number, and one more must follow it.
 const MAX_REVISION: u64 = i32::MAX as u64;

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs of the local cluster from their Go modules, once, into the tools folder:
-#   build-tools.sh control-plane   etcd kube-apiserver kube-controller-manager kubectl helm
+#   build-tools.sh api-server      etcd kube-apiserver kube-controller-manager kubectl
+#   build-tools.sh control-plane   the same and helm
+#   build-tools.sh helm            helm alone
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
 #   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
 #   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
@@ -10,6 +12,7 @@
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
+# With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
@@ -21,15 +24,32 @@ kube_flags="-s -w -X k8s.io/component-base/version.gitVersion=v$KUBE -X k8s.io/c
 
 is_built() { [ -x "$1" ] && [ "$(cat "$1.built-from" 2>/dev/null)" = "$2" ]; }
 
+# serves PROGRAM: whether PATH has it in a version that can stand in for ours
+serves() {
+	command -v "$1" >/dev/null || return 1
+	case $1 in
+	# kubectl is supported one minor version off the API server's.
+	kubectl) kubectl version --client 2>/dev/null | grep -qE "v1\.(35|36|37)\." ;;
+	etcd) etcd --version 2>/dev/null | grep -qE 'Version: 3\.[56]\.' ;;
+	# Older ones do not read what Helm 4 writes.
+	helm) helm version --template '{{.Version}}' 2>/dev/null | grep -qE '^v(3\.(1[4-9]|[2-9][0-9])|4)\.' ;;
+	*) return 1 ;;
+	esac
+}
+
 # build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
 build() {
 	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
 	# check.go is a source of ours, that changes when its go.mod does not.
 	stamp=$(cat "$here/tools/$module/"{go.mod,check.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
+	if [ -n "${FROM_PATH:-}" ] && serves "$program"; then
+		ln -sf "$(command -v "$program")" "$out"
+		return
+	fi
 	flock 9 # two builds at once would only fight for the cores
 	is_built "$out" "$stamp" && { flock -u 9; return; }
-	[ -n "${told:-}" ] || { told=1; echo "building the cluster's programs from their Go modules: about 20 minutes, once (kept in $TOOLS)"; }
+	[ -n "${said:-}" ] || { said=1; echo "building the cluster's programs from their Go modules, once (kept in $TOOLS)"; }
 	echo "  $program ..."
 	mkdir -p "$(dirname "$out")"
 	(cd "$here/tools/$module" && CGO_ENABLED=0 nice go build -trimpath -ldflags "$flags" -o "$out.new" "$package") ||
@@ -60,15 +80,20 @@ build_azurite() {
 	echo "  azurite: $((SECONDS - began)) s"
 }
 
+build_helm() {
+	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM"
+}
+build_api_server() {
+	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
+	for p in kube-apiserver kubectl kube-controller-manager; do build kube $p k8s.io/kubernetes/cmd/$p "$kube_flags"; done
+}
+
 mkdir -p "$TOOLS"
 exec 9>"$TOOLS/.lock"
 for set in "${@:-control-plane}"; do case $set in
-control-plane)
-	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
-	build kube kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags"
-	build kube kubectl k8s.io/kubernetes/cmd/kubectl "$kube_flags"
-	build kube kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags"
-	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM" ;;
+api-server | control-plane | helm)
+	if [ "$set" != helm ]; then build_api_server; fi
+	if [ "$set" != api-server ]; then build_helm; fi ;;
 node)
 	for p in kube-scheduler kubelet kube-proxy; do build kube $p k8s.io/kubernetes/cmd/$p "$kube_flags"; done
 	for p in main/bridge main/loopback ipam/host-local meta/portmap; do
@@ -77,7 +102,7 @@ node)
 	build coredns coredns . "-s -w"
 	build etcd etcdctl go.etcd.io/etcd/etcdctl/v3 "-s -w" ;;
 sources)
-	build helm helm helm.sh/helm/v4/cmd/helm "-s -w -X helm.sh/helm/v4/internal/version.version=v$HELM"
+	build_helm
 	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
 members)
 	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
@@ -97,5 +122,5 @@ helm-operator)
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': control-plane, node, sources, members, backup, issuer, metrics, helm-operator or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, helm-operator or traces" >&2; exit 2 ;;
 esac; done

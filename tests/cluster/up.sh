@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:?usage: up.sh DIR}
 [ ! -e "$dir/etcd.pid" ] || die "$dir holds a cluster already; stop it with $here/down.sh $dir"
 need openssl openssl curl curl
-"$here/build-tools.sh" control-plane
+"$here/build-tools.sh" api-server
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd) pki=$dir/pki
 port=$(free_port 1) etcd_port=$(free_port 2)

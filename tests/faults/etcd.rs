@@ -13,11 +13,12 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error};
 use serde_json::{Value, json};
 
-use crate::harness::{Space, api};
+use crate::harness::Space;
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
 use crate::proxy::Fault;
 use crate::release::Sight;
+use crate::support::api;
 
 /// helm-operator's annotation: an object that cannot be changed is recreated.
 const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";

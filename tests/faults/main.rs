@@ -6,18 +6,14 @@ mod alone;
 mod cluster;
 mod etcd;
 mod killed;
-mod kubelet;
 mod members;
-#[allow(dead_code, reason = "shared with the tests of the operator")]
-mod node;
 mod operations;
 mod proxy;
 mod refused;
 mod release;
 mod share;
-#[path = "../members/signal.rs"]
-mod signal;
 
-#[allow(dead_code, reason = "shared with the tests of the operator")]
-#[path = "../operator/harness.rs"]
-mod harness;
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{harness, kubelet, node};

@@ -7,7 +7,8 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tillerman::release::record::{Phase, Record};
 
-use crate::harness::{Space, api};
+use crate::harness::Space;
+use crate::support::api;
 
 /// The kinds of which a release of the test charts may have objects.
 const KINDS: &[&str] = &[

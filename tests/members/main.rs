@@ -9,7 +9,10 @@ mod joining;
 mod network;
 mod partition;
 mod pods;
-mod signal;
 mod tls;
 mod votes;
-mod writer;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{signal, writer};

@@ -10,23 +10,17 @@ mod project;
 mod restore;
 mod volumes;
 
-#[allow(dead_code, reason = "shared with the tests of the operator")]
-#[path = "../operator/harness.rs"]
-mod harness;
-#[path = "../members/signal.rs"]
-mod signal;
-#[path = "../members/writer.rs"]
-mod writer;
+#[path = "../support/mod.rs"]
+mod support;
 
-use harness::{eventually_within, kubectl};
 use serde_json::{Value, json};
+use support::harness::{self, eventually, kubectl};
+use support::writer;
 
 /// The namespace of the project's operator.
 pub const SYSTEM: &str = "page-operator-system";
 /// Its Deployment and its account.
 pub const MANAGER: &str = "page-operator-controller-manager";
-/// Pods start, images are looked for, on cores that are shared.
-const SECONDS: u64 = 240;
 
 /// kubectl in a namespace.
 pub fn kubectl_in(namespace: &str, args: &[&str]) -> Result<String, String> {
@@ -90,11 +84,6 @@ impl Drop for Place {
             let _ = kubectl(&["delete", "namespace", &self.0, "--wait=false"], None);
         }
     }
-}
-
-/// Looks until the condition holds.
-pub fn eventually<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
-    eventually_within(SECONDS, what, look)
 }
 
 /// A condition's message contains the words.

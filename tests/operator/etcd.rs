@@ -1,5 +1,5 @@
 //! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
-//! its container (`tests/faults/node.rs`).
+//! its container (`tests/support/node.rs`).
 //!
 //! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
 

@@ -245,12 +245,16 @@ fn a_deleted_record_is_written_again_from_live_objects() {
 #[test]
 fn a_corrupted_record_is_replaced_when_it_is_needed() {
     let space = Space::new("corrupt");
-    let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
     space.apply("Web", "app", &json!({"extra": true}));
     space.wait("web/app", "Deployed", "True");
+    // Nobody remembers the record as it was.
+    drop(operator);
     let patch = r#"{"data":{"release":"bm9uc2Vuc2U="}}"#;
     space.kubectl(&["patch", "secret/sh.helm.release.v1.app.v1", "--type=merge", "-p", patch]).unwrap();
     space.apply("Web", "app", &json!({"extra": false}));
+    let _operator = space.operator(&watches, &[]);
     space.wait_event("ReleaseCorrupted");
     space.wait_field("web/app", "/status/release/revision", &json!(2));
     space.wait_gone("configmap/app-extra");

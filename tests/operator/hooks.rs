@@ -274,7 +274,7 @@ fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
     space.wait("web/app", "Deployed", "True");
     crate::harness::kubectl(&["delete", "namespace", &space.name, "--wait=false"], None).unwrap();
     eventually("the namespace is gone", || {
-        match crate::harness::api::get(&format!("/api/v1/namespaces/{}", space.name)) {
+        match crate::support::api::get(&format!("/api/v1/namespaces/{}", space.name)) {
             Err(why) if why.contains("NotFound") => Ok(()),
             Err(why) => Err(why),
             Ok(_) => Err("it is there".to_owned()),

@@ -14,14 +14,10 @@ mod etcd;
 mod etcd_chart;
 mod flags;
 mod harm;
-mod harness;
 mod health;
 mod history;
 mod hooks;
 mod immutable;
-#[allow(dead_code, reason = "shared with the tests of faults")]
-#[path = "../faults/kubelet.rs"]
-mod kubelet;
 mod lease;
 mod lifecycle;
 mod lookup;
@@ -29,9 +25,6 @@ mod masks;
 mod members;
 mod metrics;
 mod needed;
-#[allow(dead_code, reason = "shared with the tests of faults")]
-#[path = "../faults/node.rs"]
-mod node;
 mod operations;
 mod outage;
 mod own_driver;
@@ -44,8 +37,6 @@ mod rest;
 mod results;
 mod rights;
 mod shared;
-#[path = "../members/signal.rs"]
-mod signal;
 mod sources;
 mod status;
 mod switches;
@@ -54,6 +45,8 @@ mod traces;
 mod trust;
 mod values;
 mod versions;
-#[allow(dead_code, reason = "shared with the tests of members")]
-#[path = "../members/writer.rs"]
-mod writer;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{harness, kubelet, node, writer};

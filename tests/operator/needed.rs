@@ -66,7 +66,7 @@ fn nothing_is_asked_for_a_kind_that_nobody_needs() {
     let space = Space::new("unneeded");
     let group = format!("{}.example.com", space.name);
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{group}");
-    crate::harness::api::apply(&path, &definition(&group, "Thing")).unwrap();
+    crate::support::api::apply(&path, &definition(&group, "Thing")).unwrap();
     crate::harness::established(&format!("crd/things.{group}"));
     let operator = space.operator(&space.watches(&[("Web", "objects")]), &[]);
     let thing =

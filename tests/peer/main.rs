@@ -3,16 +3,14 @@
 //! Tillerman takes over what helm-operator installed without touching anything, and helm-operator takes it back. Both run with the very
 //! same files, arguments and environment.
 
-#[allow(dead_code, reason = "shared with the tests of the operator")]
-#[path = "../operator/harness.rs"]
-mod harness;
 mod project;
-#[path = "../members/signal.rs"]
-mod signal;
 
-use harness::eventually;
+#[path = "../support/mod.rs"]
+mod support;
+
 use project::{Project, Running};
 use serde_json::json;
+use support::harness::{self, eventually};
 
 #[test]
 fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {

@@ -1,5 +1,6 @@
 //! `spec.etcd` of a Members document.
 
+use crate::names;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -8,7 +9,7 @@ use super::url::Pattern;
 use crate::kind::duration;
 
 /// Label of the `ConfigMap` that members without data start from. Its value is the name of the release.
-pub const LABEL: &str = "tillerman.dev/initial-cluster";
+pub const LABEL: &str = names::INITIAL_CLUSTER;
 
 /// What `spec.etcd` says.
 #[derive(Clone, Debug)]

@@ -1,17 +1,17 @@
 //! A run of a scale hook: the Job that is made for it, and how it came out.
 
+use crate::names;
 use serde_json::{Map, Value, json};
 
 use crate::members::document::{Event, ScaleHook, Set};
 use crate::release::digest::Hasher;
 use crate::release::owner::{CHART_LABEL, Owner};
+use crate::runs::{self, Exit};
 
 /// Label of the Jobs of scale hooks and of their pods: the release.
-pub const LABEL: &str = "tillerman.dev/scale-hook";
+pub const LABEL: &str = names::SCALE_HOOK;
 /// Annotation of such a Job: `MEMBERS HOOK EVENT ORDINAL SINCE ATTEMPT DIGEST`.
-pub const RUN: &str = "tillerman.dev/scale-hook-run";
-/// A name becomes a label of the Job's pods.
-const MAX_NAME: usize = 63;
+pub const RUN: &str = names::SCALE_HOOK_RUN;
 
 /// Which run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub enum State {
 /// How a run came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Exit code 0.
+    /// [`Exit::Done`].
     Done,
-    /// 75: not yet.
+    /// [`Exit::Later`].
     Later(String),
-    /// 64: the application does not allow it.
+    /// [`Exit::Refused`].
     Refused(String),
-    /// Any other.
+    /// [`Exit::Failed`].
     Failed(i64, String),
     /// There is no code: nobody knows what it did.
     Unknown {
@@ -86,9 +86,7 @@ impl Run {
     pub fn name(&self) -> String {
         let mut hasher = Hasher::default();
         hasher.text(self.words());
-        let tail = format!("-{}-{}", self.ordinal, hasher.finish_short(8));
-        let head: String = self.hook.chars().take(MAX_NAME - tail.len()).collect();
-        format!("{}{tail}", head.trim_end_matches(['-', '.']))
+        runs::name(&self.hook, &format!("-{}-{}", self.ordinal, hasher.finish_short(8)))
     }
 
     fn words(&self) -> String {
@@ -160,7 +158,7 @@ pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner)
     for list in ["initContainers", "containers"] {
         for container in pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let Some(container) = container.as_object_mut() else { continue };
-            container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
+            runs::keep_last_words(container);
             let mut env: Vec<Value> = container.get("env").and_then(Value::as_array).cloned().unwrap_or_default();
             env.retain(|e| !environment.iter().any(|(name, _)| e.get("name") == Some(&(*name).into())));
             // First, so that the chart's own may refer to them.
@@ -230,30 +228,13 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob>
 }
 
 fn ended(pods: &[&Value], container: Option<&str>) -> Ended {
-    match exit(pods, container) {
-        (Some(0), _) => Ended::Done,
-        (Some(75), last) => Ended::Later(last),
-        (Some(64), last) => Ended::Refused(last),
-        (Some(code), last) => Ended::Failed(code, last),
+    match runs::last_words(pods, container) {
+        (Some(Exit::Done), _) => Ended::Done,
+        (Some(Exit::Later), last) => Ended::Later(last),
+        (Some(Exit::Refused), last) => Ended::Refused(last),
+        (Some(Exit::Failed(code)), last) => Ended::Failed(code, last),
         (None, _) => Ended::Unknown { pod_remains: !pods.is_empty() },
     }
-}
-
-/// The exit code that the first of these pods has, of the named container or else of the first one, and the last line of its termination
-/// message.
-pub fn exit(pods: &[&Value], container: Option<&str>) -> (Option<i64>, String) {
-    let terminated = pods.iter().find_map(|pod| {
-        let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
-        let named = |s: &&Value| s.get("name").and_then(Value::as_str) == container;
-        let first = pod.pointer("/spec/containers/0/name");
-        let first = |s: &&Value| first.is_some() && s.get("name") == first;
-        let status = if container.is_some() { statuses.iter().find(named) } else { statuses.iter().find(first) };
-        status?.pointer("/state/terminated")
-    });
-    let code = terminated.and_then(|t| t.get("exitCode")).and_then(Value::as_i64);
-    let message = terminated.and_then(|t| t.get("message")).and_then(Value::as_str).unwrap_or_default();
-    let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
-    (code, last)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Operations of a chart: objects whose `helm.sh/hook` is `operation/NAME`. Helm skips them, because it does not know the name. They are
 //! stored beside the release record, so that an operation can begin without a rendering.
 
+use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -13,17 +14,16 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, Object};
 use crate::release::packed;
 use crate::render;
+use crate::runs;
 
 /// The prefix of the name of such a hook.
 pub const PREFIX: &str = "operation/";
 /// Annotation of one of its objects: when it is due, as `CronJob` takes it.
-pub const SCHEDULE: &str = "tillerman.dev/schedule";
+pub const SCHEDULE: &str = names::SCHEDULE;
 /// Annotation beside [`SCHEDULE`]: the time zone; UTC by default.
-pub const TIME_ZONE: &str = "tillerman.dev/time-zone";
+pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
-pub const TIMEOUT: &str = "tillerman.dev/timeout";
-/// Annotation of such an object: the container whose exit code counts; the first one by default.
-const CONTAINER: &str = "tillerman.dev/exit-code-container";
+pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
 /// Characters of a name: it becomes a key of the status and stands in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
@@ -201,15 +201,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
             Some(seconds.ok_or_else(|| format!("annotation {TIMEOUT}: it is less than a second"))?)
         }
     };
-    let container = annotation(CONTAINER);
-    let containers = ["/spec/template/spec/containers", "/spec/containers"];
-    let body = Value::Object(object.body.clone());
-    let mut named = containers.iter().filter_map(|at| body.pointer(at)?.as_array()).flatten();
-    if let Some(container) = &container
-        && !named.any(|c| c.get("name").and_then(Value::as_str) == Some(container))
-    {
-        return Err(format!("it has no container {container:?}"));
-    }
+    let container = runs::container(&object.body)?;
     let mut hasher = Hasher::default();
     hasher.map(&object.body);
     Ok(Hook {

@@ -7,6 +7,7 @@ use crate::mask::Text;
 use crate::plan::hooks::DeletePolicy;
 use crate::release::hook_run::HookOutcome;
 use crate::release::object::ObjectId;
+use crate::runs::Exit;
 
 /// Seconds until an object that said "not yet" is created again.
 const LATER: i64 = 5;
@@ -83,8 +84,8 @@ pub struct Trouble {
 pub struct Said {
     /// What the object says of itself, masked like the rest.
     pub why: String,
-    /// The exit code that counts.
-    pub code: Option<i64>,
+    /// How the container that counts came out.
+    pub exit: Option<Exit>,
     /// The last line of its termination message.
     pub message: String,
     /// The last lines of its log, with an introduction; empty when they are unknown.
@@ -190,8 +191,8 @@ pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
     let name = placed.map(|placed| placed.id.to_string()).unwrap_or_default();
     let timeout = placed.map_or(view.timeout, |placed| view.timeout_of(&placed.hook));
     let told = if said.message.is_empty() { String::new() } else { format!(": {}", said.message) };
-    match said.code.filter(|_| !trouble.late) {
-        Some(75) => {
+    match said.exit.filter(|_| !trouble.late) {
+        Some(Exit::Later) => {
             let first = running.first_attempt.unwrap_or(trouble.created);
             if view.now + LATER >= first.saturating_add(timeout) {
                 let why = format!("{name}: not yet, for {timeout} seconds{told}");
@@ -204,7 +205,7 @@ pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
                 ..running.clone()
             }
         }
-        Some(64) => ended(running, OperationResult::Refused, format!("{name}: refused{told}")),
+        Some(Exit::Refused) => ended(running, OperationResult::Refused, format!("{name}: refused{told}")),
         _ => ended(running, OperationResult::Failed, format!("{name}: {}{}", said.why, said.lines)),
     }
 }

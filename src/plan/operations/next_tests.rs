@@ -12,6 +12,7 @@ use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
 use crate::release::owner::owner;
 use crate::render;
+use crate::runs::Exit;
 
 const CREATED: i64 = 1000;
 
@@ -104,8 +105,12 @@ fn an_exit_code_says_what_follows() {
     let view =
         |now| View { operations: &operations, running: &running, placed: &placed, live: &live, timeout: 300, now };
     let trouble = |late| Trouble { hook: 0, why: "DeadlineExceeded".into(), late, created: CREATED };
-    let said =
-        |code| Said { why: "DeadlineExceeded".into(), code, message: "why".into(), lines: "; the last lines".into() };
+    let said = |code: Option<i64>| Said {
+        why: "DeadlineExceeded".into(),
+        exit: code.map(Exit::of),
+        message: "why".into(),
+        lines: "; the last lines".into(),
+    };
     let again = judge(&view(CREATED + 10), &trouble(false), &said(Some(75)));
     let expected =
         Running { attempt: 1, first_attempt: Some(CREATED), not_before: Some(CREATED + 15), ..running.clone() };

@@ -13,9 +13,8 @@ use crate::release::hook_run::{HOOK, HookRun};
 use crate::release::live::Live;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
+use crate::runs;
 
-/// A name becomes a label of a Job's pods.
-const MAX_NAME: usize = 63;
 /// Characters of the part that makes the name of a run unique.
 const HASH: usize = 8;
 
@@ -102,20 +101,14 @@ fn once(body: &mut Map<String, Value>, name: &str) {
     };
     let Some(containers) = pod.and_then(|pod| pod.get_mut("containers")).and_then(Value::as_array_mut) else { return };
     for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-        container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
+        runs::keep_last_words(container);
     }
 }
 
 fn name(hook: &Hook, mark: &Mark, attempt: u32) -> String {
     let mut hasher = Hasher::default();
     hasher.text(&mark.digest).text(&hook.name).text(attempt.to_string()).text(&hook.digest);
-    format!("{}-{}", head(hook), hasher.finish_short(HASH))
-}
-
-/// What the names of all its runs begin with.
-fn head(hook: &Hook) -> String {
-    let head: String = hook.name.chars().take(MAX_NAME - HASH - 1).collect();
-    head.trim_end_matches(['-', '.']).to_owned()
+    runs::name(&hook.name, &format!("-{}", hasher.finish_short(HASH)))
 }
 
 /// Whether a run of this hook has an object of this name.
@@ -123,7 +116,9 @@ pub fn is_of(hook: &Hook, id: &ObjectId) -> bool {
     let Gvk { group, kind, .. } = hook.gvk();
     let same = group == id.gvk.group && kind == id.gvk.kind;
     same && if hook.is_a_run() {
-        id.name.rsplit_once('-').is_some_and(|(start, hash)| hash.len() == HASH && start == head(hook))
+        id.name
+            .rsplit_once('-')
+            .is_some_and(|(start, hash)| hash.len() == HASH && start == runs::head(&hook.name, HASH + 1))
     } else {
         *id.name == *hook.name
     }

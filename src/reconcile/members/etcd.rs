@@ -5,31 +5,35 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 
+use super::executor::{STOPPED, SetPass};
+use super::registered::{Made, Passed, Registered};
 use crate::cluster::cache::Cache;
 use crate::cluster::client::{Cluster, Conflicts};
 use crate::cluster::discovery::Resource;
 use crate::mask::Secrets;
 use crate::members::document::Set;
-use crate::members::driver::MemberDriver as _;
-use crate::members::driver::MemberStep;
+use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::etcd::client::Access;
 use crate::members::etcd::document::{Document, LABEL};
 use crate::members::etcd::driver::{ConfigMaps, Etcd};
 use crate::members::etcd::secret::Secret;
-use crate::members::etcd::state::InitialCluster;
-use crate::members::workload::{Latch, Target, Workload};
+use crate::members::etcd::state::{Action, Call, InitialCluster};
+use crate::members::progress::{self, Doing};
+use crate::members::workload::{Latch, Mode, Target, Workload};
 use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
+use crate::reconcile::notify::event;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::queue::with_jitter;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{CHART_LABEL, Owner};
-
-pub use crate::members::etcd::state::Action;
 
 /// How long a member may take to answer. A write takes milliseconds; an election, which a read waits for, about a second.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -39,8 +43,67 @@ const PERIOD: Duration = Duration::from_secs(20);
 /// One that does not answer once is asked again after this before the API server is.
 const AGAIN: Duration = Duration::from_secs(2);
 
+/// The driver of etcd, as it is registered.
+pub struct EtcdDriver;
+
+impl Registered for EtcdDriver {
+    fn makes(&self) -> Option<Made> {
+        Some((ApiResource::erase::<ConfigMap>(&()), LABEL))
+    }
+
+    fn pass<'a>(&'a self, pass: &'a SetPass<'a>) -> BoxFuture<'a, Result<Passed, Error>> {
+        Box::pin(pass_over(pass))
+    }
+
+    fn leave_behind<'a>(
+        &'a self,
+        observed: &'a Observed,
+        set: &'a Set,
+        ctx: &'a Context,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(leave_behind(observed, set, ctx))
+    }
+}
+
+/// One step of a cluster, with its events.
+async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
+    let SetPass { observed, set, workload, ctx, .. } = *pass;
+    let target = pass.target();
+    if target.mode != Mode::Run {
+        return Ok((Doing::Nothing, None, pass.latch.clone()));
+    }
+    let driver = match driver(observed, set, ctx).await? {
+        Ok(driver) => driver,
+        Err(Lack::Waits(what)) => return Ok((Doing::Waiting(what), Some(STOPPED), pass.latch.clone())),
+        Err(Lack::Wrong(why)) => return Ok(pass.wrong(why)),
+    };
+    let seen = driver.observe(workload, pass.latch).await;
+    let step = driver.decide(workload, &seen, &target, pass.latch, observed.facts.now);
+    let quiet = step == MemberStep::Quiet;
+    let call =
+        matches!(step, MemberStep::Act(Action::Call { .. }) | MemberStep::ActThen { action: Action::Call { .. }, .. });
+    let votes = matches!(step, MemberStep::Act(Action::Call { call: Call::AddVoter { .. }, .. }));
+    let ((doing, after), latch) = pass.perform(&driver, step).await?;
+    if let (true, Doing::Done(what)) = (votes, &doing) {
+        let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
+        event(observed, ctx, true, "MemberVotesAtOnce", format!("StatefulSet {}: {what}; {cost}", set.target));
+    }
+    if let (true, Doing::Done(what)) = (call, &doing) {
+        event(observed, ctx, false, "MembersChanged", format!("StatefulSet {}: {what}", set.target));
+    }
+    if pass.latch.recovery != latch.recovery {
+        let what = progress::describe_latch(set, pass.latch, &latch);
+        event(observed, ctx, true, "RecoveringQuorum", format!("StatefulSet {}: {what}", set.target));
+    }
+    if quiet {
+        let rest = Rest { workload: workload.clone(), target, latch: latch.clone(), initial: seen.initial };
+        ctx.watching.members.attend(&observed.key, &set.name, rest.watched(driver));
+    }
+    Ok((doing, after, latch))
+}
+
 /// Why there is no driver.
-pub enum Lack {
+enum Lack {
     /// Something is not there yet.
     Waits(String),
     /// Something is wrong until somebody changes it.
@@ -48,11 +111,7 @@ pub enum Lack {
 }
 
 /// The driver of a cluster.
-pub async fn driver(
-    observed: &Observed,
-    set: &Set,
-    ctx: &Context,
-) -> Result<Result<Etcd<InitialClusterMap>, Lack>, Error> {
+async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<Etcd<InitialClusterMap>, Lack>, Error> {
     let document = match Document::read(&set.etcd, &set.target) {
         Ok(document) => document,
         Err(why) => return Ok(Err(Lack::Wrong(why))),
@@ -201,7 +260,7 @@ impl ConfigMaps for InitialClusterMap {
 }
 
 /// The objects of a release stay when its custom resource goes: so does the `ConfigMap`, without which no pod of them starts again.
-pub async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(), Error> {
+async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(), Error> {
     let Ok(document) = Document::read(&set.etcd, &set.target) else { return Ok(()) };
     let map = InitialClusterMap::of(&document, observed, ctx);
     let Some(found) = ctx.cluster.get(&map.resource, &map.id).await? else { return Ok(()) };
@@ -218,7 +277,7 @@ pub async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Resu
 }
 
 /// A cluster as a pass found it that had nothing to do. Watches tell when anything of it changes that the API server knows of.
-pub struct Rest {
+struct Rest {
     /// The StatefulSet.
     pub workload: Workload,
     /// What is wanted.

@@ -4,17 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::etcd;
-use super::etcd::{Lack, Rest};
-use super::jobs::JobsDriver;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
-use crate::members::document::{Driver, Members, OnOrphan, OnRemove, Set};
+use crate::members::document::{Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
-use crate::members::etcd::state::Call;
-use crate::members::progress;
-use crate::members::progress::Doing;
+use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, Target, Workload};
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
@@ -65,72 +60,12 @@ impl SetPass<'_> {
         }
     }
 
-    /// What was done, when the next look is due, and what is remembered from now on.
-    pub async fn pass(&self) -> Result<(Doing, Option<Duration>, Latch), Error> {
-        match &self.set.driver {
-            Driver::Own(name) => match self.ctx.drivers.make(name, self.set) {
-                Ok(driver) => self.drive(&driver).await,
-                Err(why) => {
-                    let doing = Doing::Stopped { reason: "InvalidMembers", why };
-                    Ok((doing, Some(STOPPED), self.latch.clone()))
-                }
-            },
-            Driver::Jobs => self.drive(&JobsDriver::of(self.observed, self.members, self.set, self.ctx)).await,
-            Driver::Etcd => Box::pin(self.pass_of_etcd()).await,
-        }
-    }
-
-    async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
+    /// Asks a driver for its step, and does it.
+    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
         let seen = driver.observe(self.workload, self.latch).await;
         let now = self.observed.facts.now;
         let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
         let ((doing, after), latch) = self.perform(driver, step).await?;
-        Ok((doing, after, latch))
-    }
-
-    async fn pass_of_etcd(&self) -> Result<(Doing, Option<Duration>, Latch), Error> {
-        let (set, workload, target) = (self.set, self.workload, self.target());
-        if target.mode != Mode::Run {
-            return Ok((Doing::Nothing, None, self.latch.clone()));
-        }
-        let driver = match etcd::driver(self.observed, set, self.ctx).await? {
-            Ok(driver) => driver,
-            Err(Lack::Waits(what)) => return Ok((Doing::Waiting(what), Some(STOPPED), self.latch.clone())),
-            Err(Lack::Wrong(why)) => {
-                let doing = Doing::Stopped { reason: "InvalidMembers", why };
-                return Ok((doing, Some(STOPPED), self.latch.clone()));
-            }
-        };
-        let seen = driver.observe(workload, self.latch).await;
-        let step = driver.decide(workload, &seen, &target, self.latch, self.observed.facts.now);
-        let quiet = step == MemberStep::Quiet;
-        let call = matches!(
-            step,
-            MemberStep::Act(etcd::Action::Call { .. }) | MemberStep::ActThen { action: etcd::Action::Call { .. }, .. }
-        );
-        let votes = matches!(step, MemberStep::Act(etcd::Action::Call { call: Call::AddVoter { .. }, .. }));
-        let ((doing, after), latch) = self.perform(&driver, step).await?;
-        if let (true, Doing::Done(what)) = (votes, &doing) {
-            let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
-            event(
-                self.observed,
-                self.ctx,
-                true,
-                "MemberVotesAtOnce",
-                format!("StatefulSet {}: {what}; {cost}", set.target),
-            );
-        }
-        if let (true, Doing::Done(what)) = (call, &doing) {
-            event(self.observed, self.ctx, false, "MembersChanged", format!("StatefulSet {}: {what}", set.target));
-        }
-        if self.latch.recovery != latch.recovery {
-            let what = progress::describe_latch(set, self.latch, &latch);
-            event(self.observed, self.ctx, true, "RecoveringQuorum", format!("StatefulSet {}: {what}", set.target));
-        }
-        if quiet {
-            let rest = Rest { workload: workload.clone(), target, latch: latch.clone(), initial: seen.initial };
-            self.ctx.watching.members.attend(&self.observed.key, &set.name, rest.watched(driver));
-        }
         Ok((doing, after, latch))
     }
 

@@ -1,14 +1,20 @@
 //! The driver that runs Jobs of the chart.
 
+use futures::future::BoxFuture;
+use k8s_openapi::api::batch::v1::Job;
+use kube::core::ApiResource;
+
+use super::executor::SetPass;
 use super::look;
+use super::registered::{Made, Passed, Registered};
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Members, ScaleHook, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::jobs;
-use crate::members::jobs::Action;
+use crate::members::jobs::{self, Action, job};
 use crate::members::workload::{Latch, Target, Workload};
 use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::object::{Gvk, ObjectId};
 
@@ -92,5 +98,25 @@ impl MemberDriver for JobsDriver<'_> {
             }
             Action::Forget { name, .. } => format!("delete Job {name} of an earlier run"),
         }
+    }
+}
+
+/// The same, as it is registered: for each stateful set of the chart there is one [`JobsDriver`].
+pub struct JobsDrivers;
+
+impl JobsDrivers {
+    /// What each makes.
+    pub fn makes() -> Made {
+        (ApiResource::erase::<Job>(&()), job::LABEL)
+    }
+}
+
+impl Registered for JobsDrivers {
+    fn makes(&self) -> Option<Made> {
+        Some(Self::makes())
+    }
+
+    fn pass<'a>(&'a self, pass: &'a SetPass<'a>) -> BoxFuture<'a, Result<Passed, Error>> {
+        Box::pin(async move { pass.drive(&JobsDriver::of(pass.observed, pass.members, pass.set, pass.ctx)).await })
     }
 }

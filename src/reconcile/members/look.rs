@@ -1,5 +1,5 @@
-//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by what a
-//! cache believes. Watches of its pods, claims and Jobs only say when to read_workload again, and there are none of them for releases
+//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
+//! what a cache believes. Watches of its pods, claims and Jobs only say when to look again, and there are none of them for releases
 //! without members.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::read::{claim, core, ordinal, pod, text};
+use super::registered::Made;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::{pod_reason, pod_selector};
@@ -23,7 +24,12 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
 
 /// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist, or not as one with members.
-pub async fn read_workload(observed: &Observed, set: &Set, ctx: &Context) -> Result<Option<Workload>, Error> {
+pub async fn read_workload(
+    observed: &Observed,
+    set: &Set,
+    made: Option<Made>,
+    ctx: &Context,
+) -> Result<Option<Workload>, Error> {
     let namespace = Arc::clone(&observed.owner.release_namespace);
     let id = set.id(&namespace);
     let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
@@ -33,7 +39,7 @@ pub async fn read_workload(observed: &Observed, set: &Set, ctx: &Context) -> Res
         return Ok(None);
     }
     let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
-    ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, &set.driver);
+    ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, made);
     let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));
     let pods = ctx.cluster.list(&pod_list, &namespace, &selector).await?;
     let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);

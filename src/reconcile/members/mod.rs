@@ -5,6 +5,8 @@ pub mod executor;
 pub mod jobs;
 pub mod look;
 pub mod read;
+pub mod registered;
+pub mod registry;
 
 use std::time::Duration;
 
@@ -18,15 +20,15 @@ use super::render::Prepared;
 use super::trust::Verified;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::Text;
-use crate::members::document::{Driver, Event, Members, ScaleHook, Set};
+use crate::members::document::{Event, Members, ScaleHook, Set};
 use crate::members::driver::MemberDriver as _;
 use crate::members::jobs as decide_jobs;
-use crate::members::progress;
-use crate::members::progress::{Doing, MembersStatus};
+use crate::members::progress::{self, Doing, MembersStatus};
 use crate::plan::Verb;
 use crate::plan::situation::Situation;
 use executor::{STOPPED, SetPass};
-use jobs::JobsDriver;
+use jobs::{JobsDriver, JobsDrivers};
+use registry::driver;
 
 /// When a deletion that lacks its hook is looked at again, should no event come: in seconds.
 const NO_HOOK: i64 = 300;
@@ -84,17 +86,17 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     }
     let members = members?;
     if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
-        for set in members.sets.iter().filter(|set| set.driver == Driver::Etcd) {
-            if let Err(error) = etcd::leave_behind(observed, set, ctx).await {
+        // A driver that this program does not have left nothing here.
+        let known = members.sets.iter().filter_map(|set| Some((set, driver(&set.driver, &ctx.drivers).ok()?)));
+        for (set, driver) in known {
+            if let Err(error) = driver.leave_behind(observed, set, ctx).await {
                 return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) });
             }
         }
         return None;
     }
     for set in &members.sets {
-        // Whatever its driver is: these hooks are Jobs.
-        let set = Set { driver: Driver::Jobs, ..set.clone() };
-        match before_deletion_of(observed, members, &set, ctx).await {
+        match before_deletion_of(observed, members, set, ctx).await {
             Ok(None) => {}
             Ok(Some(waiting)) => return held(waiting),
             Err(error) => return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) }),
@@ -121,7 +123,9 @@ async fn before_deletion_of(
     if !driver.hooks.iter().any(is_before_deletion) {
         return Ok(None);
     }
-    let Some(workload) = look::read_workload(observed, set, ctx).await? else { return Ok(None) };
+    // Whatever the driver is: these hooks are Jobs.
+    let made = Some(JobsDrivers::makes());
+    let Some(workload) = look::read_workload(observed, set, made, ctx).await? else { return Ok(None) };
     let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
     let jobs = driver.observe(&workload, &latch).await;
     let view = decide_jobs::View {
@@ -151,7 +155,9 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
     let mut next = None;
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
-        let found = look::read_workload(observed, set, ctx).await?;
+        let driver = driver(&set.driver, &ctx.drivers);
+        let made = driver.as_ref().ok().and_then(|driver| driver.makes());
+        let found = look::read_workload(observed, set, made, ctx).await?;
         let Some(workload) = found else {
             // The pass that applies it comes by itself.
             next = Some(STOPPED);
@@ -160,7 +166,10 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         };
         let latch = latch(&observed.cr, &set.name);
         let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
-        let (doing, after, latch) = one.pass().await?;
+        let (doing, after, latch) = match driver {
+            Ok(driver) => driver.pass(&one).await?,
+            Err(why) => one.wrong(why),
+        };
         // A status that was lost, or a StatefulSet that was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
             let note = format!(

@@ -46,9 +46,9 @@ pub async fn state(
     switches: &Switches,
     ctx: &Context,
 ) -> State {
-    let mut state = look(key, owner, chart, used, ctx);
+    let mut state = compare(key, owner, chart, used, ctx);
     if state.reads && read(owner, key, ctx.period(switches, key), ctx).await {
-        state = look(key, owner, chart, used, ctx);
+        state = compare(key, owner, chart, used, ctx);
     }
     state
 }
@@ -62,7 +62,7 @@ pub fn may_have_come(key: &ReleaseKey, chart: Option<&Loaded>, cr: &Cr, ctx: &Co
 
 /// Looks whether anything has changed that the release looked up, and makes sure that it will be seen. `used` is what else the release is
 /// made from.
-pub fn look(
+pub fn compare(
     key: &ReleaseKey,
     owner: &Owner,
     chart: Option<&Loaded>,

@@ -109,7 +109,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         switches,
         refusal,
         inputs: inputs.map(Into::into),
-        paused: ctx.memory.contests.with(key, |contest, now| contest.paused(now)),
+        contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         ended: ctx.cache.ended(key),
         live,

@@ -12,9 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
-use crate::members::document::Driver;
-use crate::members::etcd;
-use crate::members::jobs::job;
 use crate::reconcile::members::read::{pod, text};
 use crate::reconcile::panics::caught;
 use crate::reconcile::shared::Shared;
@@ -35,21 +32,22 @@ impl MemberWatches {
         Self { watched: Mutex::default(), shared }
     }
 
-    /// Makes sure that the pods and claims of a release are watched, and what its driver makes.
-    pub fn ensure(&self, key: &ReleaseKey, release: &str, namespace: &Arc<str>, selector: &str, driver: &Driver) {
+    /// Makes sure that the pods and claims of a release are watched, and what its driver makes: its kind, and the label
+    /// whose value is the name of the release.
+    pub fn ensure(
+        &self,
+        key: &ReleaseKey,
+        release: &str,
+        namespace: &Arc<str>,
+        selector: &str,
+        made: Option<(ApiResource, &str)>,
+    ) {
         let mut all = self.lock();
         let watched = all.entry(key.clone()).or_default();
         let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         let claims = ApiResource::erase::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&());
-        let (made, label) = match driver {
-            Driver::Jobs => (Some(ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())), job::LABEL),
-            Driver::Etcd => {
-                (Some(ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&())), etcd::document::LABEL)
-            }
-            Driver::Own(_) => (None, ""),
-        };
-        let of_driver = format!("{label}={release}");
-        let made = made.map(|made| (made, of_driver.as_str()));
+        let made = made.map(|(kind, label)| (kind, format!("{label}={release}")));
+        let made = made.as_ref().map(|(kind, selector)| (kind.clone(), selector.as_str()));
         for (kind, selector) in [(pods, selector), (claims, selector)].into_iter().chain(made) {
             let name = format!("{} {selector}", kind.plural).into_boxed_str();
             if watched.contains_key(&name) {

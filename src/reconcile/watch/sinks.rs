@@ -1,5 +1,6 @@
 //! What the watches do with what they see: into the cache, and to the queue what deserves a pass.
 
+use crate::names;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -194,7 +195,7 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
 }
 
 /// The annotation of a chart that names the annotation by which a custom resource says whose it is.
-const SCOPE: &str = "tillerman.dev/scope";
+const SCOPE: &str = names::SCOPE;
 
 /// Custom resources of one kind.
 pub struct CrSink {

@@ -48,7 +48,7 @@ impl fmt::Display for Misplaced {
             Place::Key => write!(
                 f,
                 "the expression `{{{{ {x} }}}}` stands as a key, where a value could break the YAML: build the whole \
-                 mapping in one expression, as in `{{{{ dict([[{x}, 'value']]) }}}}`, or write the key out"
+                 mapping in one expression, as in `{{{{ {{{x}: 'value'}} }}}}`, or write the key out"
             ),
             Place::BlockScalar => write!(
                 f,

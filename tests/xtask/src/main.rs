@@ -17,9 +17,10 @@ use parts::{PARTS, Part};
 use report::Report;
 use share::Share;
 
-const USAGE: &str = "usage: xtask [--share] [--jobs N] [--compare] [--record] PART...
+const USAGE: &str = "usage: xtask [--share] [--jobs N] [--busy N] [--compare] [--record] PART...
   --share    of each sweep only the cells that the newest commit chooses
   --jobs N   parts that run at the same time (default: 2)
+  --busy N   busy loops that run beside the parts (default: 0)
   --compare  fail when a part takes more than twice as long as recorded
   --record   write the seconds of the parts to tests/xtask/seconds.tsv
 parts:";
@@ -27,13 +28,15 @@ parts:";
 struct Options {
     share: Share,
     jobs: usize,
+    busy: usize,
     compare: bool,
     record: bool,
     parts: VecDeque<&'static Part>,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { share: Share::whole(), jobs: 2, compare: false, record: false, parts: VecDeque::new() };
+    let mut options =
+        Options { share: Share::whole(), jobs: 2, busy: 0, compare: false, record: false, parts: VecDeque::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -43,6 +46,10 @@ fn options() -> Result<Options, String> {
             "--jobs" => {
                 let number = arguments.next().and_then(|text| text.parse().ok()).filter(|jobs| *jobs > 0);
                 options.jobs = number.ok_or("--jobs needs a number")?;
+            }
+            "--busy" => {
+                let number = arguments.next().and_then(|text| text.parse().ok());
+                options.busy = number.ok_or("--busy needs a number")?;
             }
             name => {
                 let part = PARTS.iter().find(|part| part.name == name);
@@ -66,7 +73,9 @@ fn main() -> ExitCode {
     };
     println!("{}", options.share);
     let mut builder = build_ahead(&options.parts);
+    let mut busy: Vec<Child> = (0..options.busy).filter_map(|_| run::start_quietly(run::BUSY)).collect();
     let reports = run_all(&options);
+    busy.iter_mut().for_each(run::end_group);
     if let Some(builder) = &mut builder {
         run::end_group(builder);
     }

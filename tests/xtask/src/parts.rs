@@ -121,6 +121,15 @@ pub const PARTS: &[Part] = &[
         steps: cluster,
     },
     Part {
+        name: "documents",
+        about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
+        tools: &["control-plane", "sources"],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: documents,
+    },
+    Part {
         name: "sources",
         about: "charts from repositories, registries and directories, side by side with helm",
         tools: &["sources"],
@@ -303,6 +312,11 @@ fn cluster() -> Vec<Step> {
         "nice cargo build --features cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
+}
+
+fn documents() -> Vec<Step> {
+    let built = format!("{TEST} --test documents --no-run");
+    vec![Step::cargo("documents", format!("{WITH} {TEST} --test documents -- --nocapture")).after([&built]).within(300)]
 }
 
 fn sources() -> Vec<Step> {

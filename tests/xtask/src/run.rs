@@ -20,6 +20,9 @@ const PREPARE: Duration = Duration::from_mins(75);
 /// some hundred MiB.
 const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
 
+/// Keeps a core busy until it is ended, at the priority that the parts have.
+pub const BUSY: &str = "nice bash -c 'while :; do :; done'";
+
 /// Runs a part: what it needs first, then its steps.
 pub fn part(part: &'static Part, share: Share) -> Report {
     println!("== {}", part.name);
@@ -206,8 +209,29 @@ pub fn end_group(child: &mut Child) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, read};
+    use super::{BUSY, Done, end_group, read, start_quietly};
     use crate::parts::{Counts, Step};
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_busy_loop_runs_until_it_is_ended() {
+        let mut busy = start_quietly(BUSY).unwrap();
+        assert!(busy.try_wait().unwrap().is_none());
+        end_group(&mut busy);
+        assert!(busy.try_wait().unwrap().is_some());
+        // A process that was killed is there until init has waited for it.
+        let is_left = || {
+            let group = format!("-{}", busy.id());
+            let kill = Command::new("kill").args(["-0", "--", &group]).stderr(Stdio::null()).status();
+            kill.is_ok_and(|status| status.success())
+        };
+        let began = Instant::now();
+        while is_left() {
+            assert!(began.elapsed() < Duration::from_secs(10), "the loop still runs");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 
     fn lines(text: &str, why: &str) -> Done {
         Done { lines: text.lines().map(str::to_owned).collect(), why: why.to_owned() }

@@ -1,5 +1,6 @@
 //! What `replace` sees and does on the API server.
 
+use crate::names;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::telemetry::metrics::Metrics;
 const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";
 /// The annotation of an `EtcdRestore` that is done; its value is its own uid.
-const FINISHED: &str = "tillerman.dev/restored";
+const FINISHED: &str = names::RESTORED;
 /// Fields of the status about members. They belong to the operator, which writes them again.
 const OF_MEMBERS: [&str; 4] = ["members", "plan", "phase", "currentVersion"];
 

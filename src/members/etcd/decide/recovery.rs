@@ -9,9 +9,10 @@ use super::{SOON, Scene};
 use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Answer, ClusterState};
 use crate::members::workload::{Latch, Recovery};
+use crate::names;
 
 /// Annotation of the custom resource: what the user says. The condition `QuorumLost` tells what it must be.
-pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
+pub const FORCE_NEW_CLUSTER: &str = names::FORCE_NEW_CLUSTER;
 
 impl Scene<'_> {
     /// Who knows most, of those that answer: they are voters that have run since the quorum was there, and none of them knows a leader.

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-#[path = "api.rs"]
-pub mod api;
+use super::api;
 
 /// Nothing here takes this long on two busy cores, unless it never ends.
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -551,7 +550,7 @@ impl Operator {
 
     /// Sends it a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
-        assert!(crate::signal::signal(self.child.id(), signal));
+        assert!(super::signal::signal(self.child.id(), signal));
     }
 
     /// Waits until it has ended; whether it ended well.

@@ -11,7 +11,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::{Space, cluster_dir};
+use super::harness::{Space, cluster_dir};
 
 /// Ends the pods of a namespace for as long as it lives.
 pub struct Kubelet {

@@ -10,7 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Map, Value};
 use tokio::runtime::Runtime;
 
-use super::cluster_dir;
+use super::harness::cluster_dir;
 
 const MERGE: &str = "application/merge-patch+json";
 

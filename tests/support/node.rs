@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::harness::{Space, cluster_dir};
+use super::harness::{Space, cluster_dir};
 
 /// A kubelet waits longer from time to time; here a container that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
@@ -471,7 +471,7 @@ fn last_words(pod: &Pod, name: &str, address: &str, data: &Path) -> Vec<String> 
 impl Running {
     fn signal(&self, signal: &str) {
         if let Some(process) = &self.process {
-            crate::signal::signal(process.id(), signal);
+            super::signal::signal(process.id(), signal);
         }
     }
 }

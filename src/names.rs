@@ -1,0 +1,113 @@
+//! All names of `tillerman.dev`: annotations, labels, types. What each means in full stands where it is read.
+
+// Annotations of a custom resource. Users write them; `kind/switches.rs` has the table of those that are switches.
+
+/// Nothing is done while it is `true`.
+pub const PAUSED: &str = "tillerman.dev/paused";
+/// The operation that is asked for.
+pub const OPERATION: &str = "tillerman.dev/operation";
+/// The name of the release.
+pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
+/// How many revisions are kept.
+pub const MAX_HISTORY: &str = "tillerman.dev/max-history";
+/// What becomes of the definitions in `crds/`.
+pub const CRDS: &str = "tillerman.dev/crds";
+/// Existing objects are taken over.
+pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
+/// Fields that are left to others.
+pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
+/// Further sources of values.
+pub const VALUES_FROM: &str = "tillerman.dev/values-from";
+/// Patches of the rendered objects.
+pub const PATCHES: &str = "tillerman.dev/patches";
+/// The member of etcd that goes on alone.
+pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
+
+// Annotations of a custom resource that the operator or its Jobs write.
+
+/// The kinds that the first installation creates; on the Secret of a revision, those that the revision uses.
+pub const KINDS: &str = "tillerman.dev/kinds";
+/// The data of the cluster is being replaced, and for whom.
+pub const REPLACING_FOR: &str = "tillerman.dev/replacing-for";
+/// For whom the data of the cluster was replaced.
+pub const REPLACED_FOR: &str = "tillerman.dev/replaced-for";
+/// The `EtcdRestore` is done.
+pub const RESTORED: &str = "tillerman.dev/restored";
+
+// Annotations in Chart.yaml.
+
+/// The text engine of the templates: `minijinja`.
+pub const ENGINE: &str = "tillerman.dev/engine";
+/// The API group of the custom resources.
+pub const GROUP: &str = "tillerman.dev/group";
+/// Short names of the kind.
+pub const SHORT_NAMES: &str = "tillerman.dev/short-names";
+/// Columns that `kubectl get` prints.
+pub const COLUMNS: &str = "tillerman.dev/columns";
+/// Pods of the chart have results.
+pub const RESULTS: &str = "tillerman.dev/results";
+/// The annotation by which a custom resource says whose it is.
+pub const SCOPE: &str = "tillerman.dev/scope";
+
+// Annotations and labels of objects in a chart.
+
+/// `apiVersion` of a `Members` document.
+pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// The `Members` document that a scale hook is for.
+pub const SCALE_HOOK_OF: &str = "tillerman.dev/members";
+/// The container whose exit code counts.
+pub const EXIT_CODE_CONTAINER: &str = "tillerman.dev/exit-code-container";
+/// When an operation is due.
+pub const SCHEDULE: &str = "tillerman.dev/schedule";
+/// The time zone of the schedule.
+pub const TIME_ZONE: &str = "tillerman.dev/time-zone";
+/// How long an object of an operation may run.
+pub const OPERATION_TIMEOUT: &str = "tillerman.dev/timeout";
+/// When the chart is rendered again.
+pub const RENEW_AFTER: &str = "tillerman.dev/renew-after";
+/// A pod whose result is shown: the release.
+pub const RESULT_OF: &str = "tillerman.dev/result-of";
+
+// Labels and annotations of live objects that the operator writes.
+
+/// A run of a hook.
+pub const HOOK_RUN: &str = "tillerman.dev/hook";
+/// A StatefulSet whose replicas the operator steps: its driver.
+pub const STEPPED_BY: &str = "tillerman.dev/members";
+/// A Job of a scale hook: the release.
+pub const SCALE_HOOK: &str = "tillerman.dev/scale-hook";
+/// Which run of the scale hook it is.
+pub const SCALE_HOOK_RUN: &str = "tillerman.dev/scale-hook-run";
+/// The `ConfigMap` from which members of etcd start: the release.
+pub const INITIAL_CLUSTER: &str = "tillerman.dev/initial-cluster";
+/// A namespace in which `tillerman chaos` may do harm.
+pub const CHAOS_ALLOWED: &str = "tillerman.dev/chaos";
+/// A network policy of `tillerman chaos`.
+pub const CHAOS_PARTITION: &str = "tillerman.dev/chaos-partition";
+
+// Labels and annotations of the Secrets of releases.
+
+/// uid of the custom resource.
+pub const OWNER_UID: &str = "tillerman.dev/owner";
+/// Kind and name of the custom resource.
+pub const OWNER: &str = "tillerman.dev/owner";
+/// Digest of the inputs.
+pub const INPUTS: &str = "tillerman.dev/inputs";
+/// What was applied.
+pub const INVENTORY: &str = "tillerman.dev/inventory";
+/// The stateful sets with members.
+pub const RECORDED_MEMBERS: &str = "tillerman.dev/members";
+/// The operations.
+pub const RECORDED_OPERATIONS: &str = "tillerman.dev/operations";
+/// What the chart looked up.
+pub const LOOKUPS: &str = "tillerman.dev/lookups";
+/// When the chart is rendered again.
+pub const RENDER_AFTER: &str = "tillerman.dev/render-after";
+/// The revision that this one goes back to.
+pub const ROLLBACK_TO: &str = "tillerman.dev/rollback-to";
+/// Type of the Secrets with chunks of a record.
+pub const CHUNK_TYPE: &str = "tillerman.dev/release-chunk.v1";
+/// A chunk: the release.
+pub const CHUNK_RELEASE: &str = "tillerman.dev/release";
+/// Digest of the parts of a record, and how many there are.
+pub const CHUNKS: &str = "tillerman.dev/chunks";

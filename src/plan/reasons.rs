@@ -1,0 +1,270 @@
+//! The words by which a custom resource says how it is: types of conditions, their reasons, and the events that are sent beside them.
+//! `docs/reference/conditions.md` and `docs/reference/events.md` are made from these tables, and `tests/reference.rs` finds a reason in the
+//! code that stands in none of them.
+
+/// A type of condition.
+#[derive(Clone, Copy, Debug)]
+pub struct ConditionType {
+    /// Its name.
+    pub name: &'static str,
+    /// Who else has it with this meaning.
+    pub of: &'static str,
+    /// What it means when it is `True`, as Markdown.
+    pub meaning: &'static str,
+}
+
+/// A reason of conditions; where it is one of a failure, also of a `Warning` event and a label of `tillerman_failures_total`.
+#[derive(Clone, Copy, Debug)]
+pub struct Reason {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means and what to do, as Markdown.
+    pub meaning: &'static str,
+}
+
+/// An event that is no failure's.
+#[derive(Clone, Copy, Debug)]
+pub struct EventReason {
+    /// Its reason.
+    pub name: &'static str,
+    /// `Normal`, `Warning` or both.
+    pub kind: &'static str,
+    /// When it is sent, as Markdown.
+    pub meaning: &'static str,
+}
+
+const fn condition(name: &'static str, of: &'static str, meaning: &'static str) -> ConditionType {
+    ConditionType { name, of, meaning }
+}
+
+const fn reason(name: &'static str, meaning: &'static str) -> Reason {
+    Reason { name, meaning }
+}
+
+const fn normal(name: &'static str, meaning: &'static str) -> EventReason {
+    EventReason { name, kind: "Normal", meaning }
+}
+
+const fn warning(name: &'static str, meaning: &'static str) -> EventReason {
+    EventReason { name, kind: "Warning", meaning }
+}
+
+/// The types of conditions.
+pub const CONDITIONS: &[ConditionType] = &[
+    condition(
+        "Ready",
+        "kstatus",
+        "All objects of the release exist and work. `False` names the object, and where it can the pod, and why.",
+    ),
+    condition("Reconciling", "kstatus", "The release is on its way to what the custom resource says."),
+    condition(
+        "Stalled",
+        "kstatus",
+        "The operator has given up until something changes, or `tillerman.dev/reconcile-at` asks again.",
+    ),
+    condition("Initialized", "helm-operator", "The operator has looked at the custom resource."),
+    condition("Deployed", "helm-operator", "The API server has taken the objects. The message has the chart's notes."),
+    condition("ReleaseFailed", "helm-operator", "The last installation, upgrade or removal failed."),
+    condition(
+        "Irreconcilable",
+        "helm-operator",
+        "The custom resource cannot be brought to a release, or a repair failed.",
+    ),
+    condition("Drifted", "", "Objects differ from the release. `False` with `Repaired`: what was repaired last."),
+    condition("Paused", "", "`tillerman.dev/paused` is `true`. There only while that is so."),
+    condition(
+        "DryRun",
+        "",
+        "`tillerman.dev/dry-run` is `true`; the message says what would be done. There only while that is so.",
+    ),
+    condition(
+        "AnnotationsIgnored",
+        "",
+        "An annotation counts for nothing, because the kind does not allow it. There only while that is so.",
+    ),
+    condition("OperationPending", "", "An operation waits before it begins. There only while it does."),
+    condition("OperationFailed", "", "An operation did not go well. There until it does."),
+    condition("Available", "etcd-operator", "A quorum of the members is ready."),
+    condition("Scaling", "etcd-operator", "Members join or leave. There only while they do."),
+    condition("Upgrading", "etcd-operator", "The version of the members changes. There only while it does."),
+    condition("Recovering", "etcd-operator", "One member continues alone after a lost quorum. There only meanwhile."),
+];
+
+/// The reasons of conditions.
+pub const REASONS: &[Reason] = &[
+    reason("AnnotationNotAllowed", "`allow` in `watches.yaml` does not have the annotation that is named."),
+    reason("ApiServerError", "The API server failed to answer. It is tried again."),
+    reason("ApiServerUnreachable", "The API server cannot be reached. It is tried again."),
+    reason("ApiServiceUnavailable", "An aggregated API does not answer. It is tried again."),
+    reason("ChartUnusable", "The chart cannot be loaded; the message says why. Correct the chart or `watches.yaml`."),
+    reason("ClusterScoped", "The custom resource is cluster-scoped, which is not supported yet."),
+    reason("Conflict", "Somebody else changed an object at the same time. It is tried again."),
+    reason(
+        "Contested",
+        "Somebody else writes the same fields again and again. Use `ignore-drift` for them, or stop the other writer.",
+    ),
+    reason(
+        "Corrupt",
+        "The data of a member of etcd differs from that of the others. See [etcd](../etcd.md#reasons-of-ready).",
+    ),
+    reason("DataLost", "The data of members is older than it was. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason("DryRun", "Nothing is changed while `tillerman.dev/dry-run` is `true`."),
+    reason(
+        "Failed",
+        "An object has failed, or etcd refused a call; the message has the words of the one that says so.",
+    ),
+    reason("Forbidden", "The operator's role lacks a right; the message names it."),
+    reason(
+        "ForeignMember",
+        "Somebody added a member of etcd that is no pod's. See [etcd](../etcd.md#reasons-of-ready).",
+    ),
+    reason(
+        "HookFailed",
+        "A hook of the chart failed; the message has the last lines of its log, where the role allows `get` of `pods/log`.",
+    ),
+    reason(
+        "HookRefused",
+        "A hook of members or an object of an operation ended with code 64; the message has the last line that it wrote.",
+    ),
+    reason("HooksOff", "An operation waits because hooks are off."),
+    reason(
+        "ImmutableField",
+        "An upgrade changes a field that cannot change. Take it back, or set `upgrade-force`, which recreates the object.",
+    ),
+    reason("InProgress", "A plan of members or an operation is being carried out."),
+    reason("InstallError", "helm-operator's: the installation failed."),
+    reason("InstallSuccessful", "helm-operator's: the release is installed."),
+    reason("Invalid", "The API server refused an object; the message has its words."),
+    reason("InvalidAnnotation", "An annotation cannot be read; the message says what may be there."),
+    reason("InvalidManifest", "A template renders something that is no object."),
+    reason("InvalidMembers", "What the chart says of members cannot be used, or a Secret that it names lacks a key."),
+    reason("InvalidSize", "A size that members of etcd cannot have."),
+    reason("InvalidSpec", "The spec cannot be values of a chart."),
+    reason("InvalidValuesFrom", "A Secret or ConfigMap with values cannot be read as values."),
+    reason("Missing", "An object of the release does not exist."),
+    reason("NameTooLong", "The name of the custom resource is too long for a release (53 characters)."),
+    reason(
+        "NamespaceNotAllowed",
+        "The chart renders an object, or looks one up, where `namespaces` or `clusterScoped` does not allow it.",
+    ),
+    reason("NamespaceTerminating", "The namespace is being deleted."),
+    reason("NoSpace", "A file of etcd has reached its quota. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason("NotDeployed", "Nothing is deployed yet."),
+    reason("NotFound", "The API server does not have what was asked of it. It is tried again."),
+    reason("NotReady", "A release with a `timeout` was not ready in time."),
+    reason("ObjectExists", "An object exists and belongs to somebody else. Delete it, or allow `take-ownership`."),
+    reason(
+        "OrphanedVolumes",
+        "Claims exist that no member is known to have had. See [claims](../members/contract.md#claims).",
+    ),
+    reason(
+        "Panic",
+        "A pass ended with a fault of the operator. Only this custom resource is affected. Please report it.",
+    ),
+    reason("Paused", "Nothing is done while `tillerman.dev/paused` is `true`."),
+    reason("PlanInProgress", "An operation waits for members that come, go or are restarted."),
+    reason("ProgressDeadlineExceeded", "Members make no progress for longer than `progressDeadline`."),
+    reason("Progressing", "Something is being waited for; the message says what."),
+    reason(
+        "QuorumLost",
+        "No member of etcd can read what a quorum agrees on. See [etcd](../etcd.md#reasons-of-ready).",
+    ),
+    reason("Ready", "All objects of the release work."),
+    reason("ReconcileError", "helm-operator's: the custom resource cannot be reconciled; the message says why."),
+    reason(
+        "RecordNotVerified",
+        "A release record cannot be compared with what the chart renders, so nothing is deleted by it.",
+    ),
+    reason("RecoveringQuorum", "One member of etcd is made to continue alone. Wait."),
+    reason("Refused", "etcd refused a call; the message has its words."),
+    reason(
+        "ReleaseConflict",
+        "A release of that name exists and is not the custom resource's. Allow `take-ownership`, or use another name.",
+    ),
+    reason("ReleaseCorrupted", "The release record cannot be read."),
+    reason("ReleaseRenamed", "`tillerman.dev/release-name` changed after the installation. Change it back."),
+    reason("ReleaseTooLarge", "No Secrets can hold the release record."),
+    reason("Remaking", "An object that cannot be changed is being recreated."),
+    reason(
+        "RenderError",
+        "The chart does not render with these values; the message has the place, and the words of Helm.",
+    ),
+    reason("RenderingWaits", "All threads that render are busy. It is tried again."),
+    reason("Repaired", "The last drift is repaired."),
+    reason("Settled", "Nothing is to be done."),
+    reason("SplitBrain", "A pod belongs to another cluster of etcd. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason("TooManyRequests", "The API server asks for patience. It is tried again."),
+    reason("Unauthorized", "The API server does not know the operator. It is tried again."),
+    reason("UninstallError", "helm-operator's: the removal failed."),
+    reason(
+        "UninstallSuccessful",
+        "helm-operator's: the release is removed, and finalizers of others hold the custom resource.",
+    ),
+    reason("Uninstalled", "The same, as a reason of `Ready`."),
+    reason("Uninstalling", "The objects of the release go."),
+    reason("UnknownKind", "The API server does not serve a kind that the chart renders. Install its definition."),
+    reason("UnknownOperation", "The chart has no operation of that name; the message has those that it has."),
+    reason("UpgradeError", "helm-operator's: the upgrade failed, or the rollback after it."),
+    reason("UpgradeSuccessful", "helm-operator's: the release is upgraded."),
+    reason("ValuesFromMissing", "A Secret or ConfigMap with values does not exist, or lacks the key. It is watched."),
+    reason("VersionDowngrade", "etcd does not go back to an older version."),
+    reason("VersionSkipped", "etcd goes one minor version at a time; the message names the next."),
+    reason("VersionTooOld", "etcd 3.6 follows only 3.5.32 or later."),
+    reason("WatchFailed", "The operator cannot watch objects of the release; the message says why."),
+];
+
+/// The events that are no failure's. A failure is an event with its reason, once until it changes.
+pub const EVENTS: &[EventReason] = &[
+    normal("Installed", "A release is installed."),
+    normal("Upgraded", "A release is upgraded."),
+    warning("RolledBack", "An upgrade failed for good, and the release is back at the last good revision."),
+    EventReason {
+        name: "Uninstalled",
+        kind: "both",
+        meaning: "A release is removed. `Warning`: its installation failed, and `on-failure` is `uninstall`.",
+    },
+    normal("DriftRepaired", "Objects that somebody changed or deleted are again as the release says."),
+    warning("Contested", "Somebody else writes the same fields of an object again and again."),
+    normal("ReleaseAdopted", "A release that existed is continued."),
+    normal("ObjectAdopted", "An object that existed and belonged to nobody is taken over."),
+    warning("ObjectRemade", "An object is recreated, because a field of it cannot be changed."),
+    normal("DefinitionReplaced", "A definition in `crds/` of the chart replaced the one in the cluster."),
+    warning("FieldRemoved", "A field that somebody else had set does not go with what the chart says, and is removed."),
+    warning("FieldStays", "A field that left the chart stays in an object, because somebody else owns it."),
+    warning(
+        "ManifestMended",
+        "The API server does not take a part of an object as the chart has it; the rest was applied.",
+    ),
+    warning(
+        "ReleaseChangedOutside",
+        "Somebody else changed or uninstalled the release; it becomes again what the custom resource says.",
+    ),
+    warning(
+        "ReleaseCorrupted",
+        "The release record could not be read; the release was taken over from its live objects.",
+    ),
+    warning("ReleaseChunked", "A release record is too large for one Secret. Helm and helm-operator cannot read it."),
+    warning("RecordRejected", "A release record is not what the chart renders. Somebody else may have written it."),
+    warning("HooksSkipped", "A release was removed without its delete hooks."),
+    warning("UnknownHook", "The chart has a hook whose name nobody knows."),
+    warning(
+        "OverrideValuesInUse",
+        "`overrideValues` of `watches.yaml` sets a value; with each revision, as in helm-operator.",
+    ),
+    warning("StatusNotKept", "The definition of the kind does not keep the status; the message says what to change."),
+    warning("AnnotationNotAllowed", "An annotation counts for nothing, because the kind does not allow it."),
+    normal("OperationStarted", "An operation begins."),
+    normal("OperationSucceeded", "An operation is done."),
+    warning("OperationFailed", "An operation failed or was refused."),
+    warning("UnknownOperation", "The chart has no operation of the name that was asked for."),
+    normal("MembersChanged", "The driver of members called the application, such as to add or remove a member."),
+    EventReason {
+        name: "MembersScaled",
+        kind: "both",
+        meaning: "The replicas of a StatefulSet with members changed. `Warning`: to the one member that continues alone.",
+    },
+    warning("MembersForgotten", "The status remembers nothing of members that exist; they are taken as they are."),
+    warning("MemberVotesAtOnce", "A member of etcd before 3.4 joined, with a vote from the start."),
+    warning("ClaimDeleted", "The claim of a member that left or is replaced is deleted."),
+    warning("RecoveringQuorum", "A recovery of etcd after a lost quorum begins or ends. Data may be lost."),
+];

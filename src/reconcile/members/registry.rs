@@ -1,0 +1,45 @@
+//! The drivers of members, registered alike: those that are built in, and those that the program brings.
+
+use futures::future::BoxFuture;
+
+use super::etcd::EtcdDriver;
+use super::executor::SetPass;
+use super::jobs::JobsDrivers;
+use super::registered::{Passed, Registered};
+use crate::members::document::DriverName;
+use crate::members::drivers::Drivers;
+use crate::reconcile::error::Error;
+
+type Make = fn() -> Box<dyn Registered>;
+
+/// The drivers that are built in, by name.
+const BUILT_IN: [(&str, Make); 2] = [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers))];
+
+/// The driver of this name: a built-in one, or one that the program brings. The error is a sentence.
+pub fn driver(name: &DriverName, brought: &Drivers) -> Result<Box<dyn Registered>, String> {
+    if let Some((_, make)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name.as_str()) {
+        return Ok(make());
+    }
+    if let Some(name) = brought.names().find(|known| *known == name.as_str()) {
+        return Ok(Box::new(Brought { name, drivers: brought.clone() }));
+    }
+    let known = brought.names().chain(BUILT_IN.iter().map(|(name, _)| *name));
+    Err(format!("this program has no driver {}; it has {}", name.as_str(), known.collect::<Vec<_>>().join(", ")))
+}
+
+/// One that the program brings.
+struct Brought {
+    name: &'static str,
+    drivers: Drivers,
+}
+
+impl Registered for Brought {
+    fn pass<'a>(&'a self, pass: &'a SetPass<'a>) -> BoxFuture<'a, Result<Passed, Error>> {
+        Box::pin(async move {
+            match self.drivers.make(self.name, pass.set) {
+                Ok(driver) => pass.drive(&driver).await,
+                Err(why) => Ok(pass.wrong(why)),
+            }
+        })
+    }
+}
