@@ -20,7 +20,7 @@ use crate::template::value::Value;
 /// Steps that a lookup takes the time of: a rendering of the operator may look up some 2,500 times.
 const LOOKUP: u64 = 20_000;
 
-/// Told of a Secret.
+/// Called for each Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
 /// Whether an object may be looked up, and else why not.
 type Bound = Box<dyn Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync>;
@@ -92,7 +92,7 @@ impl ClusterHost {
         }
     }
 
-    /// Tells of each Secret that a template reads, before the template sees it.
+    /// Reports each Secret that a template reads, before the template sees it.
     #[must_use]
     pub fn telling_of_secrets(mut self, told: impl Fn(&serde_json::Map<String, Json>) + Send + Sync + 'static) -> Self {
         self.told = Some(Box::new(told));

@@ -1,4 +1,4 @@
-//! The chart of etcd, rendered by the library: what the driver is told, and how long certificates are kept.
+//! The chart of etcd, rendered by the library: the driver's document, and how long certificates are kept.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn told(values: &Value) -> (Set, Document) {
 }
 
 #[test]
-fn the_driver_is_told_of_the_defaults() {
+fn the_driver_gets_the_defaults() {
     let (set, document) = told(&json!({}));
     assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("etcd", "my", 3, DriverName::ETCD));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
@@ -99,7 +99,7 @@ fn the_driver_is_told_of_the_defaults() {
 }
 
 #[test]
-fn the_driver_is_told_of_all_that_is_set() {
+fn the_driver_gets_everything_that_is_set() {
     let (set, document) = told(&json!({
         "size": 5, "version": "v3.5.35",
         "TLS": {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}},
@@ -130,7 +130,7 @@ fn members_may_speak_tls_with_each_other_alone() {
 }
 
 #[test]
-fn a_chart_that_makes_certificates_tells_the_driver_of_its_own() {
+fn a_chart_that_makes_certificates_gives_the_driver_its_own() {
     for way in ["generated", "certManager"] {
         let (_, document) = told(&json!({"TLS": {way: {"enabled": true}}}));
         assert_eq!(document.settings.peer_url.url(0), "https://my-0.my.ns.svc:2380");
@@ -157,7 +157,7 @@ fn certificates_are_kept_until_their_time_and_the_authority_for_good() {
 }
 
 #[test]
-fn certificates_are_made_anew_for_other_names_and_when_a_text_says_so() {
+fn certificates_are_renewed_for_other_names_and_when_a_text_says_so() {
     let world = World::default();
     let first = world.deploy(&json!({"TLS": {"generated": {"enabled": true}}}));
     let values = json!({"TLS": {"generated": {"enabled": true, "dnsNames": ["etcd.example.com"]}}});

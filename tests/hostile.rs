@@ -1,7 +1,7 @@
-//! Hostile texts, one for each limit of what somebody may write who must not stop the operator: annotations of custom resources, fields of
+//! Hostile texts, one for each limit of texts whose writers must not stop the operator: annotations of custom resources, fields of
 //! `watches.yaml`, specs, and values in Secrets and `ConfigMap`s.
 //!
-//! Each row runs in a process of its own, whose memory is looked at when it ends.
+//! Each row runs in a process of its own, whose memory is measured at its end.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ use tillerman::release::patch;
 const ROW: &str = "HOSTILE_ROW";
 /// KiB that a row may take at its peak.
 const MEMORY: usize = 256 << 10;
-/// KiB of addresses that a child can have at all, so that no row harms the machine.
+/// Limit of the address space of a child in KiB, so that no row harms the machine.
 const ADDRESSES: usize = 4 << 20;
 /// How long a row may take. Most take less than 10 ms in an optimised build; other tests run beside it.
 const TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
 
-/// What is done with a text: the error is what a user is told.
+/// The processing of a text. The error is what the user sees.
 type Run = Box<dyn Fn(&str) -> Result<(), String>>;
 
 struct Row {

@@ -43,7 +43,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether the file holds only tests, which may do what they like.
+/// Whether the file holds only tests, for which the layers do not apply.
 fn is_test(path: &Path) -> bool {
     path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
 }

@@ -1,4 +1,4 @@
-//! `values.schema.json`: what Helm 4.3.1 says of values, recorded in `data/schemas.jsonl`.
+//! `values.schema.json`: the answers of Helm 4.3.1 about values, recorded in `data/schemas.jsonl`.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn sorted(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn violations_are_told_in_the_words_of_helm() {
+fn violations_have_the_words_of_helm() {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schemas.jsonl");
     let mut wrong = Vec::new();
     for line in fs::read_to_string(table).expect("the table is part of the tests").lines() {

@@ -1,4 +1,4 @@
-//! The words that documents do not use (CONTRIBUTING.md), each with a better one.
+//! The words that documents and comments do not use (CONTRIBUTING.md), each with a better one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,43 @@ const REFUSED: [(&str, &str); 7] = [
     ("let again", "allowed again"),
 ];
 
+/// Folders with sources whose comments are checked.
+const SOURCES: [&str; 13] = [
+    "src/backup",
+    "src/chaos",
+    "src/chart",
+    "src/cli",
+    "src/kind",
+    "src/lint",
+    "src/mask",
+    "src/plan",
+    "src/release",
+    "src/render",
+    "src/source",
+    "src/template",
+    "tests",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found: Vec<PathBuf> = ["README.md", "CHANGELOG.md", "ARCHITECTURE.md"].map(|name| root.join(name)).into();
-    let mut folders: Vec<PathBuf> = ["docs", "examples", "charts", "deploy"].map(|name| root.join(name)).into();
+    let mut found: Vec<PathBuf> = ["README.md", "CHANGELOG.md", "ARCHITECTURE.md"].map(|name| root().join(name)).into();
+    found.extend(files(&["docs", "examples", "charts", "deploy"], "md"));
+    found
+}
+
+/// Files with an extension below folders.
+fn files(folders: &[&str], extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the folder is part of the repository") {
             let path = entry.expect("the folder can be read").path();
-            if path.is_dir() {
+            if path.is_dir() && !path.ends_with("target") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
+            } else if path.extension().is_some_and(|found| found == extension) {
                 found.push(path);
             }
         }
@@ -38,24 +65,40 @@ fn words(line: &str) -> String {
     format!(" {} ", letters.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-#[test]
-fn documents_use_the_words_of_the_field() {
+/// What is refused in the lines of a file that `wanted` picks, one sentence each.
+fn refused(path: &Path, wanted: fn(&str) -> bool) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("it is text");
     let mut found = Vec::new();
-    for document in documents() {
-        let text = fs::read_to_string(&document).expect("the document can be read");
-        for (number, line) in text.lines().enumerate() {
-            let words = words(line);
-            for (word, better) in REFUSED {
-                if words.contains(&format!(" {word} ")) {
-                    found.push(format!("{}:{}: {word:?}; better: {better}", document.display(), number + 1));
-                }
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| wanted(line)) {
+        let words = words(line);
+        for (word, better) in REFUSED {
+            if words.contains(&format!(" {word} ")) {
+                found.push(format!("{}:{}: {word:?}; better: {better}", path.display(), number + 1));
             }
         }
     }
+    found
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+#[test]
+fn documents_use_the_words_of_the_field() {
+    let found: Vec<_> = documents().iter().flat_map(|path| refused(path, |_| true)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn comments_use_the_words_of_the_field() {
+    let found: Vec<_> = files(&SOURCES, "rs").iter().flat_map(|path| refused(path, is_comment)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]
 fn code_is_no_sentence() {
     assert_eq!(words("It `told` us, Anew."), " it us anew ");
+    assert!(is_comment("    /// It says."));
+    assert!(!is_comment("let told = 1;"));
 }

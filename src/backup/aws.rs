@@ -15,7 +15,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// Reads a profile from files of which either may be missing. What the first file says counts.
+    /// Reads a profile from two files, of which either may be missing. The first file takes precedence.
     pub fn read(name: &str, credentials: Option<&Path>, config: Option<&Path>) -> Result<Self, BackupError> {
         let mut profile = Self::default();
         for (path, heads) in [

@@ -55,7 +55,7 @@ pub(super) struct Bolt<R> {
     /// Pages that are in use or free.
     pages: u64,
     root: u64,
-    /// A bit for each page that a tree has led to: none is led to twice, so no file keeps us for longer than it is long.
+    /// A bit for each visited page. No page is visited twice, so the time is bounded by the length of the file.
     seen: Vec<u64>,
 }
 
@@ -187,7 +187,7 @@ impl<R: Read + Seek> Bolt<R> {
     }
 }
 
-/// Which keys a page may have: from the one on, and below the other.
+/// The keys that a page may have: from the first bound, and below the second.
 #[derive(Default)]
 struct Bounds {
     from: Option<Vec<u8>>,

@@ -24,14 +24,14 @@ use crate::source::http::Tls;
 use crate::source::tls::client_config;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// A part of ten megabytes on its way at the speed of a slow line.
+/// The time for a part of ten megabytes on a slow line.
 const ANSWER: Duration = Duration::from_secs(120);
 
 /// Makes clients that trust the system's authorities, or those of a file.
 #[derive(Debug)]
 pub(super) struct Connector {
     pub authorities: PathBuf,
-    /// The store has no TLS: nobody need be trusted, and an image without authorities does.
+    /// The store has no TLS: no authority is needed, and the image may have none.
     pub plain: bool,
 }
 

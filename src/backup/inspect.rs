@@ -182,7 +182,7 @@ fn varint(message: &mut &[u8]) -> Result<u64, Damage> {
     damage("has a value that ends early")
 }
 
-/// Which keys are there, told apart by 128 bits of hashes with secret seeds, so that many keys need little memory.
+/// Which keys are there, distinguished by 128 bits of hashes with secret seeds, so that many keys need little memory.
 #[derive(Default)]
 struct Keys(HashSet<(u64, u64)>, RandomState, RandomState);
 

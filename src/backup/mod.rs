@@ -1,7 +1,7 @@
 //! Backups of etcd: taken from a member, verified, stored, kept for a time, and restored from.
 //!
-//! A backup is a snapshot as etcd sends it, and a [`record`] beside it. It is good when the record says so, and the record says so
-//! only after the stored snapshot was read back and found to be what was sent: whatever ends in between leaves a record that says
+//! A backup is a snapshot as etcd sends it, and a [`record`] beside it. The record says whether the backup is good. It says so
+//! only after the stored snapshot was read back and equals what was sent. A run that ends before that leaves a record that says
 //! `unverified`.
 //!
 //! - [`bolt`](mod@bolt) and [`inspect`]: what a snapshot holds, read off the file.
@@ -28,7 +28,7 @@ pub mod take;
 
 use std::path::PathBuf;
 
-/// Why something was not done. No text holds a password or a key.
+/// Why something failed. No text holds a password or a key.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// What was asked for makes no sense.
@@ -86,7 +86,7 @@ impl BackupError {
         }
     }
 
-    /// Nothing changes by trying again before something else was changed.
+    /// Trying again is of no use before something else has changed.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Exists(_) | Self::Damaged { .. } | Self::NotGood(_))
     }

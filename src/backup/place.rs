@@ -62,7 +62,7 @@ impl Place {
     /// with the credentials that the environment names. A folder of a file system is made when it is to be written to.
     pub fn open(url: &str, s3: &S3, write: bool) -> Result<Self, BackupError> {
         let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is no place for backups: {why}"));
-        // A password would stand before an `@`, and a token behind a `?`: neither is wanted here, and neither may be shown.
+        // A password would stand before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
         if url.contains(['@', '?', '#']) {
             return Err(BackupError::Invalid("a place for backups is a URL without user, query and fragment".into()));
         }
@@ -126,7 +126,7 @@ fn amazon(bucket: &str, s3: &S3) -> Result<AmazonS3Builder, BackupError> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     let given = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
     let profile = profile()?;
-    // Keys come in pairs: half of one from here and half from there is neither.
+    // Keys come in pairs. Halves of two pairs make no pair.
     if !given(&builder, AmazonS3ConfigKey::AccessKeyId)
         && let (Some(id), Some(secret)) = (profile.access_key_id, profile.secret_access_key)
     {
@@ -260,7 +260,7 @@ fn root(error: &dyn std::error::Error) -> String {
     text[..end].trim_end_matches([' ', ':']).into()
 }
 
-/// Where uploads that were killed leave what they had, below a folder: `object_store` names them `NAME#NUMBER`.
+/// The leftovers of killed uploads below a folder: `object_store` names them `NAME#NUMBER`.
 pub(super) fn leftovers(folder: &FilePath, older_than: std::time::SystemTime) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let old = entries.filter(|entry| {

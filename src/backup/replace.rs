@@ -1,5 +1,5 @@
-//! What is done next to put a backup in the place of a cluster's data: rows, of which the first that fits counts. All of it is seen on
-//! the API server, so a run that is ended anywhere is gone on with by the next.
+//! The next step to replace the data of a cluster with a backup: a table of which the first row that fits counts. Everything is seen on
+//! the API server, so the next run continues a run that ended anywhere.
 
 use crate::names;
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub enum ReplaceStep {
     DeleteList(String),
     /// The status forgets the members.
     Forget,
-    /// The cluster is told of the backup and goes on.
+    /// The cluster learns of the backup and continues.
     Commit,
     /// All that was done before.
     Done,
@@ -73,7 +73,7 @@ impl SeenCluster {
         let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let says = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
         let members = cluster["status"]["members"].as_object();
-        // What the annotation said, also when somebody dropped it: nothing is replaced twice for one custom resource.
+        // The value of the annotation, even if somebody removed it: no data is replaced twice for one custom resource.
         let uids = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let mut replaced = uids(annotation(REPLACED).unwrap_or_default());
         for latch in members.into_iter().flat_map(|members| members.values()).map(|member| &member["latch"]) {
@@ -121,7 +121,7 @@ pub fn next(seen: &SeenCluster, uid: &str) -> ReplaceStep {
             }
             None if seen.paused => ReplaceStep::Refuse(format!("it is paused: the annotation {PAUSED} is true")),
             None if seen.rests => ReplaceStep::Wait("the operator to end the last pause".into()),
-            // Whoever began is gone, and left it paused; or nobody has begun.
+            // The run that began is gone and left the cluster paused, or none has begun.
             _ => ReplaceStep::Announce,
         };
     }
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// From a whole cluster to one that is told of the backup; the order is the safety.
+    /// From a whole cluster to one that knows of the backup. The order makes it safe.
     #[test]
     fn nothing_is_deleted_before_the_operator_rests_and_claims_only_after_their_pods() {
         let mut seen = whole();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(next(&unpaused, "u"), ReplaceStep::Announce);
     }
 
-    /// A Job that is made again, by a repair or by a new chart, destroys nothing a second time.
+    /// A Job that is created again, by a repair or a new chart, destroys nothing a second time.
     #[test]
     fn what_was_done_once_is_never_done_again() {
         let mut seen = whole();
@@ -257,7 +257,7 @@ mod tests {
             ..SeenCluster::default()
         };
         assert_eq!(read, expected);
-        // What the operator remembers counts where the annotation was dropped.
+        // If the annotation was removed, the operator's record counts.
         let dropped = json!({"status": {"members": {"etcd": {"latch": {"replaced": "b", "replacedBefore": ["a"]}}}}});
         assert_eq!(SeenCluster::read(&dropped).replaced, ["b", "a"]);
         assert!(!SeenCluster::read(&json!({"status": {"members": {"ready": [], "etcd": {"latch": {}}}}})).remembers);

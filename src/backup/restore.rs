@@ -1,7 +1,7 @@
-//! Puts a restored member into place: all of it, or nothing.
+//! Installs the data of a restored member: all of it, or nothing.
 //!
-//! `etcdutl snapshot restore` writes the data; here it is told to write into a folder beside the final one, and only what is whole
-//! and on disk gets its name, by one rename. Whatever is ended before that leaves a folder that the next run removes, and whatever
+//! `etcdutl snapshot restore` writes the data into a folder beside the final one. Only data that is complete
+//! and on disk gets the final name, by one rename. Whatever is ended before that leaves a folder that the next run removes, and whatever
 //! is ended after it leaves a member, which no run touches.
 
 use std::ffi::{OsStr, OsString};
@@ -25,12 +25,12 @@ pub enum Need {
     Restore,
     /// There is a member, which nothing may overwrite.
     HasMember,
-    /// The member joins a cluster that is there, and gets its data from it. One that lost its data later is told so, too: from a
+    /// The member joins a cluster that is there, and gets its data from it. This includes a member that lost its data later: from a
     /// snapshot it would begin a second cluster.
     Joins,
 }
 
-/// Whether a data folder is to be restored into. `state` is what the member is told in `ETCD_INITIAL_CLUSTER_STATE`.
+/// Whether to restore into a data folder. `state` is the member's `ETCD_INITIAL_CLUSTER_STATE`.
 pub fn need(data: &Path, state: Option<&str>) -> Result<Need, BackupError> {
     match fs::symlink_metadata(data.join(MEMBER)) {
         Ok(_) => return Ok(Need::HasMember),
@@ -46,7 +46,7 @@ pub fn need(data: &Path, state: Option<&str>) -> Result<Need, BackupError> {
     }
 }
 
-/// Restores a snapshot with a program such as `etcdutl snapshot restore --name …`, which is told the snapshot and the folder.
+/// Restores a snapshot with a program such as `etcdutl snapshot restore --name …`, which gets the snapshot and the folder as arguments.
 pub fn restore(data: &Path, snapshot: &Path, program: &[OsString]) -> Result<(), BackupError> {
     let [name, arguments @ ..] = program else {
         return Err(BackupError::Invalid(

@@ -72,9 +72,9 @@ pub enum Which<'a> {
     Latest(&'a str),
 }
 
-/// Stores a snapshot and reads it back. Only then its record says that it is verified, and only then this succeeds. A name that
-/// is taken is an error, unless by a backup that was never finished, or when it is to be overwritten: what had it is gone then, also
-/// when this fails.
+/// Stores a snapshot and reads it back. Only then its record says that it is verified, and this succeeds. A name that
+/// is taken is an error, unless the backup of that name was never finished or may be overwritten. Then the old backup is gone, even
+/// if this fails.
 pub async fn save(
     place: &Place,
     name: &str,
@@ -149,8 +149,8 @@ pub async fn verify(place: &Place, which: Which<'_>) -> Result<(String, Record),
     Ok((name, record))
 }
 
-/// Deletes what the policy does not keep. Before the first good backup goes, the newest is read: when it is not what its record
-/// says, nothing is deleted. `verified` was just read and need not be read again. Returns the names.
+/// Deletes what the policy does not keep. Before the first good backup is deleted, the newest is read. If it differs from its
+/// record, nothing is deleted. `verified` was just read and need not be read again. Returns the names.
 pub async fn prune(
     place: &Place,
     prefix: &str,
@@ -273,7 +273,7 @@ async fn exists_unrecorded(place: &Place, name: &str) -> Result<bool, BackupErro
     Ok(read_record(place, name).await?.is_none() && exists(place, name).await?)
 }
 
-/// An object is not there. Of a bucket that is not there, a request for an object says the same, but for the code.
+/// An object is missing. A request to a missing bucket gets the same answer, except for the code.
 fn is_missing(error: &Error) -> bool {
     let Error::NotFound { source, .. } = error else { return false };
     let text = source.to_string();
@@ -384,7 +384,7 @@ fn silent(place: &Place, path: &object_store::path::Path) -> BackupError {
     BackupError::Store(format!("{place}: {path}: nothing came for {SILENCE:?}"))
 }
 
-/// Deletes a backup. Its record first: what is left when this is ended in between is good for nobody.
+/// Deletes a backup, its record first. If this ends in between, the rest does not count as a backup.
 async fn delete(place: &Place, name: &str) -> Result<(), BackupError> {
     for path in [place.record(name)?, place.path(name)?] {
         match place.store.delete(&path).await {

@@ -14,7 +14,7 @@ use super::inspect::{Sums, inspect};
 use super::record::Record;
 use crate::members::etcd::client::{Access, Read, read};
 
-/// Takes a snapshot from that of several members which has the newest data, and verifies it. Each member answers a linearizable
+/// Takes a snapshot from the member with the newest data, and verifies it. Each member answers a linearizable
 /// read first, so every write that was acknowledged before is in the snapshot. Every call, and every piece of the snapshot, has
 /// the time that `access` gives. The file is written with blocking calls.
 pub async fn take(access: &Access, endpoints: &[String], file: &Path) -> Result<Record, BackupError> {
@@ -61,7 +61,7 @@ pub async fn take(access: &Access, endpoints: &[String], file: &Path) -> Result<
 /// The member whose data is newest of those that answer a linearizable read; the first of several.
 async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str, Read), BackupError> {
     let asked = endpoints.iter().map(async |endpoint| match timeout(access.timeout, ask(access, endpoint)).await {
-        // A member that denies a read has no revision to compare with; whoever may not read may take no snapshot either.
+        // A member that denies a read has no revision to compare. A user who may not read may not take a snapshot either.
         Ok(Ok(Read { revision: 0, .. })) => Err(format!("{endpoint}: the user may not read: it needs the role root")),
         Ok(Ok(read)) => Ok((endpoint.as_str(), read)),
         Ok(Err(error)) => Err(format!("{endpoint}: {}", plain(&error))),

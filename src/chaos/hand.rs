@@ -105,7 +105,7 @@ impl Hand {
         Ok(pods.items.into_iter().filter(owned).filter_map(member).collect())
     }
 
-    /// What cannot be done to these members from here, and why; so that it is told before anything is.
+    /// What cannot be done to these members from here, and why. It is checked before anything is done.
     pub async fn check(&self, kinds: &[Kind]) -> Result<(), String> {
         let members = self.members().await?;
         let elsewhere = members.iter().find(|(_, member)| !machine::has(&member.uid));
@@ -170,7 +170,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Goes on with what would end by itself: space that members gave back is taken again.
+    /// Continues what would end by itself: space that members gave back is taken again.
     pub async fn go_on(&self) -> Result<(), String> {
         let fillers = self.fillers().clone();
         for filler in fillers {
@@ -179,7 +179,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Undoes everything that lasts, also what a run left that was killed. It goes on after an error, and tells the first.
+    /// Undoes everything that lasts, also what a killed run left. It continues after an error, and returns the first.
     pub async fn heal(&self) -> Result<(), String> {
         self.fillers().clear();
         let mut first = Ok(());
@@ -267,7 +267,7 @@ fn volume(member: &Member) -> Result<String, String> {
     machine::volume(&member.uid, folder).map(|_| folder.clone())
 }
 
-/// Takes all the space there is. Each piece is written to its end, and no other begun, when nobody waits for this any more.
+/// Takes all free space. When nobody waits for this any more, the present piece is finished and no other begins.
 async fn fill(filler: Filler) -> Result<(), String> {
     loop {
         let filler = filler.clone();

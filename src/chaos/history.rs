@@ -1,4 +1,4 @@
-//! What clients asked and were told. A line of JSON for each operation:
+//! What clients asked and what they were answered. A line of JSON for each operation:
 //!
 //! ```json
 //! {"client":0,"call":12,"return":15,"operation":"put","key":"a","value":"0-1","outcome":"ok"}
@@ -6,7 +6,7 @@
 //! {"client":0,"call":17,"return":19,"operation":"compare-and-swap","key":"a","expected":"0-1","value":"0-2","outcome":"unknown","why":"…"}
 //! ```
 //!
-//! Times are nanoseconds since the clients started. No two writes have the same value, so that a value tells who wrote it.
+//! Times are nanoseconds since the clients started. No two writes have the same value, so that a value identifies its writer.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -77,7 +77,7 @@ pub enum CallOutcome {
     },
 }
 
-/// What was told of a key.
+/// What an answer said of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -132,7 +132,7 @@ pub struct Availability {
     pub longest_gap: Duration,
 }
 
-/// How writes fared that returned from one time to another, in nanoseconds. A gap counts in full that reaches into them.
+/// Statistics of the writes that returned in a period, in nanoseconds. A gap that reaches into the period counts in full.
 pub fn availability(entries: &[Entry], from: u64, to: u64) -> Availability {
     let mut result = Availability::default();
     let mut acknowledged = BTreeSet::new();
@@ -159,7 +159,7 @@ pub fn availability(entries: &[Entry], from: u64, to: u64) -> Availability {
     result
 }
 
-/// Keys that were written once, and acknowledged, and do not have that value by the last answer about them.
+/// Keys that were written once and acknowledged, and whose last answer has another value.
 pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> {
     let mut acknowledged = std::collections::BTreeMap::new();
     let mut found = std::collections::BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What is done on the machine of a pod: its processes stand still, nothing passes between it and the other members, and its volume is
+//! Faults on the machine of a pod: its processes are stopped, its connections to the other members are cut, or its volume is
 //! full. Needs root, Linux and the programs `kill` and `stat`; for the network `nsenter` and `nft`.
 
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ const TABLE: &str = "tillerman_chaos";
 const PEER_PORT: u16 = 2380;
 
 /// The processes on this machine of the pod with this uid; none when it is on another. The first one of the pod, which only holds its
-/// namespaces, is told apart by its name.
+/// namespaces, is identified by its name.
 fn processes(uid: &str) -> Vec<(u32, bool)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -33,7 +33,7 @@ pub fn has(uid: &str) -> bool {
     !processes(uid).is_empty()
 }
 
-/// Lets the processes of a pod stand still. An error says what is wrong.
+/// Stops the processes of a pod. An error says what is wrong.
 pub fn pause(uid: &str) -> Result<(), String> {
     signal(uid, "STOP")
 }
@@ -43,7 +43,7 @@ pub fn go_on(uid: &str) -> Result<(), String> {
     signal(uid, "CONT")
 }
 
-/// Each is sent it by itself: one that has ended meanwhile, as a probe does, keeps it from no other.
+/// Each process is sent the signal by itself, so that one that has ended meanwhile, such as a probe, does not keep it from the others.
 fn signal(uid: &str, signal: &str) -> Result<(), String> {
     processes(uid).into_iter().filter(|(_, holds)| !holds).try_for_each(|(id, _)| send(id, signal))
 }
@@ -54,7 +54,7 @@ fn send(id: u32, signal: &str) -> Result<(), String> {
     if Path::new(&format!("/proc/{id}")).exists() { sent } else { Ok(()) }
 }
 
-/// Lets nothing pass between a pod and other members. What is there already is not closed: packets are dropped.
+/// Drops all packets between a pod and other members. Existing connections are not closed.
 pub fn part(uid: &str) -> Result<(), String> {
     let drops = format!("tcp dport {PEER_PORT} drop; tcp sport {PEER_PORT} drop;");
     let chain = |hook: &str| format!("chain {hook} {{ type filter hook {hook} priority -300; {drops} }}");
@@ -94,7 +94,7 @@ fn in_network(uid: &str, rules: &str) -> Result<bool, String> {
     Ok(false)
 }
 
-/// More than this is not written into a volume: it would take longer than a fault lasts.
+/// Limit of what is written into a volume: more would take longer than a fault lasts.
 const MOST: u64 = 4 << 30;
 /// How much is written at once, and how much at the end.
 const PIECES: [usize; 2] = [4 << 20, 4 << 10];

@@ -1,4 +1,4 @@
-//! What is to be done to a cluster: a sequence of faults that follows from a seed, a level and what there is.
+//! A sequence of faults for a cluster, which follows from a seed, a level and the cluster's size.
 
 use std::fmt;
 use std::str::FromStr;

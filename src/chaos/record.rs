@@ -1,6 +1,6 @@
-//! Clients that read and write all the while, each one operation after the other, and record them.
+//! Clients that read and write continuously, each one operation after the other, and record them.
 //!
-//! Some keys are shared: on those they put, get and compare and swap, so that a checker can tell whether there was one copy of the
+//! Some keys are shared: clients put, get, and compare and swap them, so that a checker can decide whether there was one copy of the
 //! data. The others are written once, so that each write that was acknowledged can be looked for at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,11 @@ use super::reach::Reach;
 
 /// How many clients there are.
 const CLIENTS: u32 = 4;
-/// A client waits after each answer, so as to measure a cluster and not to wear it out.
+/// The pause of a client after each answer: it measures the cluster and does not load it.
 const PAUSE: Duration = Duration::from_millis(8);
-/// It goes to another member when one failed, but not in a hurry.
+/// The pause before a client changes to another member after a failure.
 const RETRY: Duration = Duration::from_millis(20);
-/// Others take the place of shared keys after this, so that a checker never has to think of a long time at once.
+/// Time after which new shared keys replace the old ones, so that a checker never has to consider a long history at once.
 const EPOCH: Duration = Duration::from_secs(5);
 /// How many keys are shared at a time.
 const SHARED: usize = 3;

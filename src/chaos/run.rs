@@ -1,4 +1,4 @@
-//! One run: faults one after the other, each when all members are well, under clients that record what they are told.
+//! One run: faults one after the other, each when all members are well, under clients that record their answers.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -43,16 +43,16 @@ pub struct Run {
 pub struct Report {
     /// What clients recorded.
     pub recorded: Recorded,
-    /// The faults, each with how writes fared until all members were well again.
+    /// The faults, each with the statistics of writes until all members were well again.
     pub faults: Vec<(Fault, Availability)>,
     /// How they fared all in all.
     pub total: Availability,
-    /// What did not come to its end, such as members that did not become well.
+    /// What did not finish, such as members that did not become well.
     pub trouble: Vec<String>,
 }
 
 impl Run {
-    /// Does it, and tells of each fault in a line. It ends early when `interrupted` comes; in each case everything is undone.
+    /// Runs the faults and reports each in a line. It ends early when `interrupted` comes; in each case everything is undone.
     ///
     /// # Errors
     /// When nothing was done, because the cluster was not well or it was `interrupted` before; and when the clients' keys cannot be

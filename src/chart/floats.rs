@@ -1,7 +1,7 @@
 //! Whole numbers that are meant as floats.
 //!
 //! Helm reads values from YAML, where every number is a float. An API server keeps `1.0` as `1`, which is an integer for a template, and a
-//! template cannot compare an integer with a float. What the chart says tells which is meant: its default has a fraction, or its schema
+//! template cannot compare an integer with a float. The chart shows which one is meant: its default has a fraction, or its schema
 //! says `number`. Everything else stays an integer, as operators of helm-operator have it.
 
 use super::{Chart, Values};
@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 /// References that are followed from one schema.
 const REFERENCES: usize = 8;
 
-/// Makes floats of the integers that the chart and its dependencies take for floats.
+/// Converts integers to floats where the chart or a dependency expects floats.
 pub fn restore(values: &mut Values, chart: &Chart) {
     let schema: Value = chart.schema.as_deref().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default();
     Walk { root: &schema }.map(values, Some(&chart.values), &schema);

@@ -28,7 +28,7 @@ impl Default for Limits {
     }
 }
 
-/// What is left of the limits while a chart is loaded: an archive in an archive takes from the same.
+/// The rest of the limits while a chart is loaded. An archive within an archive uses the same limits.
 struct Left {
     limits: Limits,
     bytes: u64,
@@ -207,7 +207,7 @@ fn read_at_most(path: &Path, limit: u64, buffer: &mut [u8]) -> std::io::Result<O
     let mut file = std::fs::File::open(path)?;
     let read = file.read(buffer)?;
     let mut data = buffer[..read].to_vec();
-    // A file answers with less than was asked for only at its end.
+    // A read returns fewer bytes than requested only at the end of a file.
     if read == buffer.len() {
         let rest = file.metadata()?.len().min(limit + 1).saturating_sub(read as u64);
         data.reserve_exact(usize::try_from(rest).unwrap_or_default() + 1);

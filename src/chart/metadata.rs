@@ -37,14 +37,14 @@ pub struct Metadata {
     pub app_version: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
-    /// `None` is Go's nil map, which templates tell from an empty one.
+    /// `None` is Go's nil map, which templates can distinguish from an empty one.
     #[serde(skip_serializing_if = "is_empty")]
     pub annotations: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
-    /// Whether there was a list of dependencies, which to Helm is something else than none when it is empty.
+    /// Whether there was a list of dependencies. Helm distinguishes an empty list from none.
     #[serde(skip)]
     pub has_dependencies: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -166,7 +166,7 @@ impl Metadata {
         self.annotations.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// Takes what a document of Chart.yaml or requirements.yaml says; what it does not say stays as it was.
+    /// Reads the fields of a document of Chart.yaml or requirements.yaml. Missing fields stay as they were.
     pub fn update(&mut self, document: &Value) -> Result<(), String> {
         if document.is_null() {
             return Ok(());
@@ -315,7 +315,7 @@ impl Dependency {
     }
 }
 
-/// White space becomes a space, and what cannot be printed goes.
+/// White space becomes a space, and unprintable characters are removed.
 fn sanitize(text: &mut String) {
     if text.bytes().all(|b| (b' '..0x7f).contains(&b)) {
         return;

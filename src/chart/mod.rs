@@ -47,7 +47,7 @@ pub struct Chart {
     pub memory: Memory,
 }
 
-/// What is expensive to make and depends on nothing but the chart; empty in a new one.
+/// Caches of what is expensive to compute and depends on the chart only; empty in a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
@@ -61,7 +61,7 @@ pub struct Memory {
 pub(crate) struct Kept(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 
 impl Kept {
-    /// What is kept, if it fits; else a new one, which is kept from now on.
+    /// The cached value, if it fits. Otherwise a new one, which is cached.
     pub fn get_or_make<T: Any + Send + Sync, E>(
         &self,
         fits: impl FnOnce(&T) -> bool,
@@ -102,7 +102,7 @@ impl Chart {
         })
     }
 
-    /// Whether the templates are written in minijinja: the annotation says so, never a file's name.
+    /// Whether the templates are written in minijinja. The annotation decides, not the name of a file.
     pub fn is_minijinja(&self) -> bool {
         self.metadata.annotation(names::ENGINE).is_some_and(|e| e == "minijinja")
     }
@@ -114,7 +114,7 @@ impl Chart {
         jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
     }
 
-    /// Whether the chart is a library: it offers `define`s and cannot be installed.
+    /// Whether the chart is a library, which offers `define`s and cannot be installed.
     pub fn is_library(&self) -> bool {
         self.metadata.r#type.eq_ignore_ascii_case("library")
     }

@@ -13,7 +13,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     Ok(match_from(&pattern, &name))
 }
 
-/// Go reports a malformed pattern only when it reaches the malformed part; charts cannot tell the difference,
+/// Go reports a malformed pattern only when it reaches the malformed part. Charts see no difference,
 /// because Helm compiles each pattern against a probe first.
 fn check(pattern: &[char]) -> Result<(), BadPattern> {
     let mut at = 0;

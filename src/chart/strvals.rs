@@ -17,7 +17,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of Helm's `--set`, which has none for indices; so many as here nobody needs, and each takes some stack.
+    /// The limits of Helm's `--set`, which has none for the number of indices. Nobody needs this many, and each takes some stack.
     pub const HELM: Self = Self { index: 65_536, names: 30, indices: 1_000 };
 }
 
@@ -211,7 +211,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands behind an index: `=value`, `[n]…` or `.key…`.
+    /// What follows an index: `=value`, `[n]…` or `.key…`.
     fn item(&mut self, list: &mut Vec<Value>, index: i64, nesting: usize) -> Result<(), Stop> {
         if index < 0 {
             return fail(format!("negative {index} index not allowed"));
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_helms_words() {
+    fn mistakes_are_reported_in_helms_words() {
         for (argument, want) in [
             ("a", "key \"a\" has no value"),
             ("a,b=1", "key \"a\" has no value (cannot end with ,)"),

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// A values file that is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ValuesError {
-    /// What stands behind a `---` is neither white space nor a comment.
+    /// The text after a `---` is neither white space nor a comment.
     #[error("error reading yaml document: invalid Yaml document separator: {0}")]
     Separator(String),
     /// A document is not YAML, or not a mapping.
@@ -67,7 +67,7 @@ pub fn json_type(value: &Value) -> &'static str {
 }
 
 /// Splits at lines that start with `---`. A separator before any text stays with its document, as in
-/// `k8s.io/apimachinery`'s reader. One that is wrong is found when what stands before it has been read, and ends it all.
+/// `k8s.io/apimachinery`'s reader. A wrong separator is found after the document before it has been read, and ends the reading.
 fn documents(data: &[u8]) -> impl Iterator<Item = Result<Cow<'_, [u8]>, ValuesError>> {
     let mut start = 0;
     let mut separator = if data.starts_with(SEPARATOR) { Some(0) } else { next_separator(data, 0) };
@@ -96,7 +96,7 @@ fn next_separator(data: &[u8], from: usize) -> Option<usize> {
     memchr::memmem::find(&data[from..], b"\n---").map(|length| from + length + 1)
 }
 
-/// The text with a line feed at the end of every line, whatever it ended with, and the last one too: so the reader gives it.
+/// The text with a line feed at the end of every line, including the last: as the reader returns it.
 fn lines(text: &[u8]) -> Cow<'_, [u8]> {
     if text.ends_with(b"\n") && memchr::memmem::find(text, b"\r\n").is_none() {
         return Cow::Borrowed(text);
@@ -106,7 +106,7 @@ fn lines(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(lines.collect())
 }
 
-/// Lays `over` over `base`: maps are merged, anything else is replaced, null too.
+/// Merges `over` into `base`: maps are merged, anything else is replaced, also by null.
 pub fn merge(base: &mut Values, over: Values) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

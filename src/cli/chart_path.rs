@@ -103,7 +103,7 @@ pub const ON_OUTPUT: Messages<'static> = Messages { out: &print, registry: &prin
 pub const ON_ERROR: Messages<'static> = Messages { out: &print, registry: &print_error, warn: &print_error };
 
 impl ServerArgs {
-    /// Reads the password from standard input if it is to be had there.
+    /// Reads the password from standard input if the flags say so.
     pub fn login(&self) -> Result<Login, CliError> {
         let mut password = self.password.0.clone();
         if self.password_stdin {

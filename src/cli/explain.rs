@@ -1,4 +1,4 @@
-//! `--explain`: what a person wants to know beside Helm's text.
+//! `--explain`: explanations beside Helm's text.
 
 use super::values::ValueArgs;
 use crate::render::Diagnostic;
@@ -24,7 +24,7 @@ impl ExplainArgs {
     }
 }
 
-/// The explanation as standard error shows it, with a blank line before it; empty when there is nothing to tell.
+/// The explanation as standard error shows it, with a blank line before it; empty when there is nothing to explain.
 pub fn after(error: &Diagnostic, values: &ValueArgs) -> String {
     let text = text(error, values, std::io::stderr().is_terminal() && colours());
     if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }
@@ -41,7 +41,7 @@ pub fn text(error: &Diagnostic, values: &ValueArgs, colours: bool) -> String {
     text
 }
 
-/// Whether a terminal may be written to in colours: <https://no-color.org>, and terminals without any.
+/// Whether the output to a terminal may have colours: <https://no-color.org>, and terminals without any.
 pub fn colours() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb")

@@ -111,7 +111,7 @@ fn is_watches(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-/// What is wrong with a `watches.yaml`. What the operator reads over, since files that work today must start, is an error here.
+/// The errors of a `watches.yaml`. This includes what the operator ignores, because existing files must still start.
 fn watches(path: &Path) -> Result<lint::Report, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     let base = std::env::current_dir().map_err(|e| e.to_string())?;
@@ -149,7 +149,7 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
     Ok(lint::Report { messages })
 }
 
-/// Where operator-sdk's projects have the definitions of their kinds.
+/// The folder in which projects of operator-sdk have the definitions of their kinds.
 const DEFINITIONS: &str = "config/crd/bases";
 
 /// The definitions of a project's kinds, with the names of their files.

@@ -31,7 +31,7 @@ struct Entry {
     name: &'static str,
     aliases: &'static [&'static str],
     about: &'static str,
-    /// Adds its flags and arguments. Only those of the command that is given are made: all together take longer than a small chart.
+    /// Adds its flags and arguments. Only those of the given command are built: all of them take longer than rendering a small chart.
     flags: fn(clap::Command) -> clap::Command,
     run: fn(&mut ArgMatches, Brought) -> Ran,
 }
@@ -149,7 +149,7 @@ impl CliError {
 /// Ends with the first SIGTERM or SIGINT after the call: from then on they no longer end the process.
 ///
 /// # Errors
-/// When the operating system refuses to tell of signals.
+/// When the operating system refuses a handler of signals.
 #[cfg(feature = "operator")]
 fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -207,7 +207,7 @@ fn failure(error: &CliError) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Go's own flags, which coreos' etcd-operator has, may begin with one dash; of the operator alone are such taken.
+/// Go's own flags, which coreos' etcd-operator has, may begin with one dash. Only the operator accepts them so.
 fn one_dash(cli: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
     let Some(run) = args.get(1).filter(|name| *name == "run").and_then(|name| cli.find_subcommand(name)) else {
         return args;
@@ -225,8 +225,8 @@ fn one_dash(cli: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
     args.into_iter().map(with_two).collect()
 }
 
-/// Go's flags may say `--switch=true` and `--switch=false`, and the last counts; for switches that take no value here, that
-/// is with and without them. Of a switch with another value, the error is Go's.
+/// Go's flags may be `--switch=true` and `--switch=false`, and the last counts. For switches that take no value here, this adds or
+/// removes the switch. A switch with another value gives Go's error.
 fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsString>, CliError> {
     let mut command = cli;
     for name in args.iter().skip(1) {
@@ -261,7 +261,7 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
     Ok(plain)
 }
 
-/// An unknown flag, and one without its argument, is told in the words that users of Helm know; help and version are
+/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version are
 /// no errors.
 fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -65,8 +65,8 @@ fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Unpacks an archive; a folder or file that is in the way is an error. As in Helm, what may be in the way is looked for
-/// under the last part of the chart's reference.
+/// Unpacks an archive. An existing folder or file is an error. As in Helm, its name is the last part of the chart's
+/// reference.
 fn unpack(args: &Args, chart: &str, archive: &Path) -> Result<(), CliError> {
     let folder = args.destination.join(&args.untardir);
     let folder: PathBuf = folder.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
@@ -105,7 +105,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // It lies in the folder for temporary files: what cannot be removed now is removed there some day.
+            // It is in the folder for temporary files: if it cannot be removed now, the system will do so.
             let _ = std::fs::remove_dir_all(path);
         }
     }

@@ -110,7 +110,7 @@ struct Checked {
     probes: Option<std::net::SocketAddr>,
 }
 
-/// Runs the operator until it is told to stop.
+/// Runs the operator until a signal stops it.
 pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     let traces = trace::Traces::from_env(&args.operator_name);
     log::start(&args.log, traces.as_ref().ok().and_then(Option::as_ref));
@@ -128,7 +128,7 @@ pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
         .build()
         .map_err(|e| CliError::new(format!("cannot start: {e}")))?;
     let result = runtime.block_on(operate(args, checked));
-    // A chart that renders for ever must not keep the process alive.
+    // A chart that renders without end must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     if let Ok(Some(traces)) = traces {
         traces.end();
@@ -249,7 +249,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         if !lease.acquire(told.stop()).await || leads.send(()).is_err() {
             return;
         }
-        // The lease is given up after the last pass, or lost: then the process ends at once, and its writes with it.
+        // The lease is released after the last pass. If it is lost, the process ends at once, and its writes with it.
         if let Err(why) = lease.hold(&last_pass).await {
             tracing::error!(%why, "this instance no longer leads");
             std::process::exit(1);
@@ -282,7 +282,7 @@ async fn on<T: Send + 'static>(
     thread.spawn(future).await.map_err(|e| CliError::new(format!("cannot start: {e}")))
 }
 
-/// Whether the operator was told to end, or had to.
+/// Whether the operator was stopped, or failed.
 fn ended(tasks: &Tasks) -> Result<(), CliError> {
     tasks.fault().map_or(Ok(()), |why| Err(CliError::new(why)))
 }

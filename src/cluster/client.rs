@@ -30,7 +30,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans;
 
 /// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
-/// `Update` entry of that name would co-own fields (apply.md B5).
+/// `Update` entry of that name would co-own fields (docs/design/applying.md B5).
 pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
 /// How long one request may take. A watch is not one of these.
@@ -68,7 +68,7 @@ pub struct Cluster {
 impl Cluster {
     /// From a configuration. Requests are counted in the metrics.
     pub fn new(mut config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
-        // The library's own retries would hide a 429 for minutes (dependencies.md B1, trap 3); the queue retries.
+        // The library's own retries would hide a 429 for minutes; the queue retries.
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let presence = Arc::default();

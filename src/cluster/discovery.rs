@@ -150,7 +150,7 @@ impl Discovery {
     }
 
     /// A kind that discovery does not list is gone only when its version is not served, or serves without it: the server
-    /// of an aggregated API may just be away, and then its objects are not to be taken for gone (apply.md D1).
+    /// of an aggregated API may just be away, and then its objects are not to be taken for gone (docs/design/applying.md D1).
     async fn check_gone(&self, gvk: &Gvk) -> Result<(), ApiError> {
         if gvk.group.is_empty() {
             return Ok(());

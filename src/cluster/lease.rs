@@ -1,6 +1,8 @@
 //! Leader election with a Lease, as client-go does it: whoever renews it leads, and it is taken over when it was not
 //! renewed for its duration **by our own clock** since we last saw it change, so that clocks need not agree.
 //! Every write carries the resourceVersion, so that of two only one succeeds.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -26,8 +28,8 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Between two attempts, whatever wakes us.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Forbids writes once the lease may be somebody else's (apply.md A8): before each write the time of the last renewal is looked at, by
-/// our own clock. A process that was stopped and goes on after its lease has expired writes nothing more.
+/// Forbids writes once the lease may be somebody else's (docs/design/applying.md A8): before each write the time of the last renewal is
+/// looked at, by our own clock. A process that was stopped and goes on after its lease has expired writes nothing more.
 #[derive(Debug)]
 pub struct Fence(AtomicU64);
 

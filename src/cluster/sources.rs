@@ -1,5 +1,5 @@
 //! What is known of the objects that releases are made from, which are those that values come from and those that templates look up:
-//! which version there is, and who uses it. Contents are read in a pass only (apply.md A4).
+//! which version there is, and who uses it. Contents are read in a pass only (docs/design/applying.md A4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

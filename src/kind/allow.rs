@@ -116,7 +116,7 @@ impl Allow {
         self.0.iter().copied()
     }
 
-    /// Takes out of the annotations of a custom resource what is not allowed, and answers with what that was: nobody who looks at the
+    /// Removes the annotations that are not allowed from a custom resource, and returns them: nobody who looks at the
     /// annotations later can act on it.
     pub fn take_refused<K: Ord + std::borrow::Borrow<str>, V>(&self, annotations: &mut BTreeMap<K, V>) -> Vec<Reach> {
         let mut refused = |reach: &Reach| !self.0.contains(reach) && annotations.remove(reach.annotation()).is_some();
@@ -130,7 +130,7 @@ impl fmt::Display for Allow {
     }
 }
 
-/// What is said of annotations that are not allowed; `None` when there are none.
+/// The message about annotations that are not allowed; `None` when there are none.
 pub fn describe(refused: &[Reach]) -> Option<String> {
     let names: Vec<&str> = refused.iter().map(|reach| reach.annotation()).collect();
     let (what, change) = match names.as_slice() {

@@ -10,10 +10,10 @@ use crate::release::patch::{self, Patch};
 /// The annotations that are read here.
 const NAMES: [&str; 3] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT];
 
-/// The texts of these annotations. Reading them again makes the same.
+/// The texts of these annotations. Reading them again gives the same result.
 pub type Texts = [Option<Box<str>>; 3];
 
-/// What they say. An error is a sentence that begins with the name of the annotation.
+/// Their content. An error is a sentence that begins with the name of the annotation.
 #[derive(Clone, Debug)]
 pub struct Annotations {
     /// `tillerman.dev/values-from`

@@ -1,9 +1,9 @@
-//! How much of what others write is read: annotations of custom resources, fields of `watches.yaml`, specs, and values in Secrets and
+//! Limits of texts that others write: annotations of custom resources, fields of `watches.yaml`, specs, and values in Secrets and
 //! `ConfigMap`s.
 //!
-//! Whoever may write one of these texts must not be able to stop the operator with it. So each text has a limit of bytes, of values and
-//! of levels, which is checked before anything large is made. Whatever is charged while it is worked on (patches, aliases of YAML) has a
-//! budget. All limits are here; messages name the one that was reached.
+//! The writer of such a text must not be able to stop the operator with it. So each text has a limit of bytes, of values and
+//! of levels, which is checked before anything large is allocated. Work that grows with the text (patches, aliases of YAML) has a
+//! budget. All limits are here. Messages name the limit that was reached.
 
 use std::fmt::Display;
 
@@ -69,7 +69,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Reads JSON. What is too large is seen from the text, before anything is made of it.
+    /// Reads JSON. The text shows whether it is too large, before anything is allocated.
     pub fn json(&self, text: &str) -> Result<Value, String> {
         self.text(text.as_bytes())?;
         let (values, depth) = measure(text);
@@ -132,7 +132,7 @@ pub fn word(text: &str) -> Result<(), String> {
     if text.len() > WORD { Err(format!("it has {} bytes; the limit is {WORD}", text.len())) } else { Ok(()) }
 }
 
-/// How many values JSON has, and how deep it nests, told from its text: rather too many than too few.
+/// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few.
 fn measure(json: &str) -> (usize, usize) {
     let (mut values, mut depth, mut deepest, mut quoted, mut escaped) = (1_usize, 0_usize, 0, false, false);
     for byte in json.bytes() {

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition of a chart: its values.schema.json as a structural OpenAPI schema.
 //!
-//! What JSON schema can say and a structural schema cannot (`anyOf`, `if`, `not`…) is left out of the CRD; the chart's
-//! own schema still checks it before anything is applied.
+//! Keywords that a structural schema cannot express (`anyOf`, `if`, `not`…) are left out of the CRD. The chart's
+//! own schema still checks them before anything is applied.
 
 use crate::chart::Chart;
 use crate::names;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// How deep a schema may nest; `$ref`s may go round in circles.
 const MAX_DEPTH: usize = 32;
 
-/// What the operator tells about a custom resource. The API server checks the operator's own writes against it.
+/// What the operator reports about a custom resource. The API server checks the operator's own writes against it.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "the type is read by its schema only: the status is written as JSON")]
@@ -98,7 +98,7 @@ pub fn plural(kind: &str) -> String {
 
 /// The CRD of a chart, as JSON.
 ///
-/// A chart without a schema gets an open one: every value is taken. The error says what the schema lacks.
+/// A chart without a schema gets an open one, which accepts every value. The error says what the schema lacks.
 pub fn of_chart(chart: &Chart, names: &Names) -> Result<Value, String> {
     let spec = match &chart.schema {
         None => open_object(),
@@ -200,7 +200,7 @@ fn status() -> Value {
     status
 }
 
-/// What keeps the status of custom resources from being kept, in a CustomResourceDefinition that serves them in a version.
+/// Why a CustomResourceDefinition does not keep the status of custom resources of a version.
 pub fn status_fault(definition: &Value, version: &str) -> Option<&'static str> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let version = versions.into_iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version))?;
@@ -225,8 +225,8 @@ fn open_object() -> Value {
 
 struct Converter<'a> {
     root: &'a Value,
-    /// Every field takes a null, by which Helm's users delete a default of the chart. The API server drops one that a field does not
-    /// take, without a word, and the default stays.
+    /// Every field accepts a null, with which Helm's users delete a default of the chart. If a field did not accept it, the API server
+    /// would drop the null silently, and the default would stay.
     is_nullable: bool,
 }
 
@@ -245,7 +245,7 @@ impl Converter<'_> {
             return self.open_value();
         }
         if let Some(reference) = source.get("$ref").and_then(Value::as_str) {
-            // Only what the file holds itself; a `$ref` to elsewhere is open.
+            // Only references within the file are followed; any other `$ref` is open.
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
             let mut found = target.map_or_else(|| self.open_value(), |target| self.convert(target, depth + 1));
             if let (Some(text), Some(entries)) = (source.get("description"), found.as_object_mut()) {
@@ -295,7 +295,7 @@ impl Converter<'_> {
         copy(source, to, &["minProperties", "maxProperties"]);
         let closed = source.get("additionalProperties") == Some(&Value::Bool(false));
         if let Some(Value::Object(properties)) = source.get("properties") {
-            // What is only read in a custom resource is no field of it: the API server drops it, and `overrideValues` may set it.
+            // A read-only property is no field of a custom resource: the API server drops it, and `overrideValues` may set it.
             let is_open = |(_, schema): &(&String, &Value)| schema.get("readOnly") != Some(&Value::Bool(true));
             let open = properties.iter().filter(is_open);
             let converted = open.map(|(name, schema)| (name.clone(), self.convert(schema, depth + 1)));
@@ -303,7 +303,7 @@ impl Converter<'_> {
             if let Some(required @ Value::Array(_)) = source.get("required") {
                 to.insert("required".into(), required.clone());
             }
-            // A structural schema with properties drops what it does not name, unless told to keep it.
+            // A structural schema with properties drops what it does not name, unless it says to keep it.
             if !closed {
                 to.insert("x-kubernetes-preserve-unknown-fields".into(), Value::Bool(true));
             }
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn f8_every_field_of_a_custom_resource_takes_a_null() {
+    fn every_field_of_a_custom_resource_takes_a_null() {
         let schema = json!({"type": "object", "properties": {
             "name": {"type": "string", "enum": ["a.b", "c"]}, "one": {"enum": [1, 2], "type": "integer"},
             "any": {}, "list": {"type": "array", "items": {"type": "string"}}}});
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn f7_a_definition_that_does_not_keep_the_status_is_known() {
+    fn a_definition_that_does_not_keep_the_status_is_known() {
         let of = |subresources: Value, schema: Value| {
             let version = json!({"name": "v1", "subresources": subresources, "schema": {"openAPIV3Schema": schema}});
             status_fault(&json!({"spec": {"versions": [version]}}), "v1")

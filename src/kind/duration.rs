@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest duration. Users write durations, and they are added to points in time: a sum with this one fits wherever time is kept.
+/// The longest duration. Durations of users are added to points in time, and a sum with this one fits every type of time.
 /// A century is as good as never.
 pub const MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Characters of a text that an error repeats.

@@ -1,4 +1,4 @@
-//! Fields that are left to others: `tillerman.dev/ignore-drift` of a custom resource, `ignoreDrift` of an entry in watches.yaml.
+//! Fields that the operator leaves to others: `tillerman.dev/ignore-drift` of a custom resource, `ignoreDrift` of an entry in watches.yaml.
 
 use crate::names;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Which custom resources Tillerman serves, and with which chart.
+//! Kinds: which custom resources Tillerman handles, and with which chart.
 
 pub mod allow;
 pub mod annotations;
@@ -38,7 +38,7 @@ pub struct Kind {
     pub selector: Option<String>,
     /// How often the operator compares its caches.
     pub reconcile_period: Option<Duration>,
-    /// How releases are handled, where a custom resource does not say otherwise.
+    /// How releases are handled by default. A custom resource may override it.
     pub switches: Switches,
     /// Which annotations of a custom resource may reach beyond its chart.
     pub allow: Allow,
@@ -56,7 +56,7 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
-    /// What the name of a release has behind that of its custom resource: empty, unless custom resources of two kinds have the same
+    /// The suffix of a release name, after the name of the custom resource: empty, unless custom resources of two kinds have the same
     /// names.
     pub release_suffix: Box<str>,
 }
@@ -70,7 +70,7 @@ pub fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What says that a chart which was fetched is the one that is meant.
+/// What proves that a fetched chart is the intended one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// SHA-256 of the archive, in hexadecimal digits.
@@ -90,7 +90,7 @@ pub enum ChartRef {
 }
 
 impl ChartRef {
-    /// What `chart:` of a watches file says; paths are below `base`.
+    /// From `chart:` of a watches file; paths are relative to `base`.
     pub fn parse(text: &str, base: &std::path::Path) -> Self {
         let link = ["oci://", "https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
         if link { Self::Link(text.to_owned()) } else { Self::Path(base.join(text)) }

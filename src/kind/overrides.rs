@@ -1,4 +1,4 @@
-//! `overrideValues` of `watches.yaml`: the environment is put in, then a template is run, then `--set-string` reads it
+//! `overrideValues` of `watches.yaml`: environment variables are expanded, then a template runs, then `--set-string` reads the result
 //! (operator-sdk 1.42: `watches.expandOverrideValues`, `release.parseOverrides`).
 
 use std::sync::{Arc, LazyLock};
@@ -41,7 +41,7 @@ impl Overrides {
             bounds::ANNOTATION.text(text.as_bytes()).map_err(wrong)?;
             let argument = format!("{path}={text}");
             strvals::apply_within(&argument, &mut overrides.values, &Mode::Text, bounds::PATH).map_err(|why| {
-                // What comes from the environment may be a secret, and the words quote it.
+                // A value from the environment may be a secret, and the error quotes it.
                 let why =
                     if text == written { why } else { "what it becomes is no value as in --set-string".to_owned() };
                 wrong(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
@@ -69,8 +69,8 @@ fn has_bare_comma(text: &str) -> bool {
     text.match_indices(',').any(|(at, _)| !text[..at].ends_with('\\'))
 }
 
-/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; a variable that is not set is empty, and what is no name stays or, in
-/// braces, vanishes.
+/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; an unset variable is empty. Text that is no name stays, but is
+/// removed in braces.
 pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

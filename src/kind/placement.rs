@@ -1,7 +1,7 @@
 //! `namespaces` and `clusterScoped` of `watches.yaml`: where the objects of a kind's charts may be.
 //!
-//! Many charts take the namespaces of their objects from values, so who edits a custom resource chooses them, and the operator's rights
-//! reach everywhere. These bounds hold for what is applied, for hooks and operations, and for what templates look up. Definitions in
+//! Many charts take the namespaces of their objects from values. So the editor of a custom resource chooses them, and the operator's rights
+//! reach everywhere. These bounds hold for applied objects, for hooks and operations, and for lookups of templates. Definitions in
 //! `crds/` are the chart's own files, which no value changes; the switch `crds` decides about them.
 
 use std::collections::BTreeSet;

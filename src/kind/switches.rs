@@ -1,5 +1,5 @@
-//! Switches: what annotations of a custom resource say about how its release is handled. `watches.yaml` takes the same names in
-//! camelCase, for all custom resources of a kind; an annotation wins over it.
+//! Switches: annotations of a custom resource that set how its release is handled. `watches.yaml` takes the same names in
+//! camelCase, for all custom resources of a kind. An annotation overrides it.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use super::{bounds, duration, go_bool};
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
-/// What comes before the name of helm-operator's annotations.
+/// The prefix of helm-operator's annotations.
 pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
-/// The operation that a custom resource asks for, `NAME` or `NAME@ANYTHING`: each text is done once.
+/// The operation that a custom resource requests, `NAME` or `NAME@ANYTHING`: it runs once for each text.
 pub const OPERATION: &str = names::OPERATION;
 /// The name of the release, instead of the custom resource's; for good.
 pub const RELEASE_NAME: &str = names::RELEASE_NAME;
@@ -21,7 +21,7 @@ pub const RELEASE_NAME: &str = names::RELEASE_NAME;
 pub const CRDS: &str = names::CRDS;
 /// Patches of what the chart renders.
 pub const PATCHES: &str = names::PATCHES;
-/// What exists under the names of the release is taken over, also when no release made it, and a release that plain Helm made is
+/// Existing objects of the release's names are taken over, even if no release made them, and a release that plain Helm made is
 /// continued.
 pub const TAKE_OWNERSHIP: &str = names::TAKE_OWNERSHIP;
 const MAX_HISTORY_ANNOTATION: &str = names::MAX_HISTORY;
@@ -30,7 +30,7 @@ const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What becomes of a release whose installation or upgrade failed as often as it may.
+/// What happens to a release when the attempts of its installation or upgrade are spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// An upgrade goes back to the last deployed revision, as in helm-operator. A first installation stays as it is.
@@ -42,7 +42,7 @@ pub enum OnFailure {
     Uninstall,
 }
 
-/// What becomes of the objects when the custom resource is deleted.
+/// What happens to the objects when the custom resource is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionPolicy {
     /// The release is uninstalled.
@@ -54,7 +54,7 @@ pub enum DeletionPolicy {
     Snapshot,
 }
 
-/// What becomes of the definitions in `crds/` of a chart, whenever the release is rendered. None is ever deleted.
+/// What happens to the definitions in `crds/` of a chart, whenever the release is rendered. None is ever deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crds {
     /// Nothing.
@@ -62,7 +62,7 @@ pub enum Crds {
     /// Those that do not exist are created, as in Helm.
     #[default]
     Create,
-    /// And those that exist become the chart's, as with Flux's `CreateReplace`.
+    /// Existing definitions are replaced with the chart's, too, as with Flux's `CreateReplace`.
     Replace,
 }
 
@@ -92,7 +92,7 @@ pub struct Switches {
     pub uninstall_wait: bool,
     /// helm-operator's `reconcile-period`.
     pub reconcile_period: Option<Duration>,
-    /// `reconcile-at`: any text; a new one asks for a pass that renders, whatever is known to fail.
+    /// `reconcile-at`: any text. A new text requests a pass that renders, even if the inputs are known to fail.
     pub reconcile_at: Option<Box<str>>,
 }
 
@@ -413,7 +413,7 @@ impl Switches {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Null => return Ok(true),
-            // YAML reads `off` as text and `false` as no text; both are meant alike.
+            // YAML reads `off` as text and `false` as a boolean. Both mean the same.
             Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string()),
             other => other.to_string(),
         };
@@ -427,7 +427,7 @@ impl Switches {
     }
 }
 
-/// All annotations that a new attempt may depend on, as text: ours and helm-operator's. An operation is no attempt.
+/// All annotations that an attempt may depend on, as text: ours and helm-operator's, without that of operations.
 pub fn text(annotations: &BTreeMap<Box<str>, Box<str>>) -> String {
     let ours = |key: &str| (key.starts_with(PREFIX) && key != OPERATION) || key.starts_with(HELM_OPERATOR);
     let mut text = String::new();

@@ -41,7 +41,7 @@ pub struct ValuesFrom {
     pub name: Arc<str>,
     /// The key whose content is values as YAML, or one value when there is a target path.
     pub key: String,
-    /// Where in the values the content goes as text, as a path of `--set`; without it the content is values itself.
+    /// The path in the values, as in `--set`, where the content goes as text. Without it the content itself is values.
     pub target_path: Option<String>,
     /// It need not exist.
     pub optional: bool,

@@ -138,7 +138,7 @@ pub enum WatchesError {
 /// Reads the text of a `watches.yaml`. `chart_base` is what relative chart paths are relative to (the working directory).
 pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
     bounds::WATCHES.text(text.as_bytes()).map_err(WatchesError::Syntax)?;
-    // The reader has limits of its own: 64 levels, 250,000 values, aliases that make more.
+    // The reader has its own limits: 64 levels, 250,000 values, and those that aliases add.
     let entries: Option<Vec<Spanned<Entry>>> =
         serde_saphyr::from_str(text).map_err(|e| WatchesError::Syntax(e.to_string()))?;
     let mut watches = Watches { kinds: Vec::new(), warnings: Vec::new() };
@@ -209,7 +209,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "allow" => allow = Allow::read(value).map_err(wrong)?,
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
-            // The environment of the operator may be wrong for one kind; others can work.
+            // The environment may be wrong for one kind only. Other kinds still work.
             "overrideValues" => match Overrides::read(value, &overrides::variable) {
                 Ok(read) => overrides = read,
                 Err(why) => unusable = Some(format!("watches.yaml, line {}: {why}", key.referenced.line())),
@@ -262,7 +262,7 @@ fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Resul
     Ok(Proof { digest: digest.map(hexadecimal).transpose()?, keyring: keyring.map(|path| base.join(path)) })
 }
 
-/// What may stand behind the name of a custom resource in that of its release.
+/// What may follow the name of a custom resource in the name of its release.
 fn check_suffix(suffix: &str) -> Result<(), String> {
     let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     let whole = suffix.is_empty() || suffix.starts_with('-') && !suffix.ends_with('-');

@@ -52,7 +52,7 @@ mod tests {
     use super::{is_email, is_request_url, is_url};
 
     #[test]
-    fn addresses_are_told_from_other_texts() {
+    fn addresses_are_distinguished_from_other_texts() {
         for good in ["a@b.io", "a.b+c@sub.example.com", "\"a b\"@c.de", "é@b.fr"] {
             assert!(is_email(good), "{good}");
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_told_from_other_texts() {
+    fn urls_are_distinguished_from_other_texts() {
         for good in ["https://example.com", "example.com/a?b", "http://localhost:80/x", "github.com", "a.b:80"] {
             assert!(is_url(good), "{good}");
         }

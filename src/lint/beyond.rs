@@ -1,4 +1,4 @@
-//! What the operator reads of a chart and Helm passes over: `Members` documents, scale hooks and operations.
+//! Documents of a chart that the operator reads and Helm skips: `Members` documents, scale hooks and operations.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::plan::unknown_hooks;
 use crate::release::object::{Object, push_flat};
 use crate::render::Files;
 
-/// Says what the operator would refuse of them, in files as they are rendered.
+/// Reports which of them the operator would refuse, by rendered file.
 pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &Settings, report: &mut Report) {
     let mut all = Files::default();
     all.texts = files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt")).collect();
-    // What is no YAML was told of its file.
+    // Invalid YAML was reported for its file.
     let Ok(rendered) = all.sort() else { return };
     if rendered.unknown.is_empty() && !rendered.manifests.iter().any(|manifest| manifest.kind == KIND) {
         return;

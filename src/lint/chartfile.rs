@@ -64,7 +64,7 @@ pub fn check(folder: &Path, report: &mut Report) {
     after_maintainers(&metadata, report);
 }
 
-/// The first of what a strict reading refuses: keys that are there twice, then keys that mean nothing.
+/// The first error of a strict reading: duplicate keys, then unknown keys.
 fn strictly(text: &[u8], document: &Value) -> Option<String> {
     let read = serde_saphyr::from_slice::<serde::de::IgnoredAny>(text);
     if let Err(e) = read

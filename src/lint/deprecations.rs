@@ -1,4 +1,4 @@
-//! Kinds that Kubernetes has given up, with the releases of 1.x in which it did: from the life-cycle marks of
+//! Deprecated and removed kinds of Kubernetes, with the releases of 1.x: from the life-cycle marks of
 //! `k8s.io/api` 0.37.1, which Helm's linter asks.
 
 use crate::render::KubeVersion;

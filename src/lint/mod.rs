@@ -58,7 +58,7 @@ impl fmt::Display for Message {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Warnings fail too; values that no template uses or no default defines are told, and items of lists that server-side
+    /// Warnings fail too. Values that no template uses or no default defines are reported, and list items that server-side
     /// apply would refuse.
     pub strict: bool,
     /// Do not check values against schemas.
@@ -100,7 +100,7 @@ impl Report {
         self.add(Severity::Error, path, text);
     }
 
-    /// Notes an error, if there is one; answers with what there is otherwise.
+    /// Records an error; returns the value if there is none.
     fn check<T>(&mut self, path: &str, result: Result<T, impl Into<String>>) -> Option<T> {
         result.map_err(|e| self.error(path, e)).ok()
     }
@@ -174,7 +174,7 @@ impl Unpacked {
 
 impl Drop for Unpacked {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system's own cleaning of its temporary folder.
+        // If it cannot be removed, the system cleans its temporary folder.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -276,7 +276,7 @@ fn gather_crds<'c>(chart: &'c Chart, files: &mut Vec<&'c chart::File>) {
     }
 }
 
-/// Of a chart that is made to be a custom resource: whether its schema can be one's.
+/// Checks whether the schema of a chart for custom resources can become that of a definition.
 fn check_resource(chart: &Chart, report: &mut Report) {
     use crate::kind::crd::{Names, of_chart};
     if (chart.is_minijinja() || chart.metadata.annotation(crate::names::GROUP).is_some())

@@ -1,5 +1,5 @@
-//! Items of lists that are there twice where Kubernetes tells them apart by a key: Helm deploys them as they are, server-side apply
-//! takes only one, and the operator keeps the last (apply.md B3). Lists in which the API server refuses it anyway are left
+//! Items of lists that are there twice where Kubernetes identifies them by a key: Helm deploys them as they are, server-side apply
+//! takes only one, and the operator keeps the last (docs/design/applying.md B3). Lists in which the API server refuses it anyway are left
 //! to the API server; which fields a kind has only it knows.
 
 use super::Report;
@@ -12,9 +12,9 @@ const OF_PODS: [(&str, &[&str]); 2] = [("imagePullSecrets", &["name"]), ("hostAl
 /// And those of its containers.
 const OF_CONTAINERS: [(&str, &[&str]); 2] = [("env", &["name"]), ("ports", &["containerPort", "protocol"])];
 
-/// Tells them as warnings about a file.
+/// Reports them as warnings about a file.
 pub fn check(file: &str, text: &str, report: &mut Report) {
-    // What is no YAML is told elsewhere.
+    // Invalid YAML is reported elsewhere.
     let documents = yaml::split_documents(text.as_bytes()).unwrap_or_default();
     for object in documents.iter().filter_map(|document| yaml::parse(document).ok()) {
         for found in of_object(&object) {
@@ -60,7 +60,7 @@ fn add_lists(parent: &Value, path: &str, lists: &[(&str, &[&str])], found: &mut 
     }
 }
 
-/// How the API server names an item; `None` when it lacks what it is told apart by.
+/// How the API server names an item; `None` when it lacks its key.
 fn key(item: &Value, keys: &[&str]) -> Option<String> {
     let mut text = String::new();
     for name in keys {

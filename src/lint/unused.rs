@@ -1,6 +1,6 @@
 //! Values that no template uses, and values that templates use but `values.yaml` does not define.
 //!
-//! Only what is certain is told: whatever a template may read in some way counts as used, and a value counts as needed only
+//! Only what is certain is reported: whatever a template may read in some way counts as used, and a value counts as needed only
 //! when it is printed in any case and without a default.
 
 use super::Report;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 static IN_TEXT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.Values((?:\.[A-Za-z_][A-Za-z0-9_]*)*)").expect("the pattern is valid"));
 
-/// Tells them as warnings.
+/// Reports them as warnings.
 pub fn check(chart: &Chart, report: &mut Report) {
     if chart.is_library() {
         return;
@@ -73,7 +73,7 @@ fn foreign(chart: &Chart) -> HashSet<&str> {
     dependencies.chain(present).chain(anchors).chain(["global", "tags"]).collect()
 }
 
-/// The templates of a chart and its dependencies, parsed; `None` if they cannot be, which is told elsewhere.
+/// The templates of a chart and its dependencies, parsed; `None` if they cannot be, which is reported elsewhere.
 fn go(chart: &Chart) -> Option<Usage> {
     let mut texts = Vec::new();
     gather(chart, &chart.metadata.name, &mut texts);
@@ -98,7 +98,7 @@ fn gather<'c>(chart: &'c Chart, path: &str, texts: &mut Vec<(String, &'c [u8])>)
     }
 }
 
-/// Of a minijinja chart: what it names, with all that is in it.
+/// For a minijinja chart: the names it uses, with everything below them.
 fn jinja(chart: &Chart) -> Option<Usage> {
     let mut usage = Usage::default();
     for name in chart.jinja(&chart.metadata.name).ok()?.undeclared() {
@@ -125,7 +125,7 @@ fn add_text(text: &str, usage: &mut Usage) {
     }
 }
 
-/// The outermost keys of which nothing is used. What is in lists is not looked at.
+/// The outermost keys of which nothing is used. Lists are not searched.
 fn add_unused(value: &Value, path: &mut Path, usage: &Usage, unused: &mut Vec<Path>) {
     if !usage.is_read(path) {
         unused.push(path.clone());

@@ -1,4 +1,4 @@
-//! What is secret in one release, and how a text is shown without it.
+//! The secrets of one release, and how a text is shown without them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Secrets {
                 insert(&mut self.short, &mut self.bytes, part.into());
             } else {
                 let mut written = part.to_owned();
-                // A JSON log line that tells of an error that quotes a message that quotes a value.
+                // A JSON log line with an error that quotes a message that quotes a value.
                 for _ in 0..=QUOTES {
                     let quoted = Value::from(written.as_str()).to_string();
                     let next = quoted[1..quoted.len() - 1].to_owned();
@@ -208,7 +208,7 @@ impl Secrets {
         before != (self.texts.len(), self.short.len(), self.ordinary.len(), self.names.len(), self.overflow)
     }
 
-    /// Too many are as good as all: nothing is kept of them, and no text of others is shown.
+    /// Too many to keep: none is kept, and no text of others is shown.
     fn bound(&mut self) {
         self.overflow |= self.texts.len() + self.short.len() + self.ordinary.len() > MAX || self.bytes > MAX_BYTES;
         if self.overflow {
@@ -260,7 +260,7 @@ impl Dictionary {
         Self { by_start, short: short.clone(), ordinary: ordinary.clone(), names, overflow: *overflow }
     }
 
-    /// A text of others without what is secret; where that cannot be had, what may be said in its place.
+    /// A text of others without secrets; if they cannot be removed, the substitute.
     pub(super) fn clean(&self, text: &str, bare: &str) -> String {
         if self.overflow {
             return or_withheld(bare).to_owned();
@@ -288,7 +288,7 @@ impl Dictionary {
         lines.join("\n")
     }
 
-    /// A document with [`MASK`] in place of what is long enough to be a secret. `None` when there is too much of that.
+    /// A document with [`MASK`] for every text that is long enough to be a secret. `None` when there are too many.
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         if self.overflow { None } else { self.masked(text) }
     }

@@ -1,4 +1,4 @@
-//! What came from Secrets, so that it appears in no text that leaves the operator.
+//! Masks: contents of Secrets appear in no text that leaves the operator.
 //!
 //! # Guarantees
 //! - A message is a [`Text`]: our own words and names, and texts of others (the API server, templates, pods). Only in texts of
@@ -13,7 +13,7 @@
 //! - When there are too many strings, or they are not known yet, texts of others are not shown at all.
 //!
 //! # Caveats
-//! - What a template made of a secret (a hash, a part of it) is not known here.
+//! - A value that a template derives from a secret, such as a hash or a part, is not known here.
 //! - Numbers of up to five digits, truth values and common words (`admin`, `postgres`) are shown where they are not in quotes.
 
 mod dictionary;

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A text in parts: our own words and names, which are shown as they are, and texts of others, which may quote a Secret.
 ///
-/// Its `Display` shows no text of others: in place of each part stands what can be said without it. The whole text is shown by
-/// [`Masks::show`](super::Masks::show), which knows what is secret in a release.
+/// Its `Display` shows no text of others, but a substitute for each such part. [`Masks::show`](super::Masks::show), which knows the
+/// secrets of a release, shows the whole text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Box<[Part]>);
 
@@ -18,7 +18,7 @@ pub enum Part {
     Foreign {
         /// The text.
         text: Box<str>,
-        /// What is said where it cannot be shown; empty for [`WITHHELD`].
+        /// The substitute where it cannot be shown; empty for [`WITHHELD`].
         bare: Box<str>,
     },
 }
@@ -38,7 +38,7 @@ impl Text {
         Self::foreign_or(text, "")
     }
 
-    /// A text of others, and what is said in its place where it cannot be shown.
+    /// A text of others, and the substitute where it cannot be shown.
     pub fn foreign_or(text: impl Into<Box<str>>, bare: impl Into<Box<str>>) -> Self {
         let (text, bare) = (text.into(), bare.into());
         if text.is_empty() { Self::default() } else { Self(Box::new([Part::Foreign { text, bare }])) }
@@ -83,7 +83,7 @@ impl Text {
         }
     }
 
-    /// All of it, as it was written. Only for who may read what the text is about: the command line.
+    /// The whole text, unmasked. Only for users who may read what it is about: those of the command line.
     pub fn whole(&self) -> String {
         let part = |part: &Part| match part {
             Part::Own(text) | Part::Foreign { text, .. } => text.clone(),

@@ -1,5 +1,5 @@
-//! Attempts: how often something that failed is tried again, and when. They are counted in the status of the custom resource, so
-//! that a restart of the operator begins nothing anew (apply.md A3).
+//! Attempts: how often a failed change is tried again, and when. The status of the custom resource counts them, so
+//! that a restart of the operator does not start over (docs/design/applying.md A3).
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ const LAST_PAUSE: Duration = Duration::from_secs(300);
 /// The version that tried.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Whether a failure is tried again without anything having changed.
+/// Whether a failure is tried again although nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It cannot work: only another input can.
+    /// Never: only a change of the inputs can help.
     Never,
-    /// So often as [`MAX_ATTEMPTS`] says: the API server or a hook said that the release is wrong.
+    /// As often as [`MAX_ATTEMPTS`] says: the API server or a hook refused the release.
     Bounded,
-    /// As long as it takes, ever more slowly: what is missing is outside of the release, such as a right or a kind.
+    /// Without end, with growing pauses: what is missing is outside the release, such as a right or a kind.
     Always,
 }
 
@@ -41,7 +41,7 @@ pub struct Attempts {
     pub not_before: i64,
 }
 
-/// The attempts with a digest; none when another one or another version of the operator was tried last.
+/// The attempts for a digest. None if the last attempt was for another digest, or by another version of the operator.
 pub fn read(status: &Map<String, Value>, digest: &str) -> Attempts {
     let Some(last) = status.get("lastAttempted") else { return Attempts::default() };
     let text = |key: &str| last.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn failed(status: &Map<String, Value>, digest: &str, reason: &str, retry: Re
         "terminal": is_last(retry, attempts), "version": VERSION})
 }
 
-/// Whether nothing is tried after so many failures.
+/// Whether so many failures end the attempts.
 pub fn is_last(retry: Retry, failed: u64) -> bool {
     match retry {
         Retry::Never => true,

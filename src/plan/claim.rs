@@ -1,4 +1,4 @@
-//! Whose an object is that exists before we have applied it.
+//! Who owns an object that exists before we apply it.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELE
 pub enum Ownership {
     /// It belongs to this release: Helm, helm-operator or we made it.
     Ours,
-    /// It is nobody's, and is taken over because the custom resource says so.
+    /// It has no owner, and the custom resource asks to take it over.
     Adopted,
-    /// It is not touched: why.
+    /// It is not touched, for this reason.
     Refused(String),
 }
 
-/// Whose an object is, from its `metadata`. `is_live` tells whether there is a release of this namespace and name: its objects are never
+/// Whose an object is, from its `metadata`. `is_live` returns whether a release of this namespace and name exists: its objects are never
 /// taken over.
 pub fn ownership(
     metadata: &Value,
@@ -28,7 +28,7 @@ pub fn ownership(
     let references = || metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let text = |reference: &Value, key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let refers = |reference: &Value| text(reference, "uid") == *owner.uid;
-    // A custom resource of the same name that is gone: its release is continued.
+    // The owner was a custom resource of the same name that is gone. Its release is continued.
     let replaced = |r: &Value| {
         text(r, "kind") == *owner.gvk.kind
             && text(r, "name") == *owner.name
@@ -80,7 +80,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn whose_an_object_is_is_told_by_its_metadata() {
+    fn metadata_shows_the_owner_of_an_object() {
         let owner = owner();
         let of = |uid: &str, name: &str| {
             json!({"ownerReferences": [{"apiVersion": "demo.example.com/v1", "kind": "Web", "name": name, "uid": uid,

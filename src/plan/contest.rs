@@ -1,4 +1,5 @@
-//! A field that somebody changes as often as we repair it: it is said, and repaired more and more rarely, until it stays.
+//! Contested fields: somebody changes them as often as we repair them. They are reported, and repaired at growing intervals, until they
+//! stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use crate::kind::ignore::IGNORE_DRIFT;
 use crate::release::managers::Survivor;
 use crate::release::object::ObjectId;
 
-/// So many repairs of the same field within a minute are no accident.
+/// Repairs of one field within a minute from which the field counts as contested.
 pub const LIMIT: usize = 5;
 /// Seconds.
 const WINDOW: i64 = 60;
@@ -18,7 +19,7 @@ const LAST_PAUSE: i64 = 300;
 /// Fields that a message names.
 const NAMED: usize = 3;
 
-/// What is fought about in one release.
+/// The contested fields of one release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contest(BTreeMap<ObjectId, Fight>);
 
@@ -26,7 +27,7 @@ pub struct Contest(BTreeMap<ObjectId, Fight>);
 struct Fight {
     /// When it was repaired, seconds.
     repairs: Vec<i64>,
-    /// What all repairs since the first look were about; empty when the object itself is what somebody deletes.
+    /// The fields that every repair since the first look concerned. Empty if somebody deletes the object itself.
     fields: Option<Vec<Survivor>>,
     /// Seconds; 0 while it is no contest.
     pause: i64,
@@ -35,12 +36,13 @@ struct Fight {
 }
 
 impl Contest {
-    /// Whether the next repair of an object is to be looked at: who owns what it repairs.
+    /// Whether the next repair of an object needs a look at who owns the fields.
     pub fn is_suspect(&self, id: &ObjectId, now: i64) -> bool {
         self.0.get(id).is_some_and(|f| f.repairs.iter().filter(|at| **at > now - WINDOW).count() >= 2 || f.pause > 0)
     }
 
-    /// An object was repaired; of a suspect the fields that others owned. `true` when that makes it a contest.
+    /// Records the repair of an object; `fields` are those that others owned, if they were looked at. Returns `true` if this makes it a
+    /// contest.
     pub fn repaired(&mut self, id: &ObjectId, now: i64, fields: Option<Vec<Survivor>>) -> bool {
         let fight = self.0.entry(id.clone()).or_default();
         if let Some(fields) = fields {
@@ -49,7 +51,7 @@ impl Contest {
                 Some(known) => {
                     let same = known.is_empty() && fields.is_empty();
                     known.retain(|field| fields.contains(field));
-                    // Another field than the last time: the count begins anew.
+                    // Another field than the last time: the count starts again.
                     if known.is_empty() && !same {
                         *fight = Fight { fields: Some(fields), ..Fight::default() };
                     }
@@ -71,7 +73,7 @@ impl Contest {
         self.0.iter().filter(|(_, f)| f.until > now).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Forgets what stays as we repaired it. `is_drifted` says of an object whether it is to be repaired now.
+    /// Forgets what stayed as we repaired it. `is_drifted` returns whether an object is to be repaired now.
     pub fn settle(&mut self, now: i64, is_drifted: impl Fn(&ObjectId) -> bool) {
         self.0.retain(|id, f| {
             is_drifted(id) || f.until > now || (f.pause == 0 && f.repairs.iter().any(|at| *at > now - WINDOW))
@@ -83,7 +85,7 @@ impl Contest {
         self.0.values().filter(|f| f.pause > 0).map(|f| (f.until - now).max(1)).min()
     }
 
-    /// The rules that leave what is fought about to others, as JSON.
+    /// The rules that would leave the contested fields to others, as JSON.
     fn rules(&self) -> String {
         let rule = |(id, fight): (&ObjectId, &Fight)| {
             let paths: Vec<&str> =
@@ -94,7 +96,7 @@ impl Contest {
         Value::Array(self.0.iter().filter_map(rule).take(NAMED).collect()).to_string()
     }
 
-    /// What is fought about, in a sentence; `None` when nothing is.
+    /// The contested fields, in a sentence; `None` if there are none.
     pub fn describe(&self) -> Option<String> {
         let contested = |(id, fight): (&ObjectId, &Fight)| {
             let of = |field: &Survivor| format!("{} with {}", field.path, field.manager);
@@ -147,7 +149,7 @@ mod tests {
         assert!(contest.contested(113).contains(&id()));
         assert!(contest.contested(114).is_empty());
         assert_eq!(contest.due(104), Some(10));
-        // It is still fought about: the next pause is longer, and it is told once.
+        // It is still contested: the next pause is longer, and it is reported once.
         contest.settle(114, |_| true);
         assert!(!contest.repaired(&id(), 114, Some(field("data.a"))));
         assert_eq!(contest.due(114), Some(20));

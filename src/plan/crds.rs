@@ -1,11 +1,11 @@
-//! What becomes of the definitions in `crds/` of a chart, by the switch `crds`. Helm creates those that are missing and never
+//! What happens to the definitions in `crds/` of a chart, by the switch `crds`. Helm creates those that are missing and never
 //! changes one; Flux has the same choice (`Skip`, `Create`, `CreateReplace`). None is ever deleted.
 
 use serde_json::{Map, Value};
 
 use crate::kind::switches::Crds;
 
-/// A definition that something is to be done about before anything else.
+/// A definition that needs a step before anything else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// As the chart has it.
@@ -14,19 +14,19 @@ pub struct Definition {
     pub action: Action,
 }
 
-/// What is to be done about a definition.
+/// The step that a definition needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// It is created.
     Create,
-    /// The one that exists becomes this.
+    /// The existing one is replaced with this.
     Replace(Value),
     /// Nothing: its versions are not served yet.
     Await,
 }
 
-/// What is to be done about a definition of a chart. `served`: the API server knows all its versions. `live` is the one that
-/// exists; `outcome` is what the API server says that [`replacement`] would make of it.
+/// The step that a definition of a chart needs. `served`: the API server knows all its versions. `live` is the one that
+/// exists; `outcome` is the API server's answer to a dry run of [`replacement`].
 pub fn action(
     policy: Crds,
     served: bool,
@@ -40,13 +40,13 @@ pub fn action(
         Crds::Replace if outcome.is_some_and(|outcome| differs(live, outcome)) => {
             Some(Action::Replace(replacement(body, live)))
         }
-        // One that lacks a version of the chart's stays as it is; nothing is worth waiting for.
+        // A definition without one of the chart's versions stays as it is. Nothing is waited for.
         Crds::Create | Crds::Replace => (!served && serves(live, body)).then_some(Action::Await),
     }
 }
 
-/// What is written in place of a definition: the chart's, with what others noted on the one that exists. The certificate of a
-/// conversion webhook is put there by who made it, such as cert-manager.
+/// The definition that replaces an existing one: the chart's, with annotations and labels that others added. The certificate of a
+/// conversion webhook stays too: whoever made it, such as cert-manager, put it there.
 pub fn replacement(body: &Map<String, Value>, live: &Value) -> Value {
     const CA: &str = "/spec/conversion/webhook/clientConfig";
     let mut new = live.clone();

@@ -1,5 +1,5 @@
-//! Fields that controllers of Kubernetes fill in objects of a chart. A chart that writes them means them to be filled: applying what it
-//! wrote would empty them, and the two would go on for ever. They are left out of what is applied.
+//! Fields of a chart's objects that controllers fill. A chart that writes such a field expects it to be filled. To apply the chart's text
+//! would empty the field, and the controller would fill it again, without end. So these fields are not applied.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::release::object::Gvk;
 const CA_INJECTED: [&str; 3] =
     ["cert-manager.io/inject-apiserver-ca", "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"];
 
-/// Takes from an object what a controller fills.
+/// Removes from an object the fields that a controller fills.
 pub fn leave_out(gvk: &Gvk, body: &mut Map<String, Value>) {
     match (&*gvk.group, &*gvk.kind) {
         // The rules are those of the roles that the aggregation rule selects.

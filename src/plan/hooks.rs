@@ -1,5 +1,5 @@
-//! Hooks, without anybody waiting for one: what has run is told by the release record, what runs by the live object, and what
-//! is next by both (apply.md D3).
+//! Hooks without waiting. The release record shows which hooks have run, the live object shows which one runs, and both show which one
+//! is next (docs/design/applying.md D3).
 //!
 //! Order, events and delete policies are Helm's (`pkg/action/hooks.go`, Helm 4.3). A hook runs at least once: when its object
 //! vanished before anybody saw the outcome, it is created again.
@@ -19,7 +19,7 @@ use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::record::{HookRecord, Phase};
 
-/// When hooks run. `test` is Helm's own to run.
+/// When hooks run. Only Helm runs `test` hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are Helm's")]
 pub enum Event {
@@ -101,7 +101,7 @@ impl DeletePolicy {
 pub struct Hook {
     /// Its object.
     pub id: ObjectId,
-    /// What the object is, without what [`Hook::body`] adds.
+    /// The object, without what [`Hook::body`] adds.
     body: Map<String, Value>,
     /// Digest of its manifest.
     digest: String,
@@ -121,8 +121,8 @@ impl Hook {
         Ok(Self { id: stamped.id, body: stamped.body, digest: hasher.finish_short(16), record })
     }
 
-    /// What is sent for a run. With an owner reference the object goes with the custom resource, which somebody who deletes
-    /// it in the foreground does not wait for: then an annotation names it.
+    /// The object that is sent for a run. With an owner reference, garbage collection would delete the object as soon as somebody deletes
+    /// the custom resource in the foreground. Then an annotation names the owner instead.
     pub fn body(&self, revision: u64, event: Event, owner: &Owner, foreground: bool) -> Map<String, Value> {
         let mut body = self.body.clone();
         let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
@@ -145,13 +145,13 @@ impl Hook {
         run.revision == revision && &*run.event == event.as_str() && *run.digest == *self.digest
     }
 
-    /// Whether it has to come to an end; of most kinds it is enough that the object exists.
+    /// Whether it has to run to completion. For most kinds it is enough that the object exists.
     pub fn is_awaited(&self) -> bool {
         let Gvk { group, kind, .. } = &self.id.gvk;
         matches!((&**group, &**kind), ("batch", "Job") | ("", "Pod")) || self.is_definition()
     }
 
-    /// Whether deleting its object loses nothing but its outcome.
+    /// Whether nothing but its outcome is lost with its object.
     pub fn is_a_run(&self) -> bool {
         self.is_awaited() && !self.is_definition()
     }
@@ -161,7 +161,7 @@ impl Hook {
         &*self.id.gvk.kind == "CustomResourceDefinition"
     }
 
-    /// Whether the chart says to delete its object then.
+    /// Whether the chart's delete policy deletes its object then.
     pub fn has_policy(&self, policy: DeletePolicy) -> bool {
         let policies = &self.record.delete_policies;
         let default = policies.is_empty() && policy == DeletePolicy::BeforeCreation;
@@ -178,19 +178,19 @@ impl Hook {
     }
 }
 
-/// Where the hooks of an event stand.
+/// The progress of the hooks of an event.
 #[derive(Debug, PartialEq)]
 pub struct Progress {
-    /// What is to be done now.
+    /// The steps that come now.
     pub steps: Vec<PlanStep>,
-    /// All have run with that.
+    /// With these steps all hooks have run.
     pub done: bool,
 }
 
 /// The next steps of an event of a revision.
 pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progress {
     let mut order: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].runs_at(event)).collect();
-    // The record has them by kind, and Helm's sorting keeps that.
+    // The record has them sorted by kind, and Helm's sort by weight is stable.
     order.sort_by(|a, b| {
         let key = |i: usize| (hooks[i].record.weight, hooks[i].record.name.as_str());
         key(*a).cmp(&key(*b))
@@ -220,7 +220,7 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
                 }
             }
             (phase, _) => {
-                // Only the object of a run that failed is in the way of the next; another one was just not seen yet.
+                // Only the object of a failed run blocks the next run. Any other object was created and not seen yet.
                 steps.push(PlanStep::StartHook { hook, event, again: phase == Phase::Failed });
                 started.push(hook);
                 if !hooks[hook].is_awaited() {
@@ -238,7 +238,7 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
     Progress { steps, done: true }
 }
 
-/// What is deleted after a hook failed: itself, and those before it that succeeded, by their policies.
+/// The objects that are deleted after a hook failed: its own, and those of earlier hooks that succeeded, by their policies.
 pub fn after_failure(facts: &Facts, hooks: &[Hook], revision: u64, event: Event, failed: usize) -> Vec<usize> {
     let is_live = |hook: &Hook| run(facts, hook, revision, event).is_some();
     let succeeded = |hook: &Hook| hook.phase(event) == Phase::Succeeded && is_live(hook);
@@ -252,7 +252,7 @@ pub fn after_failure(facts: &Facts, hooks: &[Hook], revision: u64, event: Event,
     hooks.iter().enumerate().filter(goes).map(|(i, _)| i).collect()
 }
 
-/// Whether a hook of the newest revision runs, and until when it is waited for when the inputs have changed since.
+/// Whether a hook of the newest revision runs, and how long a change of the inputs waits for it.
 pub fn running(facts: &Facts) -> Option<i64> {
     let newest = facts.history.last()?.revision;
     let timeout = facts.switches.hook_timeout().as_secs().cast_signed();
@@ -263,12 +263,12 @@ pub fn running(facts: &Facts) -> Option<i64> {
         .max()
 }
 
-/// Whether any hook of the release runs when it goes.
+/// Whether the release has a hook that runs at its deletion.
 pub fn has_deletion_hooks(hooks: &[Hook]) -> bool {
     hooks.iter().any(|hook| hook.runs_at(Event::PreDelete) || hook.runs_at(Event::PostDelete))
 }
 
-/// Whether any runs at an event.
+/// Whether any hook runs at an event.
 pub fn has(hooks: &[Hook], event: Event) -> bool {
     hooks.iter().any(|hook| hook.runs_at(event))
 }

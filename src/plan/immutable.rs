@@ -1,4 +1,4 @@
-//! Fields that the API server does not let anybody change: which they are, and what making the object anew would cost.
+//! Immutable fields: which fields of an object cannot be changed, and what it would cost to recreate the object.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde_json::Value;
 use crate::kind::go_bool;
 use crate::release::object::Gvk;
 
-/// helm-operator's annotation: what cannot be changed is made anew.
+/// helm-operator's annotation: an object that cannot be changed is recreated.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
-/// The same in a rollback. Without it helm-operator makes objects anew when it rolls back, and Tillerman does not.
+/// The same in a rollback. Without it helm-operator recreates objects when it rolls back, and Tillerman does not.
 const ROLLBACK_FORCE: &str = "helm.sdk.operatorframework.io/rollback-force";
 
-/// Whether the annotations of a custom resource allow making anew what cannot be changed.
+/// Whether the annotations of a custom resource allow recreating what cannot be changed.
 pub fn is_allowed(annotations: &BTreeMap<Box<str>, Box<str>>, rolls_back: bool) -> bool {
     let says = |name: &str| annotations.get(name).is_some_and(|text| go_bool(text) == Some(true));
     says(UPGRADE_FORCE) || rolls_back && says(ROLLBACK_FORCE)
 }
 
-/// How an object may be made anew.
+/// How an object may be recreated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remake {
-    /// It is deleted alone: what it made stays, and its successor takes it over.
+    /// It is deleted alone. Its dependents stay, and the new object adopts them.
     Orphan,
-    /// It is deleted with what it made.
+    /// It is deleted with its dependents.
     Delete,
     /// Not at all: too much would be lost.
     Never,
 }
 
-/// How an object of a kind may be made anew, and what would be lost.
+/// How an object of a kind may be recreated, and what would be lost.
 pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
     match (&*gvk.group, &*gvk.kind) {
         ("apps", "StatefulSet") => (Remake::Orphan, "its pods and volumes would stay"),
@@ -44,7 +44,7 @@ pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
     }
 }
 
-/// The fields below `field` that `wanted` wants otherwise than `live` has them. `why` is the API server's sentence, which for some kinds
+/// The fields below `field` that differ between `wanted` and `live`. `why` is the API server's sentence, which for some kinds
 /// names in quotes what may be changed.
 pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<String> {
     let parts = field.split(['.', '[', ']']).filter(|part| !part.is_empty());
@@ -59,7 +59,7 @@ pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<Stri
     if changed.is_empty() { vec![field.to_owned()] } else { changed }
 }
 
-/// Whether all of `wanted` is in `live`, which has defaults besides.
+/// Whether `live` contains all of `wanted`, beside defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_made_anew_only_by_the_annotation_for_what_is_done() {
+    fn an_object_is_recreated_only_by_the_annotation_for_what_is_done() {
         let annotated = |name: &str, text: &str| [(name.into(), text.into())].into();
         for (name, text, of_an_upgrade, of_a_rollback) in [
             (UPGRADE_FORCE, "True", true, true),

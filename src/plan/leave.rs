@@ -1,8 +1,8 @@
-//! Which fields of an object that exists are left to others: those that a rule says, and replicas that an autoscaler sets
-//! (apply.md C4).
+//! Fields of an existing object that are left to others: those that a rule names, and replicas that an autoscaler sets
+//! (docs/design/applying.md C4).
 //!
-//! Such a field is part of the apply that makes the object, or a Deployment would start with one replica. It is left out
-//! once it is somebody else's; while it is ours it stays in, for leaving it out would remove it.
+//! Such a field is part of the apply that creates the object, or a Deployment would start with one replica. It is left out
+//! once somebody else owns it. While we own it, it stays in the apply, which would otherwise remove it.
 
 use std::collections::BTreeSet;
 
@@ -38,10 +38,10 @@ pub fn autoscaled(objects: &[Stamped]) -> BTreeSet<ObjectId> {
     objects.iter().map(|o| &o.id).filter(|id| targets.contains(&named(id))).cloned().collect()
 }
 
-/// What is sent for an object that exists with these `managed` fields: `None` when that is all of it.
+/// The object that is sent for an existing one with these `managed` fields; `None` if it is sent whole.
 ///
-/// `previous` is the object in the last record. A chart that says another number of replicas than before means it, unless an
-/// autoscaler of the release sets them.
+/// `previous` is the object in the last record. If the chart changes its number of replicas, that number is applied, unless an
+/// autoscaler of the release sets the replicas.
 pub fn leave(
     object: &Stamped,
     previous: Option<&Stamped>,
@@ -60,7 +60,7 @@ pub fn leave(
     let mut body = Value::Object(object.body.clone());
     let mut left = false;
     let paths: BTreeSet<&str> = by_rule.filter(|_| applied).chain(scaled.then_some(REPLICAS)).collect();
-    // From behind, so that the index of an item that is left out moves no other.
+    // From the last, so that removing an item does not move the index of another.
     for path in paths.into_iter().rev() {
         if !owns(&ours, path, &body) {
             left |= remove(&mut body, path);
@@ -77,7 +77,7 @@ fn is_autoscaler(manager: &str) -> bool {
     manager == "kube-controller-manager" || manager.starts_with("keda")
 }
 
-/// Whether a field is in the set, found through the object as the chart writes it.
+/// Whether a field is in the set. The path is resolved in the object as the chart writes it.
 fn owns(fields: &Fields, pointer: &str, body: &Value) -> bool {
     let mut path = Vec::new();
     let mut at = body;
@@ -194,7 +194,7 @@ mod tests {
         let left = sent(r#"["/spec/containers/1/image", "/spec/containers/0/image"]"#).unwrap();
         assert_eq!(left["spec"]["containers"], json!([{"name": "a", "image": "1"}, {"name": "b"}]));
         assert_eq!(sent(r#"["/spec/none", "/metadata/a"]"#), None);
-        // Before we have applied it, the rule does not hold.
+        // The rule does not apply before we have applied the object.
         assert_eq!(leave(&now, None, &[], false, &rules(r#"["/spec/containers/1/image"]"#)), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Decisions: what situation a release is in, and which writes follow from it.
 //!
-//! Both functions are pure: [`situation`] looks at what the caches know and says in a word how the release stands, and
-//! with it what has to be read or rendered; [`plan`] turns that and what was rendered into a list of steps. Neither asks the
-//! API server or the clock, so a plan can be printed, compared in a test, and executed.
+//! Both functions are pure. [`situation`] names the state of the release from what the caches know, and so what has to be read
+//! or rendered. [`plan`] turns that and the rendering into a list of steps. Neither asks the API server or the clock, so a plan
+//! can be printed, compared in a test, and executed.
 
 pub mod attempts;
 pub mod claim;
@@ -53,7 +53,7 @@ pub struct Desired {
     pub hooks: Vec<Hook>,
     /// Whether the hooks equal those of the last record.
     pub hooks_equal: bool,
-    /// What of the chart's `crds/` has to be written, or served, first.
+    /// Definitions of the chart's `crds/` that must be written, or served, first.
     pub crds: Vec<Definition>,
     /// What the chart says of stateful sets with members.
     pub members: Option<Arc<Members>>,
@@ -81,26 +81,26 @@ pub enum Verb {
     Resume,
     /// Objects of the deployed revision drifted.
     Repair,
-    /// The inputs changed, what is applied did not.
+    /// The inputs changed, but not the objects.
     Note,
     /// Custom resource definitions of the chart come first.
     CreateCrds,
     /// An upgrade failed for good, and the last deployed revision comes back.
     RollBack,
-    /// The first installation failed for good, and goes.
+    /// The first installation failed for good, and is removed.
     Abandon,
     /// The custom resource is going.
     Uninstall,
 }
 
-/// One write, or what may take a few for one purpose.
+/// One write, or a few for one purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanStep {
     /// Adds the finalizer: before the first write of a release.
     Finalize,
     /// Writes the chart's custom resource definitions.
     CreateCrds,
-    /// Creates the record of a revision. The API server lets only one operator do it (apply.md A8).
+    /// Creates the record of a revision. The API server lets only one operator do it (docs/design/applying.md A8).
     CreateRecord {
         /// Revision.
         revision: u64,
@@ -118,18 +118,18 @@ pub enum PlanStep {
     Apply {
         /// Index.
         object: usize,
-        /// It is ours already: other managers' values give way. Otherwise somebody else's object of this name is refused.
+        /// The object is ours: conflicts with other managers are forced. Without it, an object of somebody else is refused.
         force: bool,
     },
-    /// Takes an object of the revision before into this one without a request: its index in [`Desired::objects`].
+    /// Keeps an object of the previous revision in this one without a request: its index in [`Desired::objects`].
     Keep(usize),
-    /// Notes in the record that a hook runs, and creates its object. What has to come to an end is the last step of a plan.
+    /// Records that a hook runs, and creates its object. If the hook has to run to completion, this is the last step of a plan.
     StartHook {
         /// Index in [`Desired::hooks`].
         hook: usize,
         /// What for.
         event: Event,
-        /// The run before failed, and its object is in the way.
+        /// The previous run failed, and its object blocks this one.
         again: bool,
     },
     /// Nothing: the hook runs until it ends or this time comes, in seconds since 1970.
@@ -141,14 +141,14 @@ pub enum PlanStep {
         /// Deadline.
         until: i64,
     },
-    /// Notes that a hook succeeded.
+    /// Records that a hook succeeded.
     FinishHook {
         /// Index.
         hook: usize,
         /// What for.
         event: Event,
     },
-    /// Notes that a hook failed, and with it the operation.
+    /// Records that a hook failed, and with it the operation.
     FailHook {
         /// Index.
         hook: usize,
@@ -156,7 +156,7 @@ pub enum PlanStep {
         event: Event,
         /// A sentence.
         why: Text,
-        /// It is not tried again: it took as long as it may.
+        /// It timed out, and is not tried again.
         timeout: bool,
     },
     /// Deletes the object of a hook that succeeded.
@@ -176,10 +176,10 @@ pub enum PlanStep {
     Prune {
         /// Which.
         id: ObjectId,
-        /// Only this one; `None` when it must be looked at first.
+        /// The uid of the only object that may be deleted; `None` if it must be read first.
         uid: Option<Box<str>>,
     },
-    /// Takes the custom resource from an object's owners, so that the object survives it.
+    /// Removes the custom resource from an object's owners, so that the object survives it.
     Orphan(ObjectId),
     /// Marks a revision superseded.
     Supersede(u64),
@@ -193,7 +193,7 @@ pub enum PlanStep {
     Unfinalize,
 }
 
-/// What is to be done about a release.
+/// The writes for a release, and their purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// What for.
@@ -304,12 +304,12 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
     }
 }
 
-/// The inputs differ from those of the newest revision, or nobody knows them.
+/// The inputs differ from those of the newest revision, or those are unknown.
 fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
     let head = facts.history.last();
     let deployed = head.is_some_and(|r| r.status == Status::Deployed);
     if deployed && desired.hooks_equal && is_same(desired) {
-        // Somebody wiped the annotations (`helm test` does): nothing is known of the objects, so all are applied once more.
+        // The annotations were removed, as `helm test` does. Nothing is known of the objects, so all are applied again.
         let unknown = head.is_none_or(|r| r.inventory.is_none());
         let applies = if unknown { applies(facts, desired) } else { Vec::new() };
         let steps = finalizer(facts).chain(applies).chain([PlanStep::Note(newest)]).collect();
@@ -334,9 +334,10 @@ fn begin(facts: &Facts, desired: &Desired, operation: RevisionKind) -> Plan {
     Plan::new(verb, revision, steps)
 }
 
-/// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then nothing
-/// but the objects may tell of an attempt that was cut off: all name their owner, none of them has to be waited for, and the kinds
-/// to look through are written with the finalizer, thus in the same plan. Whoever has a rival for the name of the release asks for it first.
+/// Whether the record of a first revision can be one write, after its objects, instead of one before and one after them. Then only the
+/// objects show that an attempt was cut off. So all of them must name their owner, none may have to be waited for, and the kinds to
+/// search must be written with the finalizer, in the same plan. If another custom resource wants the same release name, the record comes
+/// first.
 fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
     let mut waits = [Event::before(RevisionKind::Install), Event::after(RevisionKind::Install)].into_iter();
     facts.history.is_empty()
@@ -350,7 +351,7 @@ fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
         && desired.objects.iter().all(Stamped::is_owned)
 }
 
-/// Brings a revision whose record exists to `deployed`, or as far as it can go now.
+/// Brings a revision whose record exists to `deployed`, or as far as is possible now.
 fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: RevisionKind) -> Vec<PlanStep> {
     let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, revision, Event::before(operation));
@@ -389,12 +390,12 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: RevisionKi
         return steps;
     }
     let older = || facts.history.iter().filter(|r| r.revision < revision);
-    // One that was left half done for other inputs is over, too.
+    // A revision that was left unfinished for other inputs is over, too.
     let over = |r: &&Revision| {
         matches!(r.status, Status::Deployed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
     };
     steps.extend(older().filter(over).map(|r| PlanStep::Supersede(r.revision)));
-    // Before it is deployed: nothing is done about a deployed revision that is not drift.
+    // Before it is deployed: of a deployed revision only drift is repaired.
     steps.extend(trim(facts.switches.max_history, &older().collect::<Vec<_>>()));
     steps.push(PlanStep::MarkDeployed(revision));
     steps
@@ -417,7 +418,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
         let steps = owned.map(|(id, _)| PlanStep::Orphan(id.clone())).chain([PlanStep::Unfinalize]).collect();
         return Plan::new(Verb::Uninstall, newest, steps);
     }
-    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (apply.md D2).
+    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (docs/design/applying.md D2).
     let runs_hooks = facts.switches.hooks && !facts.spent && facts.foreign.is_none();
     let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, newest, Event::PreDelete);
@@ -445,7 +446,7 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
-    // What no record names but is ours: a crash left it, or the record is gone (apply.md D1, D2).
+    // Our objects that no record names: a crash left them, or the record is gone (docs/design/applying.md D1, D2).
     for (id, live) in &facts.live {
         if !recorded.contains_key(id) && is_ours(facts, live) && !live.deleting && !is_own_namespace(facts, id) {
             steps.push(PlanStep::Prune { id: id.clone(), uid: Some(live.uid.clone()) });
@@ -461,7 +462,7 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
             Some(live) if is_ours(facts, live) => {
                 steps.push(PlanStep::Prune { id: object.id.clone(), uid: Some(live.uid.clone()) });
             }
-            // It is looked at before it is deleted.
+            // It is read before it is deleted.
             _ => steps.push(PlanStep::Prune { id: object.id.clone(), uid: None }),
         }
     }

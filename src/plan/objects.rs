@@ -21,7 +21,7 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
         match facts.live.get(id) {
             None if reference.finished || has_ended(facts, id, reference) => {}
             None => drift.push(Drift::Missing(id.clone())),
-            // It goes; when it is gone, it is missing.
+            // It is being deleted. Once it is gone, it counts as missing.
             Some(live) if live.deleting => {}
             Some(live) if live.uid != reference.uid || live.digest.as_ref() != Some(&reference.digest) => {
                 drift.push(Drift::Changed(id.clone()));
@@ -29,7 +29,7 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
             Some(_) => {}
         }
     }
-    // The watch of another version of its group may show a listed object once more.
+    // The watch of another version of the group may show a listed object again.
     let listed: BTreeSet<&str> = inventory.0.values().map(|reference| &*reference.uid).collect();
     for (id, live) in &facts.live {
         let stray = !inventory.0.contains_key(id) && !listed.contains(&*live.uid);
@@ -40,12 +40,12 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
     drift
 }
 
-/// Whether a Job or a Pod that is gone had come to its end: then it is not missed. What it is for was done, and doing it again may harm.
+/// Whether a Job or a Pod that is gone had finished. Then it is not missing: its work is done, and to do it again may harm.
 fn has_ended(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
     facts.ended.get(id) == Some(&reference.uid)
 }
 
-/// Whether a Job or a Pod of the newest revision has come to its end, and its inventory does not say so yet.
+/// Whether a Job or a Pod of the newest revision has finished, and the inventory does not say so yet.
 pub fn has_finished(facts: &Facts) -> bool {
     let inventory = facts.history.last().and_then(|r| r.inventory.as_ref());
     inventory.is_some_and(|inventory| inventory.0.iter().any(|(id, reference)| is_news(facts, id, reference)))
@@ -56,7 +56,7 @@ fn is_news(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
     !reference.finished && facts.live.get(id).map_or_else(|| has_ended(facts, id, reference), finished)
 }
 
-/// Enters into an inventory what has come to its end.
+/// Marks in an inventory what has finished.
 pub fn note_finished(facts: &Facts, inventory: &mut Inventory) {
     for (id, reference) in &mut inventory.0 {
         reference.finished |= is_news(facts, id, reference);
@@ -93,8 +93,8 @@ pub fn is_same(desired: &Desired) -> bool {
     desired.previous.as_ref().is_some_and(|previous| sorted(previous) == sorted(&desired.objects))
 }
 
-/// Brings the objects to a revision that follows a deployed one: those that the chart renders as before, and that are as they
-/// were applied, are kept as they are. After anything else all are applied: what is there is not known.
+/// Brings the objects to a revision that follows a deployed one. Objects that the chart renders as before, and that have not drifted,
+/// are kept. After any other revision all objects are applied, since their state is unknown.
 pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     let deployed = facts.history.last().filter(|r| r.status == Status::Deployed);
     let (Some(inventory), Some(previous)) = (deployed.and_then(|r| r.inventory.as_ref()), &desired.previous) else {
@@ -132,9 +132,9 @@ pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
         .collect()
 }
 
-/// What earlier revisions had and this one has not: from the last record, and by label and owner (apply.md D1).
+/// Objects that earlier revisions had and this one lacks: from the last record, and by label and owner (docs/design/applying.md D1).
 pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
-    // A chart that writes an object in another version of its group than before means the same object.
+    // An object that the chart now writes in another version of its group is still the same object.
     let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();
     let mut steps = Vec::new();
     for (id, live) in facts.live.iter().rev() {

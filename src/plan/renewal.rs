@@ -1,12 +1,12 @@
-//! Charts that ask to be rendered again at a time, though nothing has changed: certificates end.
+//! Charts that ask to be rendered again at a given time although nothing has changed: certificates expire.
 
 use super::stamp::Stamped;
 use crate::names;
 
-/// Annotation of an object of a chart: when it is to be made anew, in seconds since 1970.
+/// Annotation of an object of a chart: when it is to be recreated, in seconds since 1970.
 pub const RENEW_AFTER: &str = names::RENEW_AFTER;
 
-/// When the first of these objects is to be made anew. A time that is over asks for nothing: the rendering that said so has just been
+/// When the first of these objects is to be recreated. A time in the past asks for nothing: the rendering that said so has just been
 /// done, and the next one would say it again.
 pub fn next(objects: &[Stamped], now: i64) -> Option<i64> {
     let of = |object: &Stamped| {

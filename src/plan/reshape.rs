@@ -1,8 +1,8 @@
-//! Fields of which an object may have only one, such as the handlers of a probe or the sources of a volume. A chart that changes from one to
-//! another leaves the old one behind: the API server had filled it in, or somebody else has set it, so no apply of ours removes it, and the
-//! two together are invalid. `kubectl apply` and Helm, on the client's side, remove what the API server calls `retainKeys`.
+//! Fields of which an object may have only one, such as the handlers of a probe or the sources of a volume. When a chart changes from one
+//! to another, the old one stays: the API server filled it in, or somebody else set it, so our apply does not remove it. The two together
+//! are invalid. `kubectl apply` and Helm, on the client's side, remove it by what the API server calls `retainKeys`.
 //!
-//! The API server names the field that does not fit. What stands beside it and is not the chart's goes.
+//! The API server names the invalid field. Its siblings that are not in the chart are removed.
 
 use serde_json::{Map, Value, json};
 
@@ -26,19 +26,19 @@ const ONE_OF: [&str; 14] = [
     "scaleTargetRef",
 ];
 
-/// What has to go before an object can have its new shape.
+/// The fields to remove before an object can have its new shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reshaped {
-    /// The fields that go.
+    /// The fields to remove.
     pub fields: Fields,
     /// The same as people write them.
     pub paths: Vec<String>,
-    /// What is sent then: without the `null`s by which the chart says that such a field shall not be there.
+    /// The object that is sent then, without the `null`s by which the chart asks for the absence of such a field.
     pub body: Map<String, Value>,
 }
 
-/// What of a live object does not go with what is wanted, by the fields that the API server called invalid. `None` when that is nothing
-/// that could be removed.
+/// The fields of a live object that conflict with the wanted object, by the fields that the API server called invalid. `None` when there
+/// is nothing to remove.
 pub fn reshape(wanted: &Map<String, Value>, live: &Value, invalid: &[String]) -> Option<Reshaped> {
     let mut body = Value::Object(wanted.clone());
     let mut found = Found { fields: json!({}), paths: Vec::new() };
@@ -62,7 +62,7 @@ fn steps(path: &str) -> Vec<&str> {
     path.split(['.', '[', ']']).filter(|step| !step.is_empty() && step.parse::<usize>().is_err()).collect()
 }
 
-/// The way to a field: as `fieldsV1` writes it, and as people do.
+/// The path to a field: as `fieldsV1` writes it, and as people do.
 #[derive(Clone, Default)]
 struct Trail {
     keys: Vec<String>,
@@ -107,7 +107,7 @@ fn walk(wanted: &mut Value, live: &Value, steps: &[&str], last: &str, trail: &mu
     }
 }
 
-/// The object in which two fields do not go together.
+/// The object that holds two conflicting fields.
 fn leave_one(wanted: &mut Value, live: &Value, last: &str, trail: &Trail, found: &mut Found) {
     let is_item = trail.keys.last().is_some_and(|key| key.starts_with("k:"));
     let at = trail.keys.len().checked_sub(if is_item { 2 } else { 1 });
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(paths, ["spec.strategy.rollingUpdate"]);
         let expected = json!({"f:spec": {"f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}}}});
         assert_eq!((fields, body), (expected, wanted.clone()));
-        // A null says the same as nothing.
+        // A null counts as absent.
         let with_null = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}});
         assert_eq!(reshaped(&with_null, &live, "spec.strategy.rollingUpdate").unwrap().2, wanted);
     }

@@ -1,4 +1,4 @@
-//! Results: what a pod of a release that has ended says of how it went, in the status of the custom resource.
+//! Results: the outcome of a pod that has ended, in the status of the custom resource.
 //!
 //! A chart whose Chart.yaml has the annotation `tillerman.dev/results: pods` marks such pods, mostly of its Jobs, with the label
 //! [`LABEL`]. A container that ends with 0 and leaves a JSON object as its termination message may name fields of the status there,
@@ -14,7 +14,7 @@ pub const CHART: &str = names::RESULTS;
 /// The label of pods with results; its value is the name of the release, which is in the pod's namespace.
 pub const LABEL: &str = names::RESULT_OF;
 
-/// What the operator says itself of any custom resource: no pod says it.
+/// Fields that the operator writes itself: a pod cannot set them.
 const RESERVED: [&str; 11] = [
     "succeeded",
     "reason",
@@ -47,7 +47,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// From the object; `None` of a pod that runs, or goes.
+    /// From the object; `None` for a pod that runs or is being deleted.
     pub fn read(pod: &Value) -> Option<Self> {
         let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
         let seconds = |value: Option<&str>| value?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
@@ -70,14 +70,14 @@ impl Ended {
         })
     }
 
-    /// Whether it tells of something later.
+    /// Whether it reports something later.
     pub fn is_after(&self, other: &Self) -> bool {
         (self.at, &self.uid) > (other.at, &other.uid)
     }
 }
 
-/// Enters in a status how a pod ended: `succeeded`; after a failure `reason`, and after a success the fields that it names.
-/// `result` is the pod it is from, so that one that ended before it says nothing more.
+/// Writes the outcome of a pod into a status: `succeeded`; after a failure `reason`, and after a success the fields that it names.
+/// `result` names the pod, so that a pod that ended earlier does not overwrite it.
 pub fn enter(status: &mut Map<String, Value>, ended: &Ended) {
     let known = status.get("result");
     let at = known.and_then(|known| known.get("at")).and_then(Value::as_i64);

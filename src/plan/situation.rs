@@ -1,4 +1,4 @@
-//! How a release stands: one word, from what the caches know.
+//! The state of a release, from what the caches know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Facts {
     pub uid: Box<str>,
     /// Namespace of the custom resource.
     pub namespace: Box<str>,
-    /// What its objects say that cannot refer to it; see [`Owner::marks`](crate::release::owner::Owner::marks).
+    /// The marks of objects that cannot refer to it; see [`Owner::marks`](crate::release::owner::Owner::marks).
     pub marks: Box<str>,
     /// Now, in seconds since 1970.
     pub now: i64,
@@ -30,35 +30,35 @@ pub struct Facts {
     pub deleting: bool,
     /// It has our finalizer.
     pub finalized: bool,
-    /// `helm.sdk.operatorframework.io/uninstall-wait`: it stays until its objects are gone.
+    /// `helm.sdk.operatorframework.io/uninstall-wait`: the custom resource stays until its objects are gone.
     pub wait_for_deletion: bool,
     /// The switches of the custom resource.
     pub switches: Switches,
-    /// `reconcile-at` has a text that no pass has answered yet.
+    /// `reconcile-at` has a text that no pass has handled yet.
     pub asked: bool,
-    /// Why nothing can be rendered, whatever the values are.
+    /// Why the chart cannot be rendered, whatever the values are.
     pub refusal: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
-    /// Other custom resources would give their release the same name, or may: not all are known yet.
+    /// Other custom resources want the same release name, or may want it: not all of them are known yet.
     pub rivals: bool,
-    /// Somebody else's operation on the release (`helm upgrade`, `helm uninstall`) began a moment ago and is not finished.
+    /// Another tool works on the release (`helm upgrade`, `helm uninstall`): it began a moment ago and has not finished.
     pub busy: bool,
     /// The revisions, oldest first.
     pub history: Vec<Revision>,
     /// Digest of what the release would be rendered from; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
-    /// These inputs were tried as often as they may be: nothing is tried again until they change (apply.md A3).
+    /// The attempts for these inputs are spent: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,
-    /// They failed a moment ago, and the pause until the next attempt is not over.
+    /// The last attempt failed, and the pause until the next one is not over.
     pub pausing: bool,
-    /// Objects that somebody changes as often as we repair them: left for a while.
+    /// Contested objects, which are left alone for a while.
     pub contested: BTreeSet<ObjectId>,
     /// The objects that are ours, or that the newest revision lists.
     pub live: BTreeMap<ObjectId, Live>,
-    /// Jobs and Pods that had come to their end when they went, with their uids.
+    /// Jobs and Pods that had finished when they were deleted, with their uids.
     pub ended: BTreeMap<ObjectId, Box<str>>,
-    /// Kinds, per namespace, of which the caches do not know all objects yet: nothing is judged missing there.
+    /// Kinds, per namespace, whose objects the caches do not know completely yet: no object of them counts as missing.
     pub unsynced: BTreeSet<(Gvk, Option<Arc<str>>)>,
 }
 
@@ -71,24 +71,24 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// How a release stands.
+/// The state of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
-    /// The custom resource is going, and its objects with it.
+    /// The custom resource is being deleted, and its objects with it.
     Uninstall,
-    /// It is going and is not ours to finish.
+    /// It is being deleted, and the operator has nothing to do.
     Leave,
-    /// It cannot be served.
+    /// It cannot be handled.
     Refused(Refusal),
-    /// Caches that are needed for the decision are not complete yet, or somebody else works on the release.
+    /// The decision needs caches that are not complete yet, or another tool works on the release.
     Waiting,
     /// What is deployed is what it should be.
     Settled,
-    /// What is deployed is what it should be, and a Job or a Pod of it has come to its end since that was noted.
+    /// As `Settled`, and a Job or a Pod has finished since that was recorded.
     Finished,
-    /// Its inputs can not work, and what was deployed before is intact.
+    /// The inputs cannot work, and the deployed revision is intact.
     Blocked,
-    /// The custom resource says that nothing is to be done. How its objects have drifted meanwhile.
+    /// The custom resource is paused. These objects have drifted meanwhile.
     Paused(Vec<Drift>),
     /// The newest revision failed for good: the release goes back to this one.
     RollBack(u64),
@@ -96,7 +96,7 @@ pub enum Situation {
     Abandoned,
     /// Objects are not what the deployed revision says.
     Drifted(Vec<Drift>),
-    /// The newest revision is for these inputs and was not finished.
+    /// The newest revision is for these inputs and is not finished.
     Unfinished,
     /// There is no release yet.
     New,
@@ -109,7 +109,7 @@ impl Situation {
     pub fn needs_render(&self) -> bool {
         matches!(self, Self::New | Self::Changed)
     }
-    /// Whether anything may be written about the release, be it that nothing has to.
+    /// Whether writes about the release are allowed, even if none is needed.
     pub fn is_acted_on(&self) -> bool {
         !matches!(self, Self::Leave | Self::Refused(_) | Self::Waiting | Self::Paused(_) | Self::Uninstall)
     }
@@ -122,18 +122,18 @@ impl Situation {
     }
 }
 
-/// How one object differs from its revision.
+/// The difference between an object and its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drift {
     /// It is gone.
     Missing(ObjectId),
-    /// It is another object, or our fields of it are not as the API server answered.
+    /// It is another object, or our fields differ from the API server's answer to our apply.
     Changed(ObjectId),
     /// It is ours and the revision does not list it.
     Stray(ObjectId, Box<str>),
 }
 
-/// What the writing of a revision is called.
+/// The name for the writing of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionKind {
     /// Nothing was ever deployed, or it was uninstalled since.
@@ -155,7 +155,7 @@ impl RevisionKind {
     }
 }
 
-/// The operation that a revision after these is, or was.
+/// The operation that led, or leads, to the revision after these.
 pub fn operation(older: &[Revision]) -> RevisionKind {
     let told = older.iter().rev().find_map(|r| match r.status {
         Status::Deployed | Status::Superseded => Some(RevisionKind::Upgrade),
@@ -188,7 +188,7 @@ pub fn situation(facts: &Facts) -> Situation {
     let same_inputs = head.is_some_and(|r| r.inputs.is_some() && r.inputs == facts.inputs);
     let status = head.map(|r| r.status);
     let gone = matches!(status, None | Some(Status::Uninstalled | Status::Uninstalling));
-    // A record that somebody else wrote over lacks the inventory, and then nothing can be judged by it.
+    // A record that somebody else overwrote has no inventory, and nothing can be judged by it.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
     let stays = facts.refusal.is_some() || facts.spent || facts.pausing;
@@ -217,7 +217,7 @@ pub fn situation(facts: &Facts) -> Situation {
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
-        // What runs is not interrupted by a change of the inputs (apply.md D3).
+        // A change of the inputs does not interrupt a hook that runs (docs/design/applying.md D3).
         () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {
             Situation::Unfinished
@@ -237,7 +237,7 @@ fn given_up(facts: &Facts) -> Situation {
         head.status,
         Status::Failed | Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback
     );
-    // With members nothing goes back: it may be a downgrade of what they hold.
+    // A release with members is not rolled back: that may be a downgrade of their data.
     let keeps = facts.switches.on_failure == OnFailure::Keep || head.members.is_some();
     if !half_done || head.inputs.is_none() || keeps {
         return Situation::Blocked;

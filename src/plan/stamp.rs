@@ -26,19 +26,19 @@ pub struct Stamped {
 }
 
 impl Stamped {
-    /// It goes with the custom resource, whoever sees to that.
+    /// Whether garbage collection deletes it with the custom resource.
     pub fn is_owned(&self) -> bool {
         self.body.get("metadata").is_some_and(|metadata| metadata.get("ownerReferences").is_some())
     }
 }
 
-/// Makes an object of a chart one of this release.
+/// Turns an object of a chart into one of this release.
 pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let kept = object.is_kept();
     let namespace: Option<Arc<str>> = namespaced
         .then(|| object.namespace.as_deref().map_or_else(|| Arc::clone(&owner.release_namespace), Into::into));
     let mut body = object.body.clone();
-    // The status is written by controllers. Applying it would make us a co-owner of their fields (apply.md B5).
+    // The status is written by controllers. Applying it would make us a co-owner of their fields (docs/design/applying.md B5).
     body.remove("status");
     if object.gvk.group.is_empty() && &*object.gvk.kind == "Secret" {
         encode_string_data(&mut body);
@@ -56,7 +56,7 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     let annotations = child(metadata, "annotations");
     annotations.insert(RELEASE_NAME.into(), Value::from(&*owner.release_name));
     annotations.insert(RELEASE_NAMESPACE.into(), Value::from(&*owner.release_namespace));
-    // What a template writes there, out of values, is nobody's mark.
+    // A mark that a template writes, from values, does not count.
     annotations.shift_remove(PRIMARY_RESOURCE);
     annotations.shift_remove(PRIMARY_RESOURCE_TYPE);
     let can_refer = owner.namespace.is_none() || owner.namespace == namespace;
@@ -75,8 +75,8 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     Stamped { id, body, kept }
 }
 
-/// `stringData` as the API server takes it: base64 into `data`, over what is there. Applied as it is, its fields would be
-/// owned by nobody, so that neither drift nor removal of a key were seen (tried on 1.36).
+/// Moves `stringData` into `data` in base64, as the API server does. If it were applied as it is, nobody would own its fields,
+/// and neither drift nor the removal of a key would be seen (tried on 1.36).
 fn encode_string_data(body: &mut Map<String, Value>) {
     let all_text = body.get("stringData").and_then(Value::as_object).is_some_and(|d| d.values().all(Value::is_string));
     if !all_text {

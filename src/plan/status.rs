@@ -1,4 +1,4 @@
-//! What a custom resource's status says: a pure function of the last status and of what the pass found and did.
+//! The status of a custom resource: a pure function of the last status and of what the pass found and did.
 //!
 //! The conditions `Initialized Deployed ReleaseFailed Irreconcilable` and their reasons are helm-operator's
 //! (`internal/helm/types/types.go`, operator-sdk 1.42); `Ready Reconciling Stalled` are those that kstatus reads.
@@ -35,7 +35,7 @@ pub struct Failure {
     pub retry: Retry,
 }
 
-/// What the status is made of.
+/// The inputs of the status.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// The last status.
@@ -44,7 +44,7 @@ pub struct Report<'a> {
     pub generation: i64,
     /// Now, RFC 3339.
     pub now: &'a str,
-    /// How the release stood.
+    /// The state of the release.
     pub situation: &'a Situation,
     /// What was done about it.
     pub verb: Verb,
@@ -56,25 +56,25 @@ pub struct Report<'a> {
     pub attempt: &'a str,
     /// The text of `reconcile-at` that this pass answers.
     pub asked: Option<&'a str>,
-    /// What would be done, and is not because of `dry-run`.
+    /// What `dry-run` kept from being done.
     pub dry_run: Option<&'a str>,
-    /// The objects that a repair changed or removed; empty when there were none.
+    /// The objects that a repair changed or removed.
     pub repaired: &'a str,
     /// The deployed revision.
     pub release: Option<Release<'a>>,
     /// NOTES.txt, when this pass knows it.
     pub notes: Option<&'a str>,
-    /// What the release waits for before it can go on.
+    /// What the release waits for before it can continue.
     pub waiting: Option<&'a str>,
-    /// The objects of the release, and `None` for those that are missing. Their texts are clean.
+    /// The objects of the release, and `None` for those that are missing. Their texts are masked.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
     /// Why the caches cannot see some of the objects.
     pub blind: Option<&'a str>,
-    /// What is said of members, when the pass looked at them.
+    /// The report on members, if the pass looked at them.
     pub members: Option<&'a MembersStatus>,
-    /// What is said of operations, when there is something.
+    /// The report on operations, if there is one.
     pub operations: Option<&'a operations::status::OperationsStatus>,
-    /// What is said of annotations that the kind does not allow.
+    /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
 }
 
@@ -96,9 +96,9 @@ pub struct Release<'a> {
 /// What `status.deployedRelease.manifest` has.
 #[derive(Clone, Debug)]
 pub enum Manifest {
-    /// Nothing: nobody wants to see it there.
+    /// Nothing: it is not configured.
     Hidden,
-    /// What it had: this pass does not know it.
+    /// The previous text: this pass does not know it.
     AsBefore,
     /// This text.
     Text(String),
@@ -180,18 +180,18 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     status
 }
 
-/// Whether a failure counts as an attempt: repairs and rollbacks go on for as long as they are needed.
+/// Whether a failure counts as an attempt: repairs and rollbacks are tried without a limit.
 fn counts(report: &Report<'_>) -> bool {
     !matches!(report.verb, Verb::Repair | Verb::RollBack | Verb::Abandon) && !was_spent(report)
 }
 
-/// Whether the attempts were spent before this pass: what fails now is what follows from that, such as the rollback, and
-/// takes no attempt back, whatever it was going to do.
+/// Whether the attempts were spent before this pass. Then what fails now is a consequence, such as the rollback, and does not
+/// reset the attempts.
 fn was_spent(report: &Report<'_>) -> bool {
     attempts::read(report.old, report.attempt).spent
 }
 
-/// Whether what was tried last is over.
+/// Whether the last attempt is over.
 fn ends_attempts(report: &Report<'_>) -> bool {
     let goes_on = matches!(
         report.situation,
@@ -205,7 +205,7 @@ fn ends_attempts(report: &Report<'_>) -> bool {
     !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
-/// Says in a status whether somebody fights about fields, and with whom; the condition goes to `False` when nobody does any more.
+/// Reports contested fields and their manager in a status. The condition becomes `False` when no field is contested any more.
 pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now, generation };
@@ -241,7 +241,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     status
 }
 
-/// Says in a status that a pass panicked; the next pass that ends says how it is.
+/// Reports in a status that a pass panicked, until the next pass ends.
 pub fn panicked(status: &mut Map<String, Value>, generation: i64, now: &str, reason: &str, message: &str) {
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now, generation };
@@ -265,7 +265,7 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// A value for a JSON merge patch: it merges objects, so what has to go from them must be named.
+/// A value for a JSON merge patch. The patch merges objects, so it must name the keys to remove.
 pub fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let mut patch: Map<String, Value> =
@@ -390,7 +390,7 @@ fn given_up(failure: &Failure) -> String {
     }
 }
 
-/// `Paused` and `DryRun`: there only while the switch is on.
+/// `Paused` and `DryRun`: present only while the switch is on.
 fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     match report.situation {
         Situation::Paused(_) => {
@@ -435,7 +435,7 @@ fn member_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
-/// There only while they are true: what an operation waits for before it begins, and why one did not go well.
+/// Present only while true: what an operation waits for before it begins, and why one failed.
 fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     let Some(told) = report.operations else { return };
     for (name, said) in [("OperationPending", &told.pending), ("OperationFailed", &told.failed)] {
@@ -446,12 +446,12 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
-/// Whether the condition `Drifted` tells of a fight, which [`contested`] ends.
+/// Whether the condition `Drifted` reports a contested field, which [`contested`] ends.
 fn is_contested(conditions: &Conditions<'_>) -> bool {
     conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
 }
 
-/// `Drifted`: objects are not what the deployed revision says, and why they are left so; or what was repaired last.
+/// `Drifted`: objects differ from the deployed revision, and why they are left so; or what was repaired last.
 fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     let (drift, reason) = match (report.situation, report.failure) {
         (Situation::Paused(drift), _) => (drift, "Paused"),

@@ -1,4 +1,6 @@
 //! What the status says of a pass, and what it keeps.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status};
 use crate::plan::Verb;
@@ -142,7 +144,8 @@ fn after_the_last_attempt_it_says_that_it_gave_up_and_a_rollback_leaves_that_as_
     assert_eq!(condition(&mended, "ReleaseFailed"), None);
 }
 
-/// A3: what fails after the last attempt begins nothing anew, be it before anybody knows what was to be done.
+/// docs/design/applying.md A3: a failure after the last attempt starts nothing again, even if it comes before the operator knows what to
+/// do.
 #[test]
 fn a3_a_rollback_that_is_held_up_gives_no_attempt_back_and_leaves_the_reason() {
     let objects = BTreeMap::new();

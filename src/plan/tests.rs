@@ -1,4 +1,6 @@
 //! A row for each situation, and for each plan that follows.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::sync::Arc;
 
@@ -93,7 +95,7 @@ fn refusal() -> Option<Refusal> {
 }
 
 #[test]
-fn every_situation_is_told_by_its_row() {
+fn every_situation_has_its_row() {
     let pending = || vec![revision(1, Status::PendingInstall, Some("now"), None)];
     let two = ["a", "b"].as_slice();
     let until = |at| deployed("now").into_iter().map(|r| Revision { render_after: Some(at), ..r }).collect::<Vec<_>>();
@@ -216,7 +218,7 @@ fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
     for (name, history, on_failure, expected) in table {
         assert_eq!(situation(&spent(history, on_failure)), expected, "{name}, {on_failure:?}");
     }
-    // Other inputs do not wait for the rollback, and the old ones finish it.
+    // New inputs do not wait for the rollback. The old inputs finish it.
     let moved = Facts { inputs: Some("later".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
     assert_eq!(situation(&moved), Situation::Changed);
     let taken_back = Facts { inputs: Some("before".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
@@ -297,7 +299,7 @@ fn an_orphan_keeps_objects_and_records_and_loses_its_owner() {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_created_changed_and_deleted() {
+fn a_dry_run_says_what_would_be_created_changed_and_deleted() {
     let facts = facts(deployed("before"), &["a", "b", "c"]);
     let mut desired = desired(&["a", "b", "new"], Some(&["a", "b", "c"]));
     desired.objects[1] = object("b", "other");
@@ -530,7 +532,7 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
     assert!(steps.ends_with(&end), "{steps:?}");
 }
 
-/// B1: fields have other names in another version, and the object is the same.
+/// docs/design/applying.md B1: fields have other names in another version, and the object is the same.
 #[test]
 fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
     let mut other = id("a");

@@ -1,7 +1,7 @@
-//! What server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not
-//! have (apply.md B3). An unknown field is left out, as the API server does with those of a create. Of two items the last is applied,
-//! as a trial; what the API server makes of that gets both items back and replaces the object. Where that is refused as well, the last
-//! item stays, as it counts in a container's environment.
+//! Objects that server-side apply refuses and Helm deploys: lists with two items of one key, and fields that the kind does not have
+//! (docs/design/applying.md B3). An unknown field is left out, as the API server does on create. Of two items the last is
+//! applied, as a trial. Then the answer gets both items back, and replaces the object. Where that is refused as well,
+//! the last item stays, since the last one counts in a container's environment.
 //!
 //! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
 //! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
@@ -25,21 +25,21 @@ pub enum Fault {
 pub struct Duplicate {
     /// Where, with the key, as people write it.
     path: String,
-    /// The names of those that went.
+    /// The names of those that were removed.
     lost: Vec<String>,
 }
 
-/// Faults of one answer that are mended. Each costs a walk through a list, and a user's values can make as many as they like.
+/// Limit of the faults of one answer that are corrected. Each costs a walk through a list, and values can cause any number of them.
 const MAX_LINES: usize = 100;
-/// Items of a list that is put back whole: each is compared with each.
+/// Limit of the items of a list that is restored: each is compared with each.
 const MAX_ITEMS: usize = 1000;
 
 /// The lists of an object in which several items have one key, whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Twins {
-    /// By where they are, as the API server writes it.
+    /// By their path, as the API server writes it.
     lists: BTreeMap<String, List>,
-    /// There was one that is too long to be put back.
+    /// One list was too long to be restored.
     is_incomplete: bool,
 }
 
@@ -51,12 +51,12 @@ struct List {
 }
 
 impl Twins {
-    /// Whether there are lists, and all of them can be put back.
+    /// Whether there are lists, and all of them can be restored.
     pub fn can_be_restored(&self) -> bool {
         !self.lists.is_empty() && !self.is_incomplete
     }
 
-    /// Keeps a list as it was before the first of its items went.
+    /// Keeps a list as it was before its first item was removed.
     fn keep(&mut self, path: &str, key: &str, items: &[Value]) -> Option<()> {
         if self.lists.contains_key(path) {
             return Some(());
@@ -72,7 +72,7 @@ impl Twins {
 }
 
 impl Duplicate {
-    /// What is said when the object was replaced, with all items.
+    /// The message when the object was replaced, with all items.
     pub fn kept(&self) -> String {
         format!(
             "{} is there more than once, which server-side apply does not take; all of them are kept, and the object is replaced instead",
@@ -100,8 +100,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Changes an object by what the API server refused it for, and keeps the lists that lose items. `None` when that is of another kind or too
-/// much, or nothing could be changed.
+/// Corrects an object for which the API server gave these faults, and keeps the lists that lose items. `None` when a fault is of another
+/// kind, there are too many, or nothing could be changed.
 pub fn correct(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) -> Option<Vec<Fault>> {
     let (_, faults) = message.split_once("failed to create typed patch object (")?;
     let (_, faults) = faults.split_once("): ")?;
@@ -148,7 +148,7 @@ fn correct_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Faul
     (items.len() < before).then(|| Fault::Duplicate(duplicate()))
 }
 
-/// Puts all items back into the lists of an object that was made with the last ones. Items of others stay behind them.
+/// Restores all items in the lists of an object that was created with the last ones. Items of others stay behind them.
 pub fn restore(object: &mut Value, twins: &Twins) {
     for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
         let Some(Value::Array(items)) = at(object, path) else { continue };
@@ -164,7 +164,7 @@ pub fn restore(object: &mut Value, twins: &Twins) {
     }
 }
 
-/// Whether all that is wanted is there.
+/// Whether everything wanted is there.
 fn is_within(wanted: &Value, there: &Value) -> bool {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => {
@@ -174,7 +174,7 @@ fn is_within(wanted: &Value, there: &Value) -> bool {
     }
 }
 
-/// The names of the items that go and that others may refer to, such as those of ports.
+/// The names of removed items that others may refer to, such as ports.
 fn names_beside(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -> Vec<String> {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
     let kept = name(&items[last]);
@@ -182,7 +182,7 @@ fn names_beside(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -
     others.filter_map(|(_, item)| name(item)).filter(|name| Some(name) != kept.as_ref()).collect()
 }
 
-/// A variable that is there several times may refer to the one before it, as in `$(PATH):/more`: the kubelet goes through them in their
+/// A variable that is there several times may refer to the one before it, as in `$(PATH):/more`: the kubelet expands them in
 /// order. The last one gets the value that it would have.
 fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
     let mut value: Option<String> = None;
@@ -190,7 +190,7 @@ fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
         let (Some(name), Some(text)) =
             (item.get("name").and_then(Value::as_str), item.get("value").and_then(Value::as_str))
         else {
-            // What it is taken from is known in the pod only.
+            // Its source is known only in the pod.
             value = None;
             continue;
         };
@@ -203,7 +203,7 @@ fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
     }
 }
 
-/// How an item fits to a key.
+/// How an item matches a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Exact,
@@ -270,7 +270,7 @@ fn at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 
 /// What holds the last field of a path, and that field.
 fn parent<'a, 'p>(value: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
-    // Names may contain dots: of the splits that lead somewhere the one with the longest name is meant.
+    // Names may contain dots: of the splits that resolve, the one with the longest name counts.
     let dots = path.match_indices('.').map(|(i, _)| i);
     let split = dots.into_iter().find(|i| at(value, &path[..*i]).is_some_and(|v| v.get(&path[i + 1..]).is_some()))?;
     Some((at(value, &path[..split])?, &path[split + 1..]))
@@ -345,7 +345,7 @@ mod tests {
 
     /// helm#12643, helm#12771.
     #[test]
-    fn f1_the_last_of_several_variables_has_the_value_that_it_would_have() {
+    fn the_last_of_several_variables_has_the_value_that_it_would_have() {
         let fault = ".spec.containers[name=\"a\"].env: duplicate entries for key [name=\"A\"]";
         let from = json!({"name": "A", "valueFrom": {"x": 1}});
         let of = |value: &str| json!({"name": "A", "value": value});
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_the_names_that_go_are_said() {
+    fn the_names_that_are_removed_are_reported() {
         let ports = json!([{"containerPort": 3001, "name": "http"}, {"containerPort": 3001, "name": "health"}]);
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_all_items_come_back_with_what_was_added() {
+    fn all_items_come_back_with_what_was_added() {
         let fault = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]";
         let with = |ports: Value| containers(&json!({"name": "a", "ports": ports}));
         let udp = json!({"containerPort": 80, "protocol": "UDP"});

@@ -1,5 +1,5 @@
-//! Hooks that nobody runs. Helm passes over a document when any of its hook names is none of its own, and so a misspelt name makes an
-//! object vanish in silence.
+//! Hooks that nobody runs. Helm skips a document if it does not know one of its hook names. So a misspelt name makes an
+//! object vanish without a message.
 
 use crate::members::document::{self, Event};
 use crate::render::Hook;
@@ -8,7 +8,7 @@ use crate::template::trace::nearest;
 
 use super::operations;
 
-/// Of the hooks that Helm passes over, those that the operator does not know either: a sentence each.
+/// The hooks that neither Helm nor the operator knows: a sentence for each.
 pub fn describe(unknown: &[Hook]) -> Vec<String> {
     let is_known = |event: &str| {
         event == document::MEMBERS || Event::parse(event).is_some() || event.starts_with(operations::document::PREFIX)

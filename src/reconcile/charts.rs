@@ -32,7 +32,7 @@ pub struct Loaded {
 }
 
 /// What a chart reads of the cluster: as far as its text shows, and rather too much than too little. A chart that reads nothing of
-/// `.Capabilities` must not be rendered anew because somebody installed a custom resource definition (apply.md A4).
+/// `.Capabilities` must not be rendered anew because somebody installed a custom resource definition (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     version: bool,

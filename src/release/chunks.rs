@@ -1,5 +1,5 @@
-//! Records that no Secret can hold: the large parts go into Secrets of their own, named by their digest, and the rest stays
-//! where Helm has the whole (apply.md D4). Helm cannot read such a release.
+//! Records that no Secret can hold. The large parts go into Secrets of their own, named by their digest. The rest stays
+//! in Helm's Secret (docs/design/applying.md D4). Helm cannot read such a release.
 //!
 //! The large parts never change after a revision is begun, so neither a change of its status nor a rollback writes them again.
 
@@ -24,7 +24,7 @@ pub const KEY: &str = "chunk";
 /// Value of the label `owner`, where the Secret of a revision has Helm's: Helm sees no chunk, and one watch sees both.
 const OWNER: &str = "tillerman";
 
-/// What of a record is large.
+/// The fields of a record that are large.
 const LARGE: [&str; 3] = ["chart", "config", "manifest"];
 /// Chunks of one record. Sixteen hold four times what a rendering may print, and compressed a good deal more.
 const MAX_CHUNKS: usize = 16;
@@ -75,7 +75,7 @@ impl Record {
     /// Cuts a new record when it does not fit into a Secret. From then on [`Record::encode`] writes the rest alone.
     pub fn cut(&mut self) -> Result<Option<Chunks>, RecordError> {
         self.is_cut = false;
-        // What fits without being packed need not be packed to see that: deflate makes nothing longer by more than a thousandth.
+        // A record that fits unpacked need not be packed to see that: deflate adds less than a thousandth.
         let plain = self.len();
         if (plain + plain / 1000) / 3 * 4 + 2 * ROOM <= MAX_ENCODED {
             return Ok(None);
@@ -99,7 +99,7 @@ impl Record {
         Ok(Some(Chunks { digest: hasher.finish(), parts }))
     }
 
-    /// Puts a record together again. `head` is what [`Record::encode`] wrote, `text` the chunks one after the other.
+    /// Joins a record. `head` is what [`Record::encode`] wrote, `text` the chunks one after the other.
     pub fn join(head: &[u8], text: &str, digest: &str) -> Result<Self, RecordError> {
         let mut hasher = Hasher::default();
         hasher.text(text);
@@ -112,8 +112,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Key of the Secret's data that holds what [`Record::encode`] writes. Helm looks into `release` only, and must not take
-    /// the rest for the whole.
+    /// Key of the Secret's data for what [`Record::encode`] writes. Helm reads `release` only, and must not find an
+    /// incomplete record there.
     pub fn key(&self) -> &'static str {
         if self.is_cut { "head" } else { "release" }
     }

@@ -1,12 +1,12 @@
-//! Whether what a record says is what a chart renders, but for what is random or of the time in it.
+//! Whether a record equals what a chart renders, except for random texts and times.
 //!
-//! A chart that makes a password renders another one each time, so its record is compared with several renderings: where they differ
-//! from each other the record may differ too, and nowhere else.
+//! A chart that generates a password renders another one each time. So its record is compared with several renderings: where they differ
+//! from each other the record may differ, too, and nowhere else.
 
 use serde_json::Value;
 
-/// Whether a record's value can be a rendering as these are. A text in which they differ begins and ends as all of them do, up to the
-/// nearest whole word, because random words may agree in a few letters; lists and objects have the same shape.
+/// Whether a record's value can be a rendering like these. A text in which they differ must begin and end as all of them do, up to the
+/// nearest whole word, because random words may agree in a few letters. Lists and objects must have the same shape.
 pub fn is_rendering(record: &Value, renderings: &[&Value]) -> bool {
     let Some((first, others)) = renderings.split_first() else { return false };
     if others.iter().all(|other| other == first) {

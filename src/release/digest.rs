@@ -5,8 +5,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::chart::{Chart, File};
 
-/// Changed by hand when a new version of Tillerman renders the same inputs to something else that must reach the
-/// cluster. It is not the version of the package: a chart's random functions would run again on each upgrade.
+/// Changed by hand when a new version of Tillerman renders the same inputs differently and the result must reach the
+/// cluster. It is not the version of the package, or a chart's random functions would run again on each upgrade.
 const RENDERING: &str = "1";
 
 /// Characters of a digest that are kept: 128 bits, so that two inputs do not collide by chance or by intent.
@@ -78,7 +78,7 @@ impl Hasher {
     }
 }
 
-/// The digest of a chart: all that can change what it renders to.
+/// The digest of a chart: everything that can change its rendering.
 pub fn chart(chart: &Chart) -> String {
     let mut hasher = Hasher::default();
     add_chart(&mut hasher, chart);
@@ -102,7 +102,7 @@ fn add_chart(hasher: &mut Hasher, chart: &Chart) {
     }
 }
 
-/// What a release is rendered from.
+/// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// [`chart`] of the chart.
@@ -119,7 +119,7 @@ pub struct Inputs<'a> {
     pub extras: &'a str,
 }
 
-/// The inputs digest (apply.md A1).
+/// The inputs digest (docs/design/applying.md A1).
 pub fn inputs(inputs: &Inputs<'_>) -> String {
     let Inputs { chart, values, name, namespace, capabilities, extras } = *inputs;
     let mut hasher = Hasher::default();

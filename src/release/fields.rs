@@ -49,7 +49,7 @@ impl Fields {
         !self.member && self.parts.is_empty()
     }
 
-    /// What is in either.
+    /// The fields of either set.
     #[must_use]
     pub fn union(mut self, other: Self) -> Self {
         self.member |= other.member;
@@ -60,7 +60,7 @@ impl Fields {
         self
     }
 
-    /// What is in both.
+    /// The fields of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = |(key, part): Part<'_>| {
@@ -77,7 +77,7 @@ impl Fields {
         Self { member: self.member && self.parts.is_empty(), parts: parts.collect() }
     }
 
-    /// What of it is one of its parts, by name.
+    /// The part of a name, as a set.
     #[must_use]
     pub fn only(&self, name: &str) -> Self {
         let key = format!("f:{name}");
@@ -85,7 +85,7 @@ impl Fields {
         Self { member: false, parts: part.into_iter().collect() }
     }
 
-    /// What is in this and not in the other.
+    /// The fields of this set that the other lacks.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let rest = |(key, part): Part<'_>| {
@@ -95,7 +95,7 @@ impl Fields {
         Self { member: self.member && !other.member, parts: self.parts.iter().filter_map(rest).collect() }
     }
 
-    /// What of it an object has. An item of a list is found by those of its keys that the object writes: a manifest may leave
+    /// The fields that an object has. An item of a list is found by those of its keys that the object writes: a manifest may leave
     /// out `protocol`, which the API server adds.
     #[must_use]
     pub fn within(&self, object: &Value) -> Self {
@@ -106,7 +106,7 @@ impl Fields {
         Self { member: self.member, parts: self.parts.iter().filter_map(present).collect() }
     }
 
-    /// Whether a field of this path of names belongs to it, or something below it.
+    /// Whether the field at this path of names belongs to the set, or a field below it.
     pub fn names(&self, path: &[&str]) -> bool {
         match path {
             [] => true,
@@ -114,7 +114,7 @@ impl Fields {
         }
     }
 
-    /// Whether a field, or something below it, belongs to it. The path is that of names and indices with the values there.
+    /// Whether a field belongs to the set, or a field below it. The path has names and indices with the values there.
     pub fn has(&self, path: &[(String, &Value)]) -> bool {
         let [(token, value), rest @ ..] = path else { return true };
         let part = self.parts.get(&format!("f:{token}")).or_else(|| {
@@ -129,7 +129,7 @@ impl Fields {
         part.is_some_and(|part| part.parts.is_empty() || part.has(rest))
     }
 
-    /// The fields as people write them, such as `spec.template.spec.containers[web].image`: of each branch the deepest.
+    /// The fields as people write them, such as `spec.template.spec.containers[web].image`: the deepest of each branch.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect(&mut String::new(), &mut paths);

@@ -1,4 +1,4 @@
-//! Runs of hooks, as their live objects tell of them.
+//! Runs of hooks, as their live objects show them.
 
 use crate::names;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::mask::Text;
 /// Annotation of a hook's object: `REVISION EVENT DIGEST`.
 pub const HOOK: &str = names::HOOK_RUN;
 
-/// What the annotation of a live object says of the hook that made it, and how it came out.
+/// A run of a hook, from the annotation of its live object, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRun {
     /// The revision.
@@ -20,11 +20,11 @@ pub struct HookRun {
     pub digest: Box<str>,
     /// When the object was created, seconds, by the API server's clock.
     pub created: i64,
-    /// How it came out.
+    /// The outcome.
     pub outcome: HookOutcome,
 }
 
-/// How a run of a hook came out.
+/// The outcome of a run of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookOutcome {
     /// Not yet.

@@ -1,7 +1,7 @@
 //! What a revision consists of: each applied object with the API server's own answer as its reference.
 //!
-//! It is kept in an annotation of the newest release Secret, so that a metadata watch is enough to know, also after a
-//! restart, that nothing changed, or else which object did (apply.md A1; the inventory holds the objects digest of that
+//! It is kept in an annotation of the newest release Secret. So a metadata watch is enough to know, also after a
+//! restart, whether anything changed and which object did (docs/design/applying.md A1; the inventory holds the objects digest of that
 //! rule object by object).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub struct Reference {
     pub uid: Box<str>,
     /// [`owned::digest`](super::owned::digest) of the API server's answer to our apply.
     pub digest: Box<str>,
-    /// It is a Job or a Pod that was seen to end: when it goes, it is not made again.
+    /// It is a Job or a Pod that was seen to finish: when it is deleted, it is not created again.
     pub finished: bool,
 }
 

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::mask::Text;
 
-/// How an object is.
+/// The health of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It does what it is for; of most kinds: it exists.
+    /// It works. For most kinds: it exists.
     Ready,
-    /// On its way; the text says what is still missing.
+    /// In progress; the text says what is still missing.
     Progressing(Text),
     /// It will not get ready by waiting; the text says why.
     Failed(Text),
@@ -36,13 +36,13 @@ impl Health {
         }
     }
 
-    /// What is said of it.
+    /// The message about it.
     pub fn text(&self) -> Text {
         self.message().cloned().unwrap_or_else(|| self.word().into())
     }
 }
 
-/// Without the words of others.
+/// Without texts of others.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text().fmt(f)
@@ -59,8 +59,8 @@ pub struct Live {
     pub resource_version: u64,
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
-    /// Who owns its fields must be looked at before the next apply: some wait to be taken over from Helm (apply.md B1), or
-    /// its replicas are set through the subresource `scale` (C4). It is no drift.
+    /// The owners of its fields must be read before the next apply: some wait to be taken over from Helm (docs/design/applying.md B1), or
+    /// its replicas are set through the subresource `scale` (docs/design/applying.md C4). It is no drift.
     pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
@@ -70,11 +70,11 @@ pub struct Live {
     pub kept: bool,
     /// It has a deletionTimestamp.
     pub deleting: bool,
-    /// It is a Job or a Pod that has come to its end.
+    /// It is a Job or a Pod that has finished.
     pub finished: bool,
     /// The hook that made it.
     pub hook: Option<Box<super::hook_run::HookRun>>,
-    /// How it is.
+    /// Its health.
     pub health: Health,
     /// `spec.replicas` of a StatefulSet with members: the digest leaves it out, because the operator changes it step by step.
     pub replicas: Option<u32>,
@@ -82,19 +82,19 @@ pub struct Live {
     pub pods: Option<Box<str>>,
 }
 
-/// What a change between two summaries concerns.
+/// What a change between two summaries affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing of the release: status traffic.
+    /// Nothing of the release, only its status.
     None,
-    /// Only how the object is.
+    /// Only the health of the object.
     Health,
-    /// What the object is.
+    /// The object itself.
     Content,
 }
 
 impl Live {
-    /// What the change to a later summary concerns.
+    /// What the change to a later summary affects.
     pub fn change(&self, other: &Self) -> Change {
         let Self {
             uid,
@@ -129,7 +129,7 @@ impl Live {
 
 #[cfg(test)]
 impl Live {
-    /// One that is ready and belongs to the release, for tests.
+    /// A summary that is ready and belongs to the release, for tests.
     pub fn example() -> Self {
         Self {
             uid: "u".into(),

@@ -1,4 +1,4 @@
-//! What the templates of a release looked up: it is an input of the release that no other digest covers (apply.md A4).
+//! What the templates of a release looked up. It is an input of the release that no other digest covers (docs/design/applying.md A4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::digest::Hasher;
 use super::object::{Gvk, ObjectId};
 
-/// Lookups of one release that are remembered; those beyond are read in a rendering only.
+/// Limit of the lookups that are remembered for one release. Lookups beyond it are read in a rendering only.
 const MAX: usize = 200;
 
-/// Objects, and lists of them (without a name), in which version they were read: `UID/RESOURCE_VERSION`, a digest of a list's objects,
-/// nothing for what was not there, or [`UNREAD`].
+/// Objects, and lists of them (without a name), with the version in which they were read: `UID/RESOURCE_VERSION`, a digest of a list's
+/// objects, nothing for what was not there, or [`UNREAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookups(BTreeMap<ObjectId, Box<str>>);
 
@@ -26,7 +26,7 @@ impl Lookups {
         }
     }
 
-    /// Leaves out what the release makes itself: it would be its own input.
+    /// Removes the release's own objects, which would be inputs of themselves.
     pub fn leave_out<'a>(&mut self, own: impl IntoIterator<Item = &'a ObjectId>) {
         for id in own {
             self.0.remove(id);
@@ -48,7 +48,7 @@ impl Lookups {
         self.0.iter().map(|(id, version)| (id, &**version))
     }
 
-    /// Whether others read the same things, be it in other versions.
+    /// Whether others read the same things, perhaps in other versions.
     pub fn is_of_the_same(&self, other: &Self) -> bool {
         self.0.keys().eq(other.0.keys())
     }
@@ -81,7 +81,7 @@ impl Lookups {
     }
 }
 
-/// The version of what could not be read: any other is a change of it.
+/// The version of what could not be read. Any other version is a change.
 pub const UNREAD: &str = "?";
 
 /// Whether a lookup named no object.
@@ -89,7 +89,7 @@ pub fn is_list(id: &ObjectId) -> bool {
     id.name.is_empty()
 }
 
-/// The version of what a lookup found; `None` for an object that is the release's own.
+/// The version of what a lookup found; `None` for an object of the release itself.
 pub fn version(id: &ObjectId, found: Option<&Value>, is_own: impl Fn(&Value) -> bool) -> Option<Box<str>> {
     match found {
         None => Some(Box::default()),
@@ -113,7 +113,7 @@ fn of_object(object: &Value) -> String {
     format!("{}/{}", text("/metadata/uid"), text("/metadata/resourceVersion"))
 }
 
-/// Whether what there is now is not what was read. A watch that is behind is no change.
+/// Whether the present state differs from what was read. A watch that is behind is no change.
 pub fn is_change(read: &str, now: &str) -> bool {
     let parts = |version: &str| {
         let (uid, number) = version.split_once('/')?;

@@ -1,4 +1,4 @@
-//! Who owns which fields of an object, and which of them change hands (apply.md B1, B2, C2).
+//! Which manager owns which fields of an object, and which fields are handed over (docs/design/applying.md B1, B2, C2).
 
 use serde_json::{Value, json};
 
@@ -10,12 +10,12 @@ const HELM: [&str; 2] = ["helm", "helm-operator"];
 /// What the API server calls the owner of fields when it cannot tell: objects without managedFields, and entries beyond
 /// its limit. They may hold fields of anybody, so only those that a manifest of ours names are taken.
 const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
-/// Helm writes it into every object of a release. Whoever owns it is Helm under another name: its library takes that of the program.
+/// Helm writes it into every object of a release. Its owner is Helm under another name: Helm's library uses the name of the program.
 const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
 /// kubectl, by its verbs. Its users copy and edit objects with that mark in them.
 const KUBECTL: &str = "kubectl";
 
-/// Whether fields wait for [`hand_over`]: without it they would stay when the chart drops them.
+/// Whether fields need [`hand_over`]: without it they would stay when the chart drops them.
 pub fn needs_hand_over(managed: &[Value]) -> bool {
     let main = || managed.iter().filter(|e| !has_subresource(e));
     if main().any(is_helm) {
@@ -28,8 +28,8 @@ pub fn needs_hand_over(managed: &[Value]) -> bool {
     }
 }
 
-/// Whether fields that are ours, or wait for [`hand_over`], were written in another version of the object's group. They have
-/// other names there, and an apply does not remove all of them (tried on 1.36: the API server translates what is dropped only in
+/// Whether fields that are ours, or need [`hand_over`], were written in another version of the object's group. They have
+/// other names there, and an apply does not remove all of them (tried on 1.36: the API server translates dropped fields only in
 /// part). After an apply of the whole object in this version they are ours in it.
 pub fn is_in_other_version(managed: &[Value], api_version: &str) -> bool {
     managed.iter().filter(|e| !has_subresource(e)).any(|entry| {
@@ -38,8 +38,8 @@ pub fn is_in_other_version(managed: &[Value], api_version: &str) -> bool {
     })
 }
 
-/// `managedFields` in which what Helm owned is ours, or `None` when there is nothing to take. Of an owner that nobody knows,
-/// the fields that one of `manifests` has are taken; of what was written in another version the metadata, which is the same in all.
+/// `managedFields` in which Helm's fields are ours, or `None` when there is nothing to take. From an unknown owner
+/// the fields that one of `manifests` has are taken. From an entry in another version only the metadata is taken, which is the same in all.
 pub fn hand_over(managed: &[Value], api_version: &str, manifests: &[&Value]) -> Option<Vec<Value>> {
     let mut taken = Fields::default();
     let mut others = Vec::new();
@@ -67,7 +67,7 @@ pub fn hand_over(managed: &[Value], api_version: &str, manifests: &[&Value]) -> 
     Some(others)
 }
 
-/// Whose the replicas are between the chart, which no longer writes them, and the autoscaler, which has not set them yet.
+/// Owns the replicas after the chart has stopped writing them and before the autoscaler has set them.
 const AUTOSCALER: &str = "tillerman-autoscaler";
 
 /// `managedFields` in which the replicas are no longer ours, or `None` when they are not: an apply that leaves out a field of ours would
@@ -138,18 +138,18 @@ pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
     changed.then_some(entries)
 }
 
-/// A field of somebody else: one that the chart dropped and that stays because of them, or one that they took from us.
+/// A field of another manager: one that the chart dropped and that stays because of the other manager, or one that it took from us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivor {
     /// As people write it.
     pub path: String,
     /// The JSON pointer to it in the object as the chart writes it; `None` where it is not there, or was not looked for.
     pub pointer: Option<String>,
-    /// Who.
+    /// The manager.
     pub manager: String,
 }
 
-/// The fields that `before` had, `now` has not, and `managed`, from the answer to its apply, still knows.
+/// The fields that `before` had and `now` lacks, and that `managed`, from the answer to the apply, still has.
 pub fn survivors(managed: &[Value], before: &Value, now: &Value) -> Vec<Survivor> {
     let mut survivors = Vec::new();
     for entry in managed.iter().filter(|e| !is_ours(e)) {
@@ -172,7 +172,7 @@ pub fn taken(managed: &[Value], wanted: &Value) -> Vec<Survivor> {
     managed.iter().filter(|e| !is_ours(e)).flat_map(of).collect()
 }
 
-/// Whether Helm or we applied an object, or nobody can tell any more. A copy that a user made has another owner.
+/// Whether Helm or we applied an object, or the owner is unknown. A copy that a user made has another owner.
 pub fn is_applied(managed: &[Value]) -> bool {
     let mut main = managed.iter().filter(|e| !has_subresource(e));
     let mut others = main.clone().filter(|e| !UNKNOWN.contains(&manager(e)));
@@ -188,12 +188,12 @@ pub fn scalers(managed: &[Value]) -> Vec<&str> {
     managed.iter().filter(scales).map(manager).collect()
 }
 
-/// What is ours.
+/// Our fields.
 pub fn ours(managed: &[Value]) -> Fields {
     managed.iter().filter(|e| is_ours(e)).fold(Fields::default(), |all, entry| all.union(fields(entry)))
 }
 
-/// Fields that both own themselves; a list or map of which each owns other parts is not shared.
+/// Fields that both own. A list or map of which each owns different parts is not shared.
 fn shared(a: &Fields, b: &Fields) -> Fields {
     a.leaves().intersection(&b.leaves())
 }
@@ -273,7 +273,7 @@ mod tests {
         let after = hand_over(&others, "v1", &[]).unwrap();
         assert_eq!(ours(&after).write(), json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {"f:b": {}}}));
         assert!(!is_in_other_version(&after, "v1"));
-        // An entry without metadata goes as well: what it says is ours by the apply before.
+        // An entry without metadata is removed, too: its fields are ours since the apply before.
         let mut bare = entry("helm", "Update", &data(&["old"]));
         bare["apiVersion"] = "v0".into();
         assert_eq!(hand_over(&[managed[1].clone(), bare], "v1", &[]).unwrap(), managed[1..]);
@@ -314,7 +314,7 @@ mod tests {
         let after = relinquish(&managed).unwrap();
         assert_eq!(after[1]["fieldsV1"], json!({"f:data": {".": {}, "f:x": {}}}));
         assert_eq!(after[2], managed[2]);
-        // A map in which each has its own keys is shared by nobody.
+        // A map in which each has its own keys is not shared.
         assert_eq!(relinquish(&after), None);
     }
 

@@ -1,4 +1,4 @@
-//! The record of a release and its history, in Helm's format, and the digests that tell whether anything changed.
+//! The record of a release and its history, in Helm's format, and the digests that show whether anything changed.
 //!
 //! Everything here is a pure function of data: no client, no clock.
 

@@ -57,7 +57,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// What it is called whatever version of its group it is written in.
+    /// Its identity in any version of its group.
     pub fn in_any_version(&self) -> (&str, &str, Option<&str>, &str) {
         (&self.gvk.group, &self.gvk.kind, self.namespace.as_deref(), &self.name)
     }
@@ -83,7 +83,7 @@ pub struct Object {
     pub body: Map<String, Value>,
 }
 
-/// Helm's annotation that keeps an object when its release goes, and the value that does it.
+/// Helm's annotation that keeps an object when its release is uninstalled, and its value.
 pub const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
 impl Object {
@@ -117,7 +117,7 @@ impl Object {
         Ok(Self { gvk: Gvk::from_api_version(&api_version, &kind), namespace, name, body })
     }
 
-    /// Whether the object stays when it leaves the chart or the release goes (Helm compares without case and space).
+    /// Whether the object stays when it leaves the chart or the release is uninstalled (Helm compares without case and space).
     pub fn is_kept(&self) -> bool {
         self.body
             .get("metadata")
@@ -188,13 +188,13 @@ fn split(text: &str) -> Vec<&str> {
     documents
 }
 
-/// YAML as Helm reads manifests. The parser makes every number a float, as Go does for values; what Helm sends to the API
-/// server is JSON, where a whole number has no fraction.
+/// YAML as Helm reads manifests. The parser makes every number a float, as Go does for values. Helm sends JSON to the API
+/// server, where a whole number has no fraction.
 /// Values of one manifest, with those that aliases repeat. Kubernetes stores 1.5 MiB of an object.
 const MAX_VALUES: usize = 1_000_000;
 
 fn parse_yaml(text: &str) -> Result<Value, String> {
-    // Unless somebody counts already: aliases may make much of a short text.
+    // Unless a budget counts already: aliases can expand a short text.
     let limits = Limits { memory: Some(budget::nodes(MAX_VALUES)), ..Limits::default() };
     let mut budget = Budget::new(limits);
     let value = budget.run(|| yaml::parse(text.as_bytes()));

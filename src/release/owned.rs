@@ -1,8 +1,8 @@
 //! The digest of the fields of a live object that our field manager owns: the trigger of drift repair.
 //!
-//! The API server says in `metadata.managedFields` which fields a manager owns. The values of exactly those fields
-//! are what we applied, as the server defaulted and normalised them, so `1000m` and `1` are no drift when the digest of the
-//! server's own answer is the reference (apply.md C1).
+//! `metadata.managedFields` lists the fields that a manager owns. The values of exactly those fields
+//! are what we applied, as the API server defaulted and normalised them. So `1000m` and `1` are no drift if the digest of the
+//! API server's answer is the reference (docs/design/applying.md C1).
 
 use crate::names;
 use serde_json::{Map, Value};
@@ -12,8 +12,8 @@ use super::digest::Hasher;
 /// The field manager of everything that Tillerman applies from a chart.
 pub const MANAGER: &str = "tillerman";
 
-/// Annotation of a live StatefulSet with members: its driver. Its replicas are changed step by step by the operator, so they are
-/// no part of the digest.
+/// Annotation of a live StatefulSet with members: its driver. The operator changes the replicas step by step, so they are
+/// not part of the digest.
 pub const STEPPED: &str = names::STEPPED_BY;
 
 /// Characters of the digest that are kept; it is a trigger, not a proof.

@@ -1,4 +1,4 @@
-//! Whose an object is: the custom resource and the release, and how live objects name them.
+//! Owners of objects: the custom resource and the release, and how live objects name them.
 
 use std::sync::Arc;
 
@@ -54,15 +54,15 @@ impl Owner {
         format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.name)
     }
 
-    /// How an object that cannot refer to its owner says whose it is; see [`marks`].
+    /// The marks of an object that cannot refer to its owner; see [`marks`].
     pub fn marks(&self) -> String {
         let (kind, name) = (self.gvk.kind_group(), self.primary_resource());
         format!("{kind} {name} {}/{}", self.release_namespace, self.release_name)
     }
 }
 
-/// Of an object, from its `metadata`: kind and name of the custom resource, and namespace and name of the release, as its annotations
-/// say them. `None` when any is missing.
+/// The marks in the `metadata` of an object: kind and name of the custom resource, and namespace and name of the release, from its
+/// annotations. `None` when any is missing.
 pub fn marks(metadata: &Value) -> Option<String> {
     let annotations = metadata.get("annotations")?;
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);

@@ -10,10 +10,10 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Bytes that are unpacked of an annotation.
+/// Limit of the bytes that an annotation unpacks to.
 const MAX_DECODED: u64 = 4 << 20;
 
-/// As the text of an annotation of `limit` bytes at most. The error is a sentence about `what`, a plural.
+/// Encodes as the text of an annotation of at most `limit` bytes. The error is a sentence about `what`, a plural.
 pub fn encode(value: &impl Serialize, what: &str, limit: usize) -> Result<String, String> {
     let json = serde_json::to_vec(value).map_err(|e| e.to_string())?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));

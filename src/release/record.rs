@@ -1,4 +1,6 @@
 //! One revision of a release as Helm 4.3 stores it: JSON, gzip, base64 (`pkg/storage/driver/util.go`).
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +22,7 @@ use crate::render::{Hook, Rendered};
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
 pub(super) const MAX_ENCODED: usize = 1_000_000;
 
-/// What a record may grow to when it is unpacked. Helm has no limit; this keeps a hostile record from taking all memory.
+/// Limit of the bytes of an unpacked record. Helm has no limit; this one keeps a hostile record from taking all memory.
 const MAX_DECODED: u64 = 64 << 20;
 
 /// The status of a revision (`pkg/release/common/status.go`).
@@ -75,7 +77,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// How a hook stands (`pkg/release/v1/hook.go`).
+/// The phase of a hook (`pkg/release/v1/hook.go`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[expect(missing_docs, reason = "the names are Helm's")]
 pub enum Phase {
@@ -90,7 +92,7 @@ pub enum Phase {
     Unknown,
 }
 
-/// The last run of a hook. Helm does not know `event` and passes over it.
+/// The last run of a hook. Helm does not know `event` and ignores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LastRun {
@@ -100,9 +102,9 @@ pub struct LastRun {
     /// RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How it stands.
+    /// Its phase.
     pub phase: Phase,
-    /// What it ran for.
+    /// The event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
 }
@@ -144,7 +146,7 @@ pub enum RecordError {
     TooLarge(usize),
 }
 
-/// What a new revision is made of.
+/// The parts of a new revision.
 #[derive(Clone, Copy, Debug)]
 pub struct New<'a> {
     /// Name of the release.
@@ -197,7 +199,7 @@ impl Record {
             ("hooks", raw(&hooks)),
             ("version", raw(&new.revision)),
             ("namespace", raw(&new.namespace)),
-            // So that a human's `helm upgrade` merges three ways and does not conflict with our manager (apply.md B4).
+            // So that a human's `helm upgrade` merges three ways and does not conflict with our manager (docs/design/applying.md B4).
             ("apply_method", raw(&"csa")),
         ];
         let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
@@ -336,7 +338,7 @@ pub(super) fn pack(fields: &BTreeMap<&str, &RawValue>) -> String {
     BASE64.encode(gzip.finish().expect("writing to memory does not fail"))
 }
 
-/// Reads what [`pack`] or Helm wrote.
+/// Reads a record that [`pack`] or Helm wrote.
 pub(super) fn unpack(data: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
     const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
     let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
@@ -419,8 +421,8 @@ fn hook_json(hook: &Hook) -> Value {
     })
 }
 
-/// [`Rendered::manifest`] without empty lines at the ends of documents, as Helm 3 stores it. Helm 4 keeps them and does not mind, but
-/// helm-operator would see another text than its own and upgrade, when users go back to it.
+/// [`Rendered::manifest`] without empty lines at the ends of documents, as Helm 3 stores it. Helm 4 keeps them and accepts both. But
+/// when users go back to helm-operator, it would see a text that differs from its own, and upgrade.
 fn stored_manifest(rendered: &Rendered) -> String {
     let mut text = String::new();
     for manifest in &rendered.manifests {

@@ -2,7 +2,7 @@
 //!
 //! Helm 4.3 writes the labels `name owner status version` and `createdAt` or `modifiedAt`
 //! (`pkg/storage/driver/secrets.go`). A human's `helm upgrade` drops annotations and copies custom labels to its own
-//! revision (apply.md A2): so who owns a release is a label, and what was applied are annotations.
+//! revision (docs/design/applying.md A2). So the owner of a release is a label, and what was applied is in annotations.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub const INVENTORY: &str = names::INVENTORY;
 /// a revision that a crash left half applied can be seen whole. Where the first record comes after its objects, a custom resource has
 /// it from the start.
 pub const KINDS: &str = names::KINDS;
-/// Kinds that the annotation of a custom resource can name, since anybody may have written it and each is watched.
+/// Limit of the kinds that the annotation of a custom resource can name: anybody may have written it, and each kind is watched.
 pub const MAX_KINDS: usize = 30;
 
 /// Annotation: the stateful sets with members of the newest revision, as [`members::document`](crate::members::document) writes
@@ -47,9 +47,9 @@ pub const OPERATIONS: &str = names::RECORDED_OPERATIONS;
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = names::ROLLBACK_TO;
 
-/// The highest number of a revision that is read: whoever may edit Secrets may write any, and there is one more after each.
+/// The highest revision number that is read: whoever may edit Secrets can write any number, and one more must follow it.
 const MAX_REVISION: u64 = i32::MAX as u64;
-/// The last second that a time of a record may be, the begin of the year 9999: there are some after it.
+/// The latest time of a record that is read, the start of the year 9999: later times must remain.
 const LAST_SECOND: i64 = 253_370_764_800;
 
 /// A time of a record, in seconds since 1970.
@@ -62,7 +62,7 @@ pub fn name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
 }
 
-/// What the metadata of a release Secret says.
+/// The metadata of a release Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// Revision number.
@@ -83,7 +83,7 @@ pub struct Revision {
     pub owner: Option<Box<str>>,
     /// The inputs digest; `None` when somebody else wrote the revision.
     pub inputs: Option<Box<str>>,
-    /// What is applied; `None` until it is.
+    /// What is applied; `None` before that.
     pub inventory: Option<Inventory>,
     /// The revision that it goes back to, when it is a rollback of ours.
     pub rollback: Option<u64>,
@@ -102,17 +102,18 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::release::live::Live) for why it can be compared.
+    /// The resourceVersion of its Secret as a number, 0 when it is none; see [`Live`](crate::release::live::Live) for why it can be
+    /// compared.
     pub fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }
 
-    /// Its time is over: the chart is to be rendered again.
+    /// The time has come to render the chart again.
     pub fn is_due(&self, now: i64) -> bool {
         self.render_after.is_some_and(|at| at <= now)
     }
 
-    /// The kinds that it names: it may have objects of them.
+    /// The kinds of which it may have objects.
     pub fn uses(&self) -> impl Iterator<Item = (&Gvk, Option<&std::sync::Arc<str>>)> {
         let listed = self.inventory.iter().flat_map(|i| i.0.keys().map(|id| (&id.gvk, id.namespace.as_ref())));
         listed.chain(self.kinds.iter().map(|(gvk, namespace)| (gvk, namespace.as_ref())))
@@ -173,7 +174,7 @@ pub fn encode_kinds<'a>(kinds: impl IntoIterator<Item = &'a (Gvk, Option<std::sy
     text
 }
 
-/// Reads [`KINDS`]; lines that say nothing are left out.
+/// Reads [`KINDS`]; invalid lines are ignored.
 pub fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
     let line = |line: &str| {
         let (gvk, namespace) = line.split_once(' ')?;

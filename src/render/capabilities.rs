@@ -1,9 +1,9 @@
-//! What Helm 4.3.1 takes a cluster to be capable of when it has not asked one.
+//! The capabilities that Helm 4.3.1 assumes when it has not asked a cluster.
 
 use super::Capabilities;
 use crate::template::go::quote::quoted;
 
-/// The version that `.Capabilities.HelmVersion.Version` tells: the one whose output ours is.
+/// The version of `.Capabilities.HelmVersion.Version`: that of the Helm whose output ours equals.
 pub const HELM_VERSION: &str = "v4.3.1";
 /// The Go version that Helm 4.3.1 is built with here.
 pub const GO_VERSION: &str = "go1.26.8";

@@ -1,6 +1,6 @@
 //! Values of the user over values of the charts, as Helm 4.3 coalesces them.
 //!
-//! Two ways of laying one table over another: *coalescing* drops a key whose value is null, *merging* keeps it.
+//! There are two ways to combine tables: *coalescing* drops a key whose value is null, *merging* keeps it.
 //! Tables are shared maps, and what is shared with what follows Helm, because templates may change values in place.
 
 use super::dependencies::Node;
@@ -105,9 +105,9 @@ fn coalesce_own(node: &Node<'_>, values: &Map, merge: bool) {
     }
 }
 
-/// Lays `dest` over `source`, in place; `source` is changed too.
+/// Merges `dest` over `source`, in place; `source` is changed, too.
 pub fn coalesce_tables(dest: &Map, source: &Map, merge: bool) {
-    // Null takes a default away, but stays where there was no default, or only a null.
+    // Null removes a default, but stays where there was no default, or only a null.
     let defaults: Vec<_> =
         source.borrow().iter().filter(|(_, v)| !matches!(v, Value::Nil)).map(|(k, _)| k.clone()).collect();
     for (key, value) in dest.entries() {
@@ -159,7 +159,7 @@ pub fn deep_copy(value: &Value) -> Value {
 /// A copy that shares nothing.
 pub fn deep_copy_map(map: &Map) -> Map {
     let copy = Map::new(map.kind);
-    // Whoever is refused is told so at the next step.
+    // The budget reports a refusal at the next step.
     if budget::entries(map.len()).is_err() {
         return copy;
     }

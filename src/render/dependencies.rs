@@ -29,7 +29,7 @@ impl<'a> Node<'a> {
     }
 
     fn all(chart: &'a Chart) -> Self {
-        // Aliases multiply at each level. Whoever is refused is told so at the next step.
+        // Aliases multiply at each level. The budget reports a refusal at the next step.
         let spent = budget::work(64).and_then(|()| budget::make(1 << 10)).is_err();
         let dependencies = chart.dependencies.iter().filter(|_| !spent).map(Self::all).collect();
         Self { chart, metadata: chart.metadata.clone(), imported: None, dependencies }
@@ -121,7 +121,7 @@ impl<'a> Node<'a> {
                 };
                 kept.push(serde_json::json!({"child": child, "parent": parent}));
                 let Some(table) = table(&values, &format!("{}.{child}", dependency.name)) else { continue };
-                // An empty table is a new one in Helm, so that laying it over others does not change it.
+                // An empty table is a new one in Helm, so that merging does not change it.
                 let table = if table.is_empty() { Map::new(MapType::Any) } else { table };
                 let table = at_path(&parent, table);
                 coalesce_tables(&imports, &table, true);

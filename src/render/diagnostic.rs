@@ -14,7 +14,7 @@ pub struct Diagnostic {
     pub at: Option<String>,
     /// Whether rendering had begun: Helm then adds its advice about `--debug`.
     pub rendering: bool,
-    /// Where in the chart, how it came there, and what may be meant.
+    /// The place in the chart, the way there, and hints.
     pub explanation: Box<Explanation>,
     /// Whether the chart is not to blame: Tillerman itself failed on it.
     pub is_fault: bool,
@@ -38,7 +38,7 @@ impl Diagnostic {
         Self { explanation, ..Self::values(text) }
     }
 
-    /// A panic. What it says may hold values, so it is not told.
+    /// A panic. Its message may hold values, so it is not shown.
     pub(super) fn fault(chart: &str) -> Self {
         let message =
             format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");

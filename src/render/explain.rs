@@ -1,4 +1,4 @@
-//! What a person wants to know beside Helm's text: the lines, the way there, and what may be meant.
+//! Explanations beside Helm's text: the lines, the way there, and hints.
 
 use crate::template::go::Origins;
 use crate::template::trace::{Excerpt, Location, Missing};
@@ -37,7 +37,7 @@ pub struct RenderedExcerpt {
 /// Which template each rendered file's text comes from; empty unless it was asked for.
 pub type FileOrigins = BTreeMap<String, Origins>;
 
-/// How many lines before and behind one that is wrong are shown.
+/// Lines that are shown before and after a wrong line.
 const NEIGHBOURS: usize = 3;
 /// How many places at either end of a long way are shown.
 const SHOWN_PLACES: usize = 6;

@@ -1,14 +1,14 @@
-//! Surroundings of a rendering that are the same every time.
+//! A host for renderings that is the same every time.
 
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Mutex;
 
-/// A [`Host`] without a clock, randomness, network or cluster: what is random comes from a seed, and it is always the same
-/// time. Two renderings with fresh hosts of the same seed are equal, passwords and keys of the chart included.
+/// A [`Host`] without a clock, randomness, network or cluster. Random values come from a seed, and the time is always the
+/// same. Two renderings with fresh hosts of the same seed are equal, passwords and keys of the chart included.
 ///
-/// Whoever knows the seed knows what was made from it: for passwords that are to be used, give a host with the
+/// Anybody who knows the seed can compute what was made from it. For real passwords, use a host with the
 /// randomness of the operating system.
 #[derive(Debug, Default)]
 pub struct Fixed {

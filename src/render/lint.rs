@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Renders all files of a chart as `helm lint` does; they are neither read as YAML nor put in order. `None` where the
 /// linter says nothing, because another of its checks does.
 ///
-/// Values are coalesced twice there, which brings defaults back that the user's nulls took away.
+/// Helm coalesces values twice there, which brings back defaults that the user's nulls had removed.
 pub fn lint_files(
     chart: &Chart,
     values: &Values,
@@ -39,7 +39,7 @@ fn lint_within_budget(
     render_files(&root, &values, release, (capabilities, kube), options).map(|(files, _)| Some(files))
 }
 
-/// What a schema says of a user's values over those of `values.yaml`, as `helm lint` joins them.
+/// The violations of a schema by a user's values over those of `values.yaml`, as `helm lint` merges them.
 pub fn lint_values(user: &Values, chart: &Values, schema: &[u8]) -> Result<(), String> {
     let (user, chart) = (dependencies::to_map(user), dependencies::to_map(chart));
     coalesce::coalesce_tables(&user, &chart, false);

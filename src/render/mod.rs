@@ -54,7 +54,7 @@ impl Release {
     }
 }
 
-/// What templates see as `.Capabilities`. The default is what Helm takes a cluster to be that it has not asked.
+/// What templates see as `.Capabilities`. The default is what Helm assumes without a cluster.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// The API server's version, such as `v1.37.0`.
@@ -103,7 +103,7 @@ pub struct Rendered {
     pub manifests: Vec<Manifest>,
     /// Hooks in Helm's order.
     pub hooks: Vec<Hook>,
-    /// Hooks of events that Helm does not know, in the order of their files: it passes over them.
+    /// Hooks of events that Helm does not know and skips, in the order of their files.
     pub unknown: Vec<Hook>,
     /// NOTES.txt.
     pub notes: String,
@@ -307,7 +307,7 @@ fn render_files(
     Ok((files, origins))
 }
 
-/// Whether Helm takes a text for the name of a release: at most 53 characters of a DNS name. The error is Helm's.
+/// Whether Helm accepts a text as the name of a release: at most 53 characters of a DNS name. The error is Helm's.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("release name \"\": no name provided".into());

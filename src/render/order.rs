@@ -59,7 +59,7 @@ pub const EVENTS: [&str; 9] = [
     "test",
 ];
 
-/// The text of a file that is not UTF-8: of notes with U+FFFD for what is none.
+/// The text of a file that is not UTF-8. In notes, U+FFFD replaces the invalid bytes.
 pub(super) fn escaped(name: &str, bytes: &[u8]) -> String {
     if name.ends_with("NOTES.txt") {
         return String::from_utf8_lossy(bytes).into_owned();
@@ -67,19 +67,19 @@ pub(super) fn escaped(name: &str, bytes: &[u8]) -> String {
     text::escaped(bytes).into_owned()
 }
 
-/// What Helm looks at of a document; it refuses one that is not UTF-8.
+/// The part of a document that Helm reads. It refuses one that is not UTF-8.
 pub(super) fn head(document: &str) -> Result<Head, yaml::YamlError> {
     yaml::head(&text::unescaped(document))
 }
 
-/// What [`sort`] tells apart.
+/// What [`sort`] separates.
 #[derive(Debug, Default)]
 pub struct Sorted {
     /// Objects in Helm's order of installation.
     pub manifests: Vec<Manifest>,
     /// Hooks in Helm's order.
     pub hooks: Vec<Hook>,
-    /// Hooks of events that Helm does not know, which it passes over.
+    /// Hooks of events that Helm does not know and skips.
     pub unknown: Vec<Hook>,
 }
 

@@ -1,4 +1,4 @@
-//! Who we are to registries: Docker's `config.json`, which `helm registry login` writes too.
+//! Credentials for registries: Docker's `config.json`, which `helm registry login` writes too.
 
 use super::http::Login;
 use super::{SourceError, fail, user_home};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a registry may be told.
+/// Credentials that a registry may receive.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential {
     /// Name and password.
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_found_under_the_host_or_an_old_link_and_never_told_when_it_is_wrong() {
+    fn a_login_is_found_under_the_host_or_an_old_link_and_never_shown_when_it_is_wrong() {
         let folder = std::env::temp_dir().join(format!("tillerman-credentials-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("config.json");

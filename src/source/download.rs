@@ -16,7 +16,7 @@ pub enum Verify {
     /// Nothing.
     #[default]
     Never,
-    /// A chart without a signature is told; one with a wrong signature is refused.
+    /// A chart without a signature is reported; one with a wrong signature is refused.
     IfPossible,
     /// A chart without a valid signature is refused.
     Always,
@@ -223,7 +223,7 @@ impl Downloader<'_> {
             .map_err(|e| SourceError(format!("no cached repo found. (try 'helm repo update'): {e}")))
     }
 
-    /// The known repository whose index names this link: what is configured for it counts.
+    /// The known repository whose index names this link. Its configuration applies.
     fn owner<'r>(&self, link: &str, known: &'r [Repository]) -> Result<Option<&'r Repository>, SourceError> {
         for repository in known {
             repository.check()?;

@@ -251,7 +251,7 @@ fn tls_words(error: &rustls::Error) -> String {
     let x509 = |what: &str| format!("tls: failed to verify certificate: x509: {what}");
     match error {
         rustls::Error::InvalidCertificate(e) => match e {
-            // A server that shows an authority's certificate as its own.
+            // A server that presents an authority's certificate as its own.
             CertificateError::Other(e) if e.to_string().contains("CaUsedAsEndEntity") => {
                 x509("certificate signed by unknown authority")
             }

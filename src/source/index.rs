@@ -28,7 +28,7 @@ pub struct Index {
 
 impl Index {
     /// Reads an index. With `chart`, only this one's entries are read: an index may have tens of megabytes, and a
-    /// mistake in another chart's entry hinders nobody. `source` is named in warnings.
+    /// mistake in the entry of another chart does no harm. `source` is named in warnings.
     pub fn parse(data: &[u8], chart: Option<&str>, source: &str, messages: &Messages) -> Result<Self, SourceError> {
         if data.is_empty() {
             return fail("empty index.yaml file");
@@ -255,7 +255,7 @@ generated: \"2026-01-01T00:00:00Z\"
     }
 
     #[test]
-    fn a_version_that_is_not_there_is_told_before_another_is_taken() {
+    fn a_missing_version_is_reported_before_another_is_taken() {
         let told = std::sync::Mutex::new(String::new());
         let warn = |text: &str| told.lock().unwrap().push_str(text);
         index(INDEX, None).get("a", "1.2", &Messages { warn: &warn, ..QUIET }).unwrap();

@@ -1,4 +1,4 @@
-//! Links of charts and repositories: what Go's `net/url` says of them, as far as Helm asks.
+//! Links of charts and repositories, as Go's `net/url` reads them, as far as Helm needs it.
 
 use super::{SourceError, fail};
 use fluent_uri::{Uri, UriRef};

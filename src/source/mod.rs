@@ -6,7 +6,7 @@
 //!
 //! The files and environment variables are Helm's, so that both can be used side by side. Errors are in Helm's words.
 //!
-//! **Guarantees.** What a digest is known of is never used when it has another: not from a repository, a registry or the
+//! **Guarantees.** Data with a known digest is never used if its digest differs, whether it comes from a repository, a registry or the
 //! cache. Credentials go to the host they were given for and, unless the user says so, to no other. No message holds one.
 
 pub mod archive;
@@ -25,7 +25,7 @@ use crate::chart::go_io;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Why a chart could not be had; the text is Helm's where Helm has one.
+/// Why a chart could not be fetched; the text is Helm's where Helm has one.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct SourceError(pub String);

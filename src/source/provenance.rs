@@ -264,13 +264,13 @@ fn load_keyring(path: &Path) -> Result<Vec<SignedPublicKey>, SourceError> {
 
 fn keys_of(data: &[u8]) -> Result<Vec<SignedPublicKey>, SourceError> {
     let invalid = |e: pgp::errors::Error| SourceError(format!("openpgp: invalid data: {e}"));
-    // GnuPG notes its trust between the packets, which ends a key for this parser.
+    // GnuPG writes its trust packets in between, which end a key for this parser.
     let mut packets = Vec::new();
     for packet in PacketParser::new(data).filter_map(Result::ok).filter(|packet| packet.tag() != Tag::Trust) {
         packet.to_writer(&mut packets).map_err(invalid)?;
     }
     let keys = PublicOrSecret::from_bytes_many(packets.as_slice()).map_err(invalid)?;
-    // What the library does not understand of somebody's key is no reason to refuse all others.
+    // A key that the library does not understand is no reason to refuse all others.
     let keys: Vec<_> = keys.filter_map(Result::ok).map(public).collect();
     if keys.is_empty() && !data.is_empty() { fail("openpgp: invalid data: no keys found") } else { Ok(keys) }
 }

@@ -1,4 +1,4 @@
-//! TLS for downloads: rustls on ureq's connections, trusting whom Go would trust.
+//! TLS for downloads: rustls on ureq's connections, which trusts what Go would trust.
 //!
 //! ureq can do TLS itself, but not this: Go trusts a server whose very certificate the user names with `--ca-file`, also when
 //! that certificate may sign others, as the self-signed ones do that `openssl req -x509` makes. webpki refuses them.

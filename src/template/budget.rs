@@ -1,12 +1,12 @@
-//! What a rendering may cost, and what is left of it.
+//! The budget of a rendering: what it may cost, and what is left.
 //!
 //! [`Limits`] bound the time and the memory of a rendering whatever its templates do. The engine counts a step for
 //! each statement, command and iteration; functions count what they do beyond that through [`work`] and [`make`]. A
-//! budget belongs to the thread that renders, so that what nests deep need not hand it on. Once a limit is reached
-//! everything that asks is refused, so that the rendering ends even where an error is swallowed (`toYaml`).
+//! budget belongs to the thread that renders, so that nested calls need not pass it on. Once a limit is reached,
+//! every further charge is refused. So the rendering ends even where an error is swallowed (`toYaml`).
 //!
-//! Steps are handed out in slices. Between two slices the budget looks at its [`Stop`], so another thread can end a
-//! rendering that is past its time. Looking costs nothing on the path that every step takes.
+//! Steps are handed out in slices. Between two slices the budget checks its [`Stop`], so another thread can end a
+//! rendering that is past its time. The check costs nothing on the path that every step takes.
 
 use super::function::FnError;
 use super::value::Value;
@@ -23,7 +23,7 @@ pub struct Limits {
     pub steps: Option<u64>,
     /// Bytes of output that may be held at one time, counting nested includes.
     pub output: usize,
-    /// Bytes of texts, lists and maps that may be made, also if they are soon dropped: an upper bound of the memory that
+    /// Bytes of texts, lists and maps that may be allocated, even if they are soon dropped: an upper bound of the memory that
     /// values take beyond those of the chart and the user.
     pub memory: Option<u64>,
 }
@@ -51,7 +51,7 @@ impl Stop {
     }
 }
 
-/// Steps between two looks at the [`Stop`]: less than a millisecond.
+/// Steps between two checks of the [`Stop`]: less than a millisecond.
 const SLICE: u64 = 8192;
 /// Bytes of text that one step reads.
 const BYTES_A_STEP: usize = 128;
@@ -142,7 +142,7 @@ impl Budget {
         self.spent.is_some()
     }
 
-    /// Runs something within what is left. Within another budget that one goes on: the outermost counts.
+    /// Runs a function within the budget. Within another budget the outer one continues: the outermost counts.
     pub fn run<R>(&mut self, run: impl FnOnce() -> R) -> R {
         struct Running<'b>(&'b mut Budget);
         impl Drop for Running<'_> {
@@ -160,7 +160,7 @@ impl Budget {
         result
     }
 
-    /// Makes this the thread's, and answers with the one before.
+    /// Makes this the thread's budget, and returns the previous one.
     fn swap(new: Self) -> Self {
         Self {
             steps: STEPS.replace(new.steps),
@@ -238,7 +238,7 @@ pub fn make(bytes: usize) -> Result<(), Spent> {
     }
 }
 
-/// Asks whether there is memory for something that is being made, and is counted when it is done.
+/// Checks whether there is memory for a value under construction, which is counted when it is complete.
 #[inline]
 pub fn room(bytes: usize) -> Result<(), Spent> {
     if bytes as u64 <= MEMORY.get() { Ok(()) } else { Err(refuse(Spent::Memory(LIMITS.get().1))) }
@@ -269,7 +269,7 @@ pub fn read(args: &[Value]) -> Result<(), Spent> {
     if bytes < BYTES_A_STEP { Ok(()) } else { work_of(bytes / BYTES_A_STEP) }
 }
 
-/// What a call answers with, if it is new: nobody else holds it.
+/// The result of a call, if it is new: nobody else holds it.
 #[inline]
 pub fn made(value: &Value) -> Result<(), Spent> {
     match value {
@@ -283,7 +283,7 @@ pub fn made(value: &Value) -> Result<(), Spent> {
     }
 }
 
-/// A node of a YAML document: what it takes while it is read, and the value that it becomes.
+/// A node of a YAML document: its memory while it is read, and that of its value.
 #[inline]
 pub fn node() -> Result<(), Spent> {
     make(NODE)

@@ -64,7 +64,7 @@ impl From<String> for FnError {
 /// What a function answers with.
 pub type FnResult = Result<Value, FnError>;
 
-/// What functions may ask of their surroundings. Rendering itself has no clock, randomness, network or cluster.
+/// What functions may request from outside. Rendering itself has no clock, randomness, network or cluster.
 pub trait Host {
     /// Fills the buffer with random bytes (`randAlphaNum`, `uuidv4`, `genCA`).
     fn random(&self, buffer: &mut [u8]);
@@ -76,7 +76,7 @@ pub trait Host {
     fn resolve(&self, name: &str) -> String;
 }
 
-/// A host that threads may share, and that functions may hold as long as a rendering takes.
+/// A host that threads may share, and that functions may hold during a rendering.
 pub type SharedHost = Arc<dyn Host + Send + Sync>;
 
 impl Host for SharedHost {

@@ -205,7 +205,7 @@ impl Items {
     pub fn array_len(&self) -> usize {
         self.place().0.array().len()
     }
-    /// Puts strings in order where they are: every holder of the slice or of parts of its array sees it.
+    /// Sorts strings in place: every holder of the slice or of parts of its array sees it.
     pub fn sort(&self) {
         let text = |value: &Value| if let Value::Str(s) = value { s.clone() } else { "".into() };
         if self.is_sorted_by_key(text) {
@@ -216,7 +216,7 @@ impl Items {
         values[from..from + self.len()].sort_by_cached_key(text);
         whole.change(values);
     }
-    /// Gives the array other elements; those that were given out stay as they are.
+    /// Replaces the elements of the array. Elements that were handed out before stay as they are.
     fn change(&self, values: Vec<Value>) {
         let new = Order { values, next: OnceCell::new() };
         match self.0.rare.get().map(|rare| &**rare) {
@@ -234,7 +234,7 @@ impl Items {
     pub(super) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.0) == 1
     }
-    /// Adds an element, on a copy if others share the slice; for whoever is still building it.
+    /// Adds an element, on a copy if others share the slice. For code that builds a slice.
     pub fn push(&mut self, value: Value) {
         let room = self.0.room;
         let mut values = match Rc::get_mut(&mut self.0) {

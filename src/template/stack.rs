@@ -1,7 +1,7 @@
-//! How deep recursion may go: templates and values nest as deep as their author likes, threads do not.
+//! Limits recursion: templates and values nest as deep as their author likes, but stacks of threads do not.
 //!
 //! Recursive functions call themselves through [`deeper`], which continues on a new piece of stack when the current
-//! one is nearly used up. A process that is asked for no deep nesting never pays for one.
+//! one is nearly used up. A process without deep nesting never pays for one.
 
 use std::cell::Cell;
 
@@ -38,7 +38,7 @@ fn on_new_segment<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether there is no room for going deeper: whoever recurses on a stranger's behalf must then stop with an error.
+/// Whether there is no room for another level. Recursion that depends on foreign input must then stop with an error.
 #[inline]
 pub fn is_exhausted() -> bool {
     remaining() < RED_ZONE / 2

@@ -1,4 +1,4 @@
-//! Where in templates something failed, and what was missing there: data that a person's view of an error is made of.
+//! Where in templates something failed, and what was missing there: the data for an explanation of an error.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What Go's `unicode` makes of a character, by its general category. Rust's own methods go by other properties: a Roman numeral is
-//! alphabetic and numeric to them, and neither a letter nor a digit in Go.
+//! Classes of characters as in Go's `unicode`, by general category. Rust's methods use other properties: for them a Roman numeral is
+//! alphabetic and numeric, and in Go it is neither a letter nor a digit.
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 

@@ -198,7 +198,7 @@ const MAX_DROP_DEPTH: u32 = 64;
 thread_local! {
     /// Maps that templates put maps and lists into.
     static CHANGED: RefCell<Vec<Weak<Entries>>> = const { RefCell::new(Vec::new()) };
-    /// How many drops are going on inside each other, and what waits for the outermost one.
+    /// How many drops are nested, and what waits for the outermost one.
     static DROPS: (Cell<u32>, RefCell<Vec<Waste>>) = const { (Cell::new(0), RefCell::new(Vec::new())) };
     /// The elements of every nil slice, known by their address.
     static NIL_ITEMS: Items = Items::default();
@@ -206,7 +206,7 @@ thread_local! {
     static NIL_ENTRIES: Rc<Entries> = Rc::default();
 }
 
-/// Runs something whose values nobody holds when it has ended, and empties the maps that are left because they hold
+/// Runs a function whose values nobody holds afterwards, and empties the maps that are left because they contain
 /// themselves.
 pub(crate) fn without_cycles<R>(run: impl FnOnce() -> R) -> R {
     struct Sweep;
@@ -359,7 +359,7 @@ impl Map {
     pub(super) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.cell) == 1
     }
-    /// Notes that a template put a value into the map: it may hold itself from now on.
+    /// Records that a template put a value into the map: it may contain itself from now on.
     pub(super) fn note_change(&self, value: &Value) {
         if matches!(value, Value::Map(_) | Value::List(_)) {
             let cell = Rc::downgrade(&self.cell);
@@ -595,7 +595,7 @@ impl From<&serde_json::Value> for Value {
                 _ => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
             },
             serde_json::Value::String(s) => Self::str(s.as_str()),
-            // Whoever is refused is told so at the next step.
+            // The budget reports a refusal at the next step.
             serde_json::Value::Array(items) if budget::elements(items.len()).is_err() => Self::Nil,
             serde_json::Value::Object(entries) if budget::entries(entries.len()).is_err() => Self::Nil,
             serde_json::Value::Array(items) => deeper(|| Self::grown(items.iter().map(Self::from).collect())),

@@ -256,7 +256,7 @@ fn compare_prerelease(a: &str, b: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// What a version may be asked to fulfil: `>=1.2 <2 || ~3.1`.
+/// A constraint on versions: `>=1.2 <2 || ~3.1`.
 #[derive(Clone, Debug)]
 pub struct Constraints {
     /// One of the groups must hold, with all in it.

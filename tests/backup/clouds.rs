@@ -1,4 +1,4 @@
-//! A server that speaks as Azure's storage does: Azurite, on Node.
+//! A server with the protocol of Azure's storage: Azurite, on Node.
 
 use std::fs;
 use std::net::TcpStream;
@@ -126,7 +126,7 @@ async fn an_upload_to_azure_that_is_killed_leaves_nothing_that_counts_as_a_backu
 
 /// Also when all that is asked for is one object.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_is_not_there_is_told_by_azure() {
+async fn azure_reports_a_missing_container() {
     let test = Test::new();
     let azurite = Azurite::start(&test);
     let members = cluster(&test, V36, 1).await;
@@ -137,7 +137,7 @@ async fn a_container_that_is_not_there_is_told_by_azure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_key_of_azure_is_told_and_not_shown() {
+async fn a_wrong_key_of_azure_is_reported_and_not_shown() {
     let test = Test::new();
     let azurite = Azurite::start(&test);
     let save = ["save", "--endpoints", &cluster(&test, V36, 1).await[0].url];

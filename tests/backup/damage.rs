@@ -1,4 +1,4 @@
-//! What is damaged, unfinished or another's is never taken for a good backup, and never deleted in its stead.
+//! Damaged, unfinished and foreign files are never taken for a good backup, and never deleted in its place.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! Google's storage. Its own server cannot be had, and the one that is made for tests (fake-gcs-server) neither takes uploads in parts nor
-//! lists as its XML interface does. That interface is S3's but for who may ask: between stands a program that knows the token, and signs for
-//! a server that speaks as S3 does.
+//! Google's storage. Its own server is not available, and the one for tests (fake-gcs-server) has neither uploads in parts nor
+//! the lists of the XML interface. That interface is S3's, except for authentication. So a program in between checks the token, and signs
+//! the requests for an S3-compatible server.
 
 use std::fs;
 use std::net::TcpStream;
@@ -97,7 +97,7 @@ async fn an_upload_to_google_that_is_killed_leaves_nothing_that_counts_as_a_back
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_token_and_a_bucket_that_is_not_there_are_told_by_google() {
+async fn google_reports_a_wrong_token_and_a_missing_bucket() {
     let test = Test::new();
     let google = Google::start(&test);
     let save = ["save", "--endpoints", &cluster(&test, V36, 1).await[0].url];

@@ -53,7 +53,7 @@ impl Drop for Test {
     }
 }
 
-/// `tillerman snapshot`, with nothing of our own environment that speaks of stores and members.
+/// `tillerman snapshot`, without variables of our environment that concern stores and members.
 pub fn snapshot(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tillerman"));
     command.arg("snapshot").args(arguments);

@@ -48,7 +48,7 @@ impl Proxy {
     }
 }
 
-/// Copies as long as it may. What may not go on stays open, and silent.
+/// Copies up to the limit. After it the connection stays open and silent.
 fn copy(mut from: TcpStream, mut to: TcpStream, mut may: impl FnMut(u64) -> bool) {
     let mut bytes = vec![0; 16 << 10];
     loop {
@@ -135,7 +135,7 @@ pub async fn uploads_are_killed(test: &Test, server: &str, last: &[u64], at: imp
     assert_eq!(good(&json(&mut at(server, &["list"]))).len(), 1);
 }
 
-/// What takes too long ends with an error, and is no backup either.
+/// An upload that takes too long ends with an error, and is no backup either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_silent_is_given_up() {
     let test = Test::new();

@@ -135,9 +135,9 @@ async fn what_cannot_be_restored_leaves_nothing() {
     assert_eq!(fetched.member(), [""; 0]);
 }
 
-/// B6: a member that lost its data joins its cluster again; from a snapshot it would begin a second one.
+/// A member that lost its data joins its cluster again; from a snapshot it would begin a second one.
 #[tokio::test(flavor = "multi_thread")]
-async fn b6_a_member_that_joins_a_cluster_is_not_restored() {
+async fn a_member_that_joins_a_cluster_is_not_restored() {
     let fetched = Fetched::new().await;
     let told = ok(fetched.restore().env("ETCD_INITIAL_CLUSTER_STATE", "existing"));
     assert!(told.contains("joins a cluster that is there"), "{told}");

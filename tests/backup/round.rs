@@ -8,7 +8,7 @@ use crate::etcd::{Seat, V35, V36, Version, Writer, answers, cluster, destroy, mi
 use crate::program::{Test, json, ok, snapshot, tool};
 use crate::s3::Gateway;
 
-/// B10, C-6: after a restore a new cluster answers a linearizable read and has every key that was acknowledged before the snapshot.
+/// After a restore a new cluster answers a linearizable read and has every key that was acknowledged before the snapshot.
 async fn round(version: Version) {
     let test = Test::new();
     let gateway = Gateway::start(&test);
@@ -100,12 +100,12 @@ fn same_as_etcdutl(version: Version, file: &str, record: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b10_a_cluster_of_etcd_3_6_is_restored_with_every_acknowledged_key() {
+async fn a_cluster_of_etcd_3_6_is_restored_with_every_acknowledged_key() {
     round(V36).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b10_a_cluster_of_etcd_3_5_is_restored_with_every_acknowledged_key() {
+async fn a_cluster_of_etcd_3_5_is_restored_with_every_acknowledged_key() {
     round(V35).await;
 }
 

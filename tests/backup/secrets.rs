@@ -8,7 +8,7 @@ use crate::program::{Test, fails, json, ok, snapshot, until};
 use crate::s3::{Gateway, RIGHT};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_keys_and_buckets_are_told_in_plain_words() {
+async fn wrong_keys_and_buckets_are_reported_in_plain_words() {
     let test = Test::new();
     let gateway = Gateway::start(&test);
     let members = cluster(&test, V36, 1).await;

@@ -1,4 +1,4 @@
-//! Faults that hit everybody: dropped watches aside, these tests run one at a time (`alone::`, `--test-threads=1`).
+//! Faults that affect all tests: except for dropped watches, these tests run one at a time (`alone::`, `--test-threads=1`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Scene {
         self.space.apply("Web", "c", &json!({"extra": false, "replicas": 2}));
     }
 
-    /// Waits until all that is mended, and no revision was written but that of `c`.
+    /// Waits until all of it is repaired, and no revision was written except that of `c`.
     fn corrected(&self) {
         let space = &self.space;
         eventually_within(90, "it comes back", || space.get("service/a-web"));
@@ -99,7 +99,7 @@ fn versions_that_are_gone() {
     let scene = Scene::new("gone");
     let operator = scene.operator();
     scene.three(&operator);
-    // Each kind's watch is told once that its version is too old.
+    // The watch of each kind gets one answer that its version is too old.
     let mut told = Vec::new();
     scene.proxy.judge(move |request| {
         let kind = request.target.split('?').next().unwrap_or_default().to_owned();
@@ -172,7 +172,7 @@ fn etcd_is_compacted_while_nobody_watches() {
     println!("etcd compacted: 1 fault, {} requests cut", scene.proxy.faults());
 }
 
-/// A small generator of numbers: the seed tells all of them.
+/// A small generator of numbers, which the seed determines.
 struct Dice(u64);
 
 impl Dice {

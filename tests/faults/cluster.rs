@@ -26,7 +26,7 @@ impl ControlPlane {
         eventually_within(20, "its port is free", || std::net::TcpListener::bind(("127.0.0.1", port)));
     }
 
-    /// Starts it again and waits until it answers. The controllers begin anew: they, too, ask ever less often while it is away, and
+    /// Starts it again and waits until it answers. The controllers restart: they, too, ask ever less often while it is away, and
     /// would let wait for them for half a minute.
     pub fn start(&self) {
         self.server.start();

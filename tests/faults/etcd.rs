@@ -1,6 +1,8 @@
 //! F2: the operator is killed around each single write while members of etcd come, go, are replaced and are upgraded. Each call to the
 //! members is followed by a write of the status, and each write of a StatefulSet or a `ConfigMap` by another: so it also dies after
 //! each call with nothing of it written down.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 pub mod restore;
 
@@ -18,7 +20,7 @@ use crate::proxy::Fault;
 use crate::release::Sight;
 use crate::support::api;
 
-/// helm-operator's annotation: what cannot be changed is made anew.
+/// helm-operator's annotation: an object that cannot be changed is recreated.
 const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 /// A key that is written once to each cluster.
 const KEPT: &str = "kept";
@@ -149,7 +151,7 @@ fn shrinks(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 8);
 }
 
-/// A member has lost its data, in turn the first, the second and the third: it is removed, wiped and joined anew. The next one's turn
+/// A member has lost its data, in turn the first, the second and the third: it is removed, wiped, and joins again. The next one's turn
 /// comes in the same cluster, which is whole again by then.
 fn replaces(fault: Fault, test: &str) {
     // The claims of those that lost their data, by the run.
@@ -207,7 +209,7 @@ fn upgrades(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 10);
 }
 
-/// Claims are to be larger, which cannot be changed in a StatefulSet: it is made anew around pods that go on.
+/// Claims are to be larger, which cannot be changed in a StatefulSet: it is recreated around pods that keep running.
 fn enlarges(fault: Fault, test: &str) {
     const SIZE: u32 = 2;
     // The pods' uids, by the release.

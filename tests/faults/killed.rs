@@ -1,4 +1,6 @@
 //! The operator is killed after each single write: one run per write. Whatever it leaves, the next one ends right.
+//!
+//! Codes are rules of docs/design/applying.md.
 
 use std::path::PathBuf;
 use std::sync::Arc;

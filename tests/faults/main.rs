@@ -1,5 +1,5 @@
 //! Faults between the operator and the API server, and of the two themselves, on a control plane of their own
-//! (tests/cluster/with.sh): after each of them the end must be right, and nothing may be left behind. Each test prints how
+//! (tests/cluster/with.sh): after each of them the end state must be right, with no leftovers. Each test prints how
 //! many faults it has done.
 
 mod alone;

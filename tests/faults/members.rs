@@ -37,7 +37,6 @@ fn ran(sight: &Sight, name: &str, hooks: &[&str]) -> Result<(), String> {
     missing.map_or(Ok(()), |hook| Err(format!("not one run of {hook}")))
 }
 
-/// B5, F2.
 #[test]
 fn after_each_write_while_members_come() {
     let sweep = Sweep {
@@ -58,7 +57,6 @@ fn after_each_write_while_members_come() {
     assert!(sweep.run() > 12);
 }
 
-/// B5, F2.
 #[test]
 fn after_each_write_while_members_go() {
     let sweep = Sweep {

@@ -1,5 +1,7 @@
 //! The operator is killed after each single write of an operation, while an upgrade waits for it: the operation is done once, and the
 //! upgrade follows.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::time::{Duration, Instant};
 

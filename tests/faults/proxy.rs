@@ -1,4 +1,4 @@
-//! A proxy between an operator and the API server that can do harm to a request.
+//! A proxy between an operator and the API server that can disturb a request.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -25,13 +25,13 @@ pub enum Fault {
     Answer(u16),
     /// The connection is cut before the API server sees it.
     CutBefore,
-    /// The API server does what it says; the connection is cut before the answer comes.
+    /// The API server carries it out. The connection is cut before the answer comes.
     CutAfter,
     /// The API server does what it says; no answer ever comes.
     Hang,
-    /// The API server does what it says; the answer comes when watches have long told of it.
+    /// The API server carries it out. The answer comes long after the watches have reported it.
     Delay,
-    /// The API server does what it says; from then on nothing passes.
+    /// The API server carries it out. From then on nothing passes.
     Freeze,
     /// The API server never sees it, and from then on nothing passes.
     FreezeBefore,
@@ -86,7 +86,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// One that asks the API server as a kubeconfig says, and lets all pass at first.
+    /// A proxy to the API server of a kubeconfig, which lets everything pass at first.
     pub fn new(kubeconfig: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (state, listener) = runtime.block_on(async {
@@ -114,7 +114,7 @@ impl Proxy {
         self.state.is_still.store(false, Ordering::Relaxed);
     }
 
-    /// Whether a request froze it, and is done: whoever sent it may be killed.
+    /// Whether a request froze it, and is done: its sender may be killed.
     pub fn is_frozen(&self) -> bool {
         self.state.is_still.load(Ordering::Relaxed)
     }
@@ -210,7 +210,7 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
     match fault {
         Some(Fault::CutAfter) => Err(Cut),
         Some(Fault::Hang | Fault::Freeze) => {
-            // It has done what it says only when the whole answer is there.
+            // It is carried out only when the whole answer is there.
             let _ = body.collect().await;
             if fault == Some(Fault::Freeze) {
                 state.is_still.store(true, Ordering::Relaxed);

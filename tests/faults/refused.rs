@@ -1,4 +1,6 @@
 //! Each request in turn is refused, cut off, or answered too late.
+//!
+//! Codes are rules of docs/design/applying.md.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

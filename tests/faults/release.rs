@@ -101,7 +101,7 @@ impl Sight {
         if is_deployed_object(web) { Ok(()) } else { Err(web["status"].to_string()) }
     }
 
-    /// Waits for nothing: whether nothing is left of a release whose custom resource is gone, be it a chunk of a record.
+    /// Whether nothing is left of a release whose custom resource is gone, not even a chunk of a record. Does not wait.
     pub fn is_gone(&self, release: &str) -> Result<(), String> {
         let named = self.0.iter().filter(|o| o["metadata"]["name"] == release).map(|o| o["kind"].to_string());
         let mut left: Vec<String> = self.objects(release).into_iter().chain(named).collect();
@@ -172,7 +172,7 @@ fn record(secret: &Value) -> Result<Record, String> {
     Record::decode(&data).map_err(|e| e.to_string())
 }
 
-/// The states of the revisions of a release, oldest first, as `helm history` tells them.
+/// The states of the revisions of a release, oldest first, as `helm history` lists them.
 pub fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
     let text = space.helm(&["history", release, "-o", "json"])?;
     let list: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
@@ -180,7 +180,7 @@ pub fn history(space: &Space, release: &str) -> Result<Vec<String>, String> {
     Ok(list.as_array().into_iter().flatten().map(status).collect())
 }
 
-/// [`Sight::is_settled`], as the real helm tells it.
+/// [`Sight::is_settled`], as the real helm reports it.
 pub fn is_settled(space: &Space, release: &str) -> Result<usize, String> {
     settled(release, &history(space, release)?)
 }

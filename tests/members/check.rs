@@ -1,4 +1,6 @@
-//! The checker of linearizability, and what it is asked.
+//! The checker of linearizability, and its input.
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,7 @@ fn verdict(what: &str, lines: &[&str]) -> (Option<i32>, String) {
     result
 }
 
-/// What the checker would let pass shows nothing: each of these differs by one answer from one that is right.
+/// A checker that accepts everything proves nothing: each of these histories differs by one answer from a right one.
 #[test]
 fn histories_that_no_single_copy_of_the_data_can_have_are_refused() {
     let put = r#"{"client":0,"call":1,"return":2,"operation":"put","key":"a","value":"0-1","outcome":"ok"}"#;

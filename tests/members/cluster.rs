@@ -1,4 +1,6 @@
 //! A cluster under the driver: the passes that the operator does, on the pods of [`crate::pods`].
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +28,7 @@ pub struct Cluster {
     pub latch: Latch,
     /// Everything that was done, in words.
     pub done: Vec<String>,
-    /// What calls came to that were neither done nor to be asked again.
+    /// Outcomes of calls that were neither done nor to be repeated.
     pub refused: Vec<ActionOutcome>,
 }
 
@@ -101,7 +103,7 @@ impl Cluster {
         cluster
     }
 
-    /// Clients of all members that there may ever be, which record what they are told.
+    /// Clients of all members that there may ever be, which record their answers.
     pub fn recorder(&self) -> Recorder {
         let urls = (0..6).map(|ordinal| self.pods.client_url(ordinal)).collect();
         let access = Access { timeout: Duration::from_secs(1), ..self.driver.access.clone() };
@@ -174,7 +176,7 @@ impl Cluster {
         step
     }
 
-    /// Passes until something holds of the step that comes next.
+    /// Runs passes until a condition holds for the next step.
     pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<Action>) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -195,7 +197,7 @@ impl Cluster {
         }
     }
 
-    /// Passes until there is nothing to do, with as many pods and members as wanted.
+    /// Runs passes until there is nothing to do, with as many pods and members as wanted.
     pub async fn settle(&mut self) {
         self.until("settles", |cluster, step| {
             *step == MemberStep::Quiet && cluster.pods.pods.len() == cluster.target.size as usize

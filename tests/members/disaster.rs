@@ -1,4 +1,4 @@
-//! A quorum that is lost for good, and the member that goes on alone when the user says so. These tests take longest, and tests
+//! A quorum that is lost for good, and the member that continues alone when the user says so. These tests take longest, and tests
 //! begin in the order of their names.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn destroy(cluster: &mut Cluster, ordinals: impl IntoIterator<Item = u32>) {
     }
 }
 
-/// What the condition asks to be said for a member to go on alone.
+/// The annotation that the condition asks for, so that a member continues alone.
 async fn offered(cluster: &mut Cluster, survivor: u32) -> Box<str> {
     let mut said = None;
     cluster

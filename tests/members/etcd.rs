@@ -1,4 +1,6 @@
 //! The driver of etcd.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -352,10 +354,10 @@ async fn fill(client: &mut etcd_client::Client, key: impl Fn(u32) -> String) -> 
     panic!("the quota is not reached");
 }
 
-/// F19: a file has reached its quota. The history goes, the files are written anew one by one, the leader's last, and writes are let
+/// F19: a file has reached its quota. The history goes, the files are rewritten one by one, the leader's last, and writes are allowed
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_let_again() {
+async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_again() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);
@@ -384,10 +386,10 @@ async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_let_agai
     cluster.assert_same_data().await;
 }
 
-/// F19: what is there without its history is more than the quota allows. That is told, and nothing is done twice; with fewer keys, or
-/// a higher quota, writes are let again.
+/// F19: what is there without its history is more than the quota allows. That is reported, and nothing is done twice; with fewer keys, or
+/// a higher quota, writes are allowed again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twice() {
+async fn f19_when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twice() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);
@@ -420,7 +422,7 @@ async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twi
         cluster.pass().await;
     }
     assert_eq!(cluster.done.len(), done, "{:?}", cluster.done);
-    // Deletions are let. It is tried again some time after the last attempt.
+    // Deletions are allowed. It is tried again some time after the last attempt.
     for number in 0..written / 2 {
         client.delete(format!("key/{number}"), None).await.expect("deletions are let");
     }
@@ -431,7 +433,7 @@ async fn f19_when_the_data_itself_is_too_much_it_is_told_and_nothing_is_done_twi
     cluster.assert_same_data().await;
 }
 
-/// Row 20: files with holes are written anew, when that is asked for, and clients go on writing.
+/// Row 20: files with holes are rewritten when that is asked for, and clients go on writing.
 #[tokio::test(flavor = "multi_thread")]
 async fn row20_files_with_holes_are_defragmented_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
@@ -442,7 +444,7 @@ async fn row20_files_with_holes_are_defragmented_one_by_one() {
         revision = put.header().expect("it has one").revision();
     }
     client.compact(revision, Some(CompactionOptions::new().with_physical())).await.expect("it is there");
-    // Each member compacts in its own time, and tells so with its next write.
+    // Each member compacts in its own time, and its next write shows it.
     cluster.done.clear();
     let mut all_compacted = false;
     while !all_compacted {

@@ -1,4 +1,6 @@
 //! F5: a member is added, and by the time it starts the list that it is given is not that of the members.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 use std::time::Duration;
 
@@ -38,9 +40,9 @@ impl Cluster {
     }
 }
 
-/// F5: whatever is in the list, the operator writes it anew, and the same learner joins with it.
+/// F5: whatever is in the list, the operator rewrites it, and the same learner joins with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_list_that_was_spoilt_is_written_anew_and_the_member_joins() {
+async fn f5_a_list_that_was_spoilt_is_rewritten_and_the_member_joins() {
     for (spoil, says) in [
         ("one is missing", "member count is unequal"),
         ("one is too many", "member count is unequal"),
@@ -67,7 +69,7 @@ async fn f5_a_list_that_was_spoilt_is_written_anew_and_the_member_joins() {
 
 /// F5: the members change after the list was written: somebody removes one. The list follows, both join, and nobody is added twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_list_that_is_older_than_the_members_is_written_anew() {
+async fn f5_a_list_that_is_older_than_the_members_is_rewritten() {
     let mut cluster = Box::pin(fourth_waits()).await;
     let recorder = cluster.recorder();
     cluster.lead(0).await;

@@ -1,4 +1,5 @@
-//! The drivers of members, on real processes of etcd. Numbers are those of the faults in the design.
+//! The drivers of members, on real processes of etcd. Numbers of faults (F1, `f1_…`) are those of
+//! docs/reliability.md.
 
 mod check;
 mod cluster;

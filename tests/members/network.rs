@@ -1,6 +1,6 @@
-//! What lies between members: a proxy before each one's peer URL, which holds what is sent between those that are parted. Nothing is
-//! refused and nothing is lost, as in a network that drops packets: what was sent comes when the network is whole again, unless
-//! somebody has given up by then.
+//! The network between members: a proxy before the peer URL of each, which holds back messages between parted members. Nothing is
+//! refused and nothing is lost, as in a network that drops packets: messages arrive when the partition ends, unless the sender has
+//! given up by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -215,7 +215,7 @@ fn caller(peer: SocketAddr, to: SocketAddr, processes: &BTreeMap<u32, u32>) -> C
     processes.iter().find(|(process, _)| has(process)).map_or(Caller::Unseen, |(_, ordinal)| Caller::Ordinal(*ordinal))
 }
 
-/// A proxy that parts is the ground of what is shown with it.
+/// The tests of partitions depend on this proxy, so it is tested itself.
 #[tokio::test]
 async fn what_is_sent_between_those_that_are_parted_comes_later() {
     let address = |text: &str| -> SocketAddr { text.parse().expect("it is an address") };

@@ -1,4 +1,8 @@
 //! F20: members that cannot reach each other.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//!
+//! Invariants (I11) are those of docs/design/members.md.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -39,7 +43,7 @@ impl Cluster {
         assert_eq!(self.done, Vec::<String>::new());
     }
 
-    /// Remembers what is to be remembered; what is to be done otherwise.
+    /// Stores what is to be remembered; returns any other step.
     fn pass_over(&mut self, step: MemberStep<Action>) -> Option<MemberStep<Action>> {
         match step {
             MemberStep::Latch(latch) => self.latch = latch,

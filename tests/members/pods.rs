@@ -1,4 +1,4 @@
-//! What a StatefulSet controller and a kubelet do, with a process of etcd for each pod: each listens on a loopback address of its
+//! Plays the StatefulSet controller and the kubelet, with a process of etcd for each pod: each listens on a loopback address of its
 //! own and has a folder for a claim.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ impl StatefulSet {
         }
     }
 
-    /// Deletes a pod: its process is told to end.
+    /// Deletes a pod: its process gets the signal to end.
     pub fn delete(&mut self, ordinal: u32, uid: &str) {
         let Some(running) = self.pods.get_mut(&ordinal).filter(|running| &*running.pod.uid == uid) else { return };
         if !running.pod.terminating {

@@ -1,4 +1,6 @@
 //! Certificates, and users with passwords.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 use std::fs;
 use std::process::Command;
@@ -31,7 +33,7 @@ fn certificates(pods: &StatefulSet, ordinals: std::ops::Range<u32>) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// F21: peers get certificates, pod by pod, the leader's last: each is told of under its new URL before it starts anew, and writes go
+/// F21: peers get certificates, pod by pod, the leader's last: each is announced under its new URL before it restarts, and writes go
 /// on.
 #[tokio::test(flavor = "multi_thread")]
 async fn f21_peers_go_from_http_to_https_pod_by_pod() {

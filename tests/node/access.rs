@@ -152,7 +152,7 @@ impl Drop for Secure {
     }
 }
 
-/// Issue 6 with `TLS.static` and passwords: from one to three, a member destroyed, 3.5 to 3.6 under a writer; a backup, restored into
+/// With `TLS.static` and passwords: from one to three, a member destroyed, 3.5 to 3.6 under a writer; a backup, restored into
 /// the same cluster and into a new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_with_certificates_and_passwords_lives_is_backed_up_and_restored() {
@@ -247,7 +247,7 @@ async fn a_cluster_with_certificates_and_passwords_lives_is_backed_up_and_restor
     assert_eq!(other.keys().await, kept);
     other.is_closed().await;
 
-    // No password is told by the operator or by anything it wrote for people.
+    // Neither the operator nor anything that it wrote shows a password.
     let log = crate::harness::kubectl(&["-n", "etcd-operator", "logs", "deployment/etcd-operator"], None).unwrap();
     let events = etcd.kubectl(&["get", "events", "-o", "yaml"]).unwrap();
     let objects = etcd.kubectl(&["get", "etcd,etcdbackups,etcdrestores,pods,jobs", "-o", "yaml"]).unwrap();

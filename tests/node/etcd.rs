@@ -1,5 +1,7 @@
 //! Clusters of etcd on real pods: the operator as a pod with the chart of etcd (examples/etcd/operator.yaml), and images of the programs
 //! alone, without a shell.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 use crate::harness::{established, kubectl, repository};
 use crate::writer::Writer;
@@ -277,7 +279,7 @@ async fn a_cluster_with_certificates_of_its_own_asks_clients_for_theirs_and_rene
     assert_eq!(etcd.pods(), pods, "no pod was replaced for it");
 }
 
-/// Issue 6, part 5: a backup by a custom resource, the cluster and its volumes destroyed, and another that begins with the backup.
+/// A backup by a custom resource, the cluster and its volumes destroyed, and another that begins with the backup.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destroyed_cluster_begins_again_with_its_backup() {
     let spec = json!({

@@ -1,4 +1,4 @@
-//! What the conditions say of pods that fail: read by a real kubelet, with the rights of the project's own roles.
+//! Conditions about pods that fail on a real kubelet, with the rights of the project's own roles.
 
 use crate::{MANAGER, Place, SYSTEM, says};
 use serde_json::{Value, json};

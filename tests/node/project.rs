@@ -1,4 +1,4 @@
-//! The project itself: from a custom resource to pods that answer, a change, and back to nothing.
+//! The project itself: from a custom resource to pods that answer, a change, and the deletion.
 
 use crate::harness::{cluster_dir, kubectl};
 use crate::{MANAGER, Place, SYSTEM, eventually};

@@ -1,4 +1,4 @@
-//! Backups to an S3-compatible server and back, by custom resources alone: issue 6, parts 4 and 5.
+//! Backups to an S3-compatible server and back, by custom resources alone.
 
 use crate::etcd::{Etcd, names};
 use crate::eventually;

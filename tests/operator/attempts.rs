@@ -1,4 +1,5 @@
-//! What fails: how often it is tried, what is rolled back, and that nothing loops (apply.md A3; pains 4 and 5).
+//! What fails: how often it is tried, what is rolled back, and that nothing loops (docs/design/applying.md A3; docs/design/lessons.md
+//! pain 4 and pain 5).
 
 use crate::harness::{Space, eventually};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn bad() -> Value {
     json!({"greeting": "bad", "replicas": -1})
 }
 
-/// Pain 5: attempts and revisions are bounded.
+/// docs/design/lessons.md pain 5: attempts and revisions are bounded.
 #[test]
 fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_back_and_left_alone() {
     let space = Space::new("rollback");
@@ -51,7 +52,7 @@ fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_bac
     assert_eq!(space.get("web/app").unwrap()["status"]["lastAttempted"]["attempts"], 5);
     let failed = space.condition("web/app", "ReleaseFailed").unwrap();
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("True"), &json!("UpgradeError")));
-    // Drift is repaired all the same, and nothing is tried again, also by another process.
+    // Drift is still repaired, and nothing is tried again, not even by another process.
     operator.settle();
     assert!(operator.stop());
     let operator = space.operator(&watches, &[]);

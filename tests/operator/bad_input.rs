@@ -191,7 +191,7 @@ fn a_hostile_archive_is_refused_with_the_limit_that_it_broke_and_others_go_on() 
     }
 }
 
-/// Pain 6: the schema is that of the values.
+/// docs/design/lessons.md pain 6: the schema is that of the values.
 #[test]
 fn a_value_of_a_wrong_type_is_refused_by_the_api_server_with_its_path() {
     let space = Space::new("typed");
@@ -250,7 +250,7 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     space.wait_gone("configmap/app-config");
 }
 
-/// Pains 7 and 18: what may not be read is said, and holds up nobody else.
+/// docs/design/lessons.md pain 7 and pain 18: a missing right is reported, and does not hold up others.
 #[test]
 fn a_missing_right_is_named_and_others_go_on() {
     let space = Space::new("rbac");

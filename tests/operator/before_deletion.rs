@@ -14,7 +14,7 @@ fn says(space: &Space, object: &str, words: &[&str]) {
     });
 }
 
-/// Issue 6, part 5.
+/// The snapshot before a deletion.
 #[test]
 fn a_backup_that_fails_holds_the_deletion_which_says_so_and_how_to_go_without() {
     let space = Space::new("farewell");

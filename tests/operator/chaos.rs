@@ -1,4 +1,4 @@
-//! `tillerman chaos`: where it refuses, and what it does by the API server alone. What it does to pods is in tests/node.
+//! `tillerman chaos`: when it refuses, and its faults by the API server alone. Its faults on pods are in tests/node.
 
 use crate::harness::{Space, eventually, kubectl};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn a_namespace_that_is_not_marked_is_left_alone() {
     assert_eq!(uids(&space), before);
 }
 
-/// Members that never answer are no cluster that faults may be done to.
+/// Members that never answer are no cluster for faults.
 #[test]
 fn a_cluster_that_is_not_well_is_left_alone() {
     let space = Space::new("chaos-ill");

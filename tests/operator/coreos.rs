@@ -1,4 +1,4 @@
-//! What coreos' etcd-operator understood beside its kinds: whose a custom resource is, and flags; and what its status told.
+//! What coreos' etcd-operator understood beside its kinds: whose a custom resource is, flags, and its status.
 
 use crate::harness::{Space, established, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn an_operator_of_a_namespace_leaves_clusterwide_clusters_to_one_with_the_flag()
     space.wait("etcd/wide", "Deployed", "True");
     wide.settle();
     assert_eq!(space.get("etcd/narrow").unwrap()["metadata"]["resourceVersion"], version, "it is nobody's now");
-    // Told to go over, it goes.
+    // When it is asked to change over, it does.
     space.kubectl(&["annotate", "etcd", "narrow", &format!("{WIDE}=clusterwide")]).unwrap();
     space
         .kubectl(&["patch", "etcd", "narrow", "--type=merge", "-p", r#"{"spec":{"quotaBackendBytes":4294967296}}"#])
@@ -77,7 +77,7 @@ fn conditions_are_those_of_coreos_beside_our_own() {
     space.condition("etcd/my", "Ready").unwrap();
 }
 
-/// The fields of coreos' `RestoreSpec`, and ours; and what the chart renders is taken by the API server.
+/// The fields of coreos' `RestoreSpec`, and ours. The API server accepts what the chart renders.
 #[test]
 fn every_field_of_an_etcd_restore_is_taken_and_what_is_rendered_too() {
     let (space, _) = space("restore-fields");
@@ -113,8 +113,8 @@ fn every_field_of_an_etcd_restore_is_taken_and_what_is_rendered_too() {
     assert!(dry(&json!({"backupStorageType": "S3"})).unwrap_err().contains("etcdCluster"));
 }
 
-/// A restore has rights over what bears the name of its cluster, so that must be a cluster of etcd; and what runs with them is not for
-/// the custom resource to say.
+/// A restore has rights over objects with the name of its cluster, so that must be a cluster of etcd. The custom resource cannot choose
+/// what runs with these rights.
 #[test]
 fn a_restore_gets_no_rights_over_what_is_no_etcd_cluster_and_runs_no_image_of_a_user() {
     let (space, _) = space("restore-rights");

@@ -1,4 +1,6 @@
 //! What others change comes back: only that, at once, and without a new revision.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually};
 use serde_json::json;
@@ -36,7 +38,7 @@ fn a_changed_field_is_repaired_without_a_new_revision() {
     assert_eq!(space.helm(&["history", "app"]).unwrap().lines().count(), 2);
 }
 
-/// Pain 17: what goes missing comes back at once.
+/// docs/design/lessons.md pain 17: a deleted object comes back at once.
 #[test]
 fn a_deleted_object_comes_back() {
     let space = Space::new("deleted");

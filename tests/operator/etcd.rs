@@ -1,5 +1,7 @@
 //! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
 //! its container (`tests/support/node.rs`).
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -136,7 +138,7 @@ impl Cluster {
         self.node.runtime().block_on(writer.lost(&self.url(0)))
     }
 
-    /// What members were told, by the events, in any order.
+    /// The calls to members, from the events, in any order.
     fn calls(&self) -> Vec<String> {
         let events = self.space.list("events").unwrap();
         let of_calls = events.iter().filter(|event| event["reason"] == "MembersChanged");
@@ -162,7 +164,7 @@ fn f1_one_to_five_members_and_back_loses_no_write() {
     assert_eq!(map["data"]["ETCD_INITIAL_CLUSTER_STATE"], "existing");
     assert_eq!(map["metadata"]["ownerReferences"][0]["name"], "a");
     assert_eq!(cluster.lost(writer), 0);
-    // Nobody but the driver writes it, and what somebody else wrote goes.
+    // Only the driver writes it, and the text of somebody else is replaced.
     let by_hand = r#"{"data":{"ETCD_INITIAL_CLUSTER_STATE":"new"}}"#;
     cluster.space.kubectl(&["patch", "configmap/a-etcd-initial-cluster", "--type=merge", "-p", by_hand]).unwrap();
     let state = json!("existing");
@@ -171,7 +173,7 @@ fn f1_one_to_five_members_and_back_loses_no_write() {
     eventually("it comes back", || cluster.space.get("configmap/a-etcd-initial-cluster"));
 }
 
-/// C-10: the pod and the claim of a middle ordinal are destroyed, and another member takes its place.
+/// The pod and the claim of a middle ordinal are destroyed, and another member takes its place.
 #[test]
 fn a_member_whose_pod_and_claim_are_destroyed_is_replaced() {
     let (cluster, _operator) = Cluster::grown("etcdgone", 3, &json!({"etcd": {"deadAfter": "2s"}}));
@@ -205,7 +207,7 @@ fn f4_a_learner_whose_pod_is_pending_for_ever_leaves_again() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F12: a voter that somebody added by hand and that no pod is: nobody is told anything until it is gone.
+/// F12: a voter that somebody added by hand and that no pod is: no member is called until it is gone.
 #[test]
 fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
     let (mut cluster, _operator) = Cluster::grown("etcdf12", 3, &json!({}));
@@ -228,7 +230,7 @@ fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
     cluster.wait(5);
 }
 
-/// F13b: somebody takes the quorum by scaling the StatefulSet; it comes back, and no member is told anything.
+/// F13b: somebody takes the quorum by scaling the StatefulSet; it comes back, and no member is called.
 #[test]
 fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     let (cluster, _operator) = Cluster::grown("etcdf13", 3, &json!({}));
@@ -243,7 +245,7 @@ fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F15, I16: two operators at once, without a lease: what the list of members and the claims of the API server say is enough.
+/// F15: two operators at once, without a lease: the list of members and the claims on the API server are enough.
 #[test]
 fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
     let (mut cluster, _first) = Cluster::grown("etcdf15", 1, &json!({}));
@@ -256,7 +258,7 @@ fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F19: a file has reached its quota: the history goes, the files are written anew one by one, and writes are let again.
+/// F19: a file has reached its quota: the history goes, the files are rewritten one by one, and writes are allowed again.
 #[test]
 fn f19_space_that_ran_out_is_reclaimed_and_writes_go_on() {
     let (cluster, _operator) = Cluster::grown("etcdf19", 3, &json!({"flags": "--quota-backend-bytes=4194304"}));
@@ -311,7 +313,7 @@ fn f22_an_upgrade_goes_pod_by_pod_and_the_leader_is_the_last() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// §0.1: the `ConfigMap` belongs to the driver.
+/// The `ConfigMap` belongs to the driver.
 #[test]
 fn a_chart_with_a_config_map_of_that_name_is_refused() {
     let mut cluster = Cluster::new("etcdmap");
@@ -337,7 +339,7 @@ fn a_chart_with_a_config_map_of_that_name_is_refused() {
     cluster.wait(1);
 }
 
-/// F9: two of three are away: a condition and an event, and nothing is done. Kubelets need not notice: etcd itself is looked at.
+/// F9: two of three are away: a condition and an event, and nothing is done. No kubelet has to notice: the operator asks etcd itself.
 #[test]
 fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     let (mut cluster, operator) = Cluster::grown("etcdf9", 3, &json!({}));
@@ -364,8 +366,8 @@ fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     cluster.wait(5);
 }
 
-/// B10: two of three are destroyed for good. What the condition asks for is said, and the third goes on alone with what it knows, and
-/// grows again; also when the operator dies on the way.
+/// Two of three are destroyed for good. The user sets the annotation that the condition names. The third continues alone with its data, and
+/// the cluster grows again, even if the operator dies on the way.
 #[test]
 fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_says_so() {
     let (cluster, mut operator) = Cluster::grown("etcdforce", 3, &json!({}));
@@ -429,7 +431,7 @@ fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_u
 /// Row 0: when the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is asked
 /// for.
 #[test]
-fn row0_a_deletion_tells_members_nothing_and_kept_claims_are_the_same_cluster_again() {
+fn row0_a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() {
     let (mut cluster, _operator) = Cluster::grown("etcddel", 3, &json!({}));
     let (id, before) = (cluster.cluster_id(), cluster.calls().len());
     let mut client = cluster.client(0).unwrap();
@@ -452,7 +454,7 @@ fn row0_a_deletion_tells_members_nothing_and_kept_claims_are_the_same_cluster_ag
     assert_eq!(found.count(), 1);
 }
 
-/// Row 1: while the release is paused nothing is done, and it goes on afterwards.
+/// Row 1: while the release is paused nothing is done, and afterwards it continues.
 #[test]
 fn row1_a_pause_stops_members_from_coming_and_going() {
     let (mut cluster, operator) = Cluster::grown("etcdpause", 1, &json!({}));

@@ -167,10 +167,10 @@ fn trusts(space: &Space, bundle: &Value, certificate: &Value) -> bool {
     said.status.success()
 }
 
-/// Nobody touches the custom resource: certificates are made anew in time and without a new pod, and authorities take turns, each only
+/// Nobody touches the custom resource: certificates are renewed in time and without a new pod, and authorities take turns, each only
 /// after all pods have been started with it. Whatever is in use at one time is trusted by all that runs.
 #[test]
-fn certificates_are_made_anew_when_their_time_comes_and_authorities_take_turns() {
+fn certificates_are_renewed_in_time_and_authorities_take_turns() {
     let space = space("etcd-renewed");
     let _kubelet = Kubelet::of_members(&space, |_| (0, String::new()));
     let entry = "- group: etcd.database.coreos.com\n  version: v1beta2\n  kind: EtcdCluster\n  chart:";
@@ -178,7 +178,7 @@ fn certificates_are_made_anew_when_their_time_comes_and_authorities_take_turns()
     let watches = space.file("watches.yaml", &format!("{entry} {}\n", chart.display()));
     // No period helps.
     let _operator = space.operator(&watches, &["--reconcile-period=1h"]);
-    // A certificate is valid for a day and made anew after 17 seconds; an authority signs for 52.
+    // A certificate is valid for a day and renewed after 17 seconds; an authority signs for 52.
     let generated =
         json!({"enabled": true, "days": 1, "renewBeforeDays": 0.9998, "authorityDays": 3, "authorityTurnDays": 0.0006});
     let body = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",

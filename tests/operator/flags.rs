@@ -1,4 +1,4 @@
-//! Flags, environment and files of helm-operator: what ran with operator-sdk's image yesterday runs with ours.
+//! Flags, environment and files of helm-operator: a setup of operator-sdk's image runs with ours.
 
 use crate::harness::{MANAGER, Operator, Space, eventually, kubectl, repository};
 use serde_json::json;
@@ -140,7 +140,7 @@ fn every_flag_of_helm_operator_is_accepted() {
     assert!(!line.starts_with('{') && line.as_bytes()[23] == b'Z', "{line}");
 }
 
-/// Whether a line is written must not depend on what else was looked at on the same thread, for traces or without them.
+/// Whether a line is logged must not depend on other events of the same thread, with traces or without.
 #[test]
 fn at_the_usual_level_no_line_of_the_log_is_lost() {
     no_line_is_lost(&Space::new("lines"));
@@ -250,7 +250,7 @@ fn without_watching_dependents_drift_is_repaired_when_the_period_is_over() {
 }
 
 #[test]
-fn without_watching_dependents_readiness_is_told_all_the_same() {
+fn without_watching_dependents_readiness_is_still_reported() {
     let space = Space::new("unwatched");
     let watches = format!(
         "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  watchDependentResources: false\n  reconcilePeriod: 1h\n",

@@ -1,5 +1,5 @@
-//! Nothing that goes wrong inside stops the operator in silence: a pass that panics is a failure of its custom resource, a task that does
-//! ends the process, and what stands still is told by `/healthz`.
+//! No internal failure stops the operator silently: a panic of a pass is a failure of its custom resource, a panic of a task
+//! ends the process, and `/healthz` reports a task that hangs.
 
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ fn a_task_that_panics_or_ends_ends_the_process_with_the_reason() {
 }
 
 #[test]
-fn what_stands_still_is_told_by_healthz() {
+fn healthz_reports_a_task_that_hangs() {
     for (harm, says) in [
         ("hang pass app\n", "the pass over Web NAMESPACE/app has not got on for "),
         ("block pass app 20\n", "the task \"worker\" has kept a thread for "),

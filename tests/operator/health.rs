@@ -52,7 +52,7 @@ fn workload(kind: &str, name: &str, replicas: u64) -> Value {
         "spec": {"replicas": replicas, "selector": selector, "template": template(name)}})
 }
 
-/// Pain 11: deployed is not ready.
+/// docs/design/lessons.md pain 11: deployed is not ready.
 #[test]
 fn a_deployment_is_ready_with_its_pods_and_unready_with_their_reason() {
     let (space, operator) = release("deployment", &json!([workload("Deployment", "web", 2)]));
@@ -69,7 +69,7 @@ fn a_deployment_is_ready_with_its_pods_and_unready_with_their_reason() {
     let ready = space.wait("web/app", "Ready", "True");
     assert_eq!(ready["message"], "1 object is ready");
     assert_eq!(space.condition("web/app", "Reconciling").unwrap()["status"], "False");
-    // One that breaks later is told too.
+    // One that breaks later is reported, too.
     set_status(&space, &all[0], &json!({"conditions": [{"type": "Ready", "status": "False"}]}));
     wait_unready(&space, "Deployment web: 1 of 2 replicas are available");
 }

@@ -1,4 +1,6 @@
-//! Releases are Helm releases: the real helm reads them, and what a human does with it is noticed.
+//! Releases are Helm releases: the real helm reads them, and the operator notices what a human does with it.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, repository};
 use serde_json::{Value, json};
@@ -51,7 +53,7 @@ fn the_history_is_bounded() {
 }
 
 #[test]
-fn b4_what_a_human_upgrades_is_brought_back_and_said() {
+fn b4_what_a_human_upgrades_is_brought_back_and_reported() {
     let space = Space::new("human");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -73,7 +75,7 @@ fn statuses(space: &Space) -> Vec<String> {
 }
 
 #[test]
-fn b4_what_a_human_rolls_back_is_brought_forward_again_and_said() {
+fn b4_what_a_human_rolls_back_is_brought_forward_again_and_reported() {
     let space = Space::new("humanback");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -88,7 +90,7 @@ fn b4_what_a_human_rolls_back_is_brought_forward_again_and_said() {
     assert_eq!(statuses(&space), ["superseded", "superseded", "superseded", "deployed"]);
 }
 
-/// A2: `helm test` writes the record anew, and our annotations are gone.
+/// docs/design/applying.md A2: `helm test` writes the record again, and our annotations are gone.
 #[test]
 fn a2_helm_test_runs_the_tests_of_a_release_and_makes_no_revision() {
     let space = Space::new("humantest");
@@ -153,7 +155,7 @@ fn a_helm_at_work_is_left_alone_and_what_a_dead_one_left_pending_is_replaced() {
     assert_eq!(statuses(&space), ["superseded", "superseded", "deployed"]);
 }
 
-/// Pain 4: nothing stays pending.
+/// docs/design/lessons.md pain 4: nothing stays pending.
 #[test]
 fn what_a_crash_left_pending_is_finished_in_its_revision() {
     let space = Space::new("crash");
@@ -177,7 +179,8 @@ fn what_a_crash_left_pending_is_finished_in_its_revision() {
     assert_eq!(statuses(&space), ["superseded", "deployed"]);
 }
 
-/// Pain 2: charts with random functions, and those that print their revision or ask whether this is the installation.
+/// docs/design/lessons.md pain 2: charts with random functions, and those that print their revision or ask whether this is the
+/// installation.
 #[test]
 fn a_chart_that_renders_to_something_else_each_time_settles_after_one_revision() {
     let space = Space::new("restless");
@@ -270,7 +273,7 @@ fn chunks(space: &Space) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Pain 3: a release of more than a Secret.
+/// docs/design/lessons.md pain 3: a release of more than a Secret.
 #[test]
 fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
     let space = Space::new("chunks");

@@ -1,4 +1,4 @@
-//! Hooks (apply.md D3). There is no kubelet: the tests say how a pod ended, and the Job's controller takes it from there.
+//! Hooks (docs/design/applying.md D3). There is no kubelet: the tests write how a pod ended, and the controller of Jobs does the rest.
 
 use crate::harness::{Space, eventually};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn d3_hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
     assert!(space.helm(&["get", "hooks", "app"]).unwrap().contains("name: app-post"));
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
-    // An upgrade has its own hooks, and an object of a hook that is no Job is made anew.
+    // An upgrade has its own hooks, and a hook's object that is no Job is recreated.
     let uid = |object: &str| space.get(object).unwrap()["metadata"]["uid"].clone();
     let first = uid("configmap/app-first");
     space.apply("Web", "app", &values("two", &hooks));
@@ -149,7 +149,7 @@ fn d3_an_outcome_counts_also_when_nobody_was_there_and_one_that_vanished_does_no
     assert_eq!(uid().unwrap(), second);
 }
 
-/// Pain 10: a hook runs once.
+/// docs/design/lessons.md pain 10: a hook runs once.
 #[test]
 fn d3_a_restart_while_a_hook_runs_does_not_start_it_again() {
     let space = Space::new("hookrestart");
@@ -236,7 +236,7 @@ fn d2_a_custom_resource_goes_after_its_delete_hooks() {
     assert_eq!(space.helm(&["list", "-q"]).unwrap(), "");
 }
 
-/// Pain 12: a custom resource goes in the end.
+/// docs/design/lessons.md pain 12: a custom resource goes in the end.
 #[test]
 fn d2_a_delete_hook_that_always_fails_is_given_up() {
     let space = Space::new("hookgiveup");
@@ -286,7 +286,7 @@ fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
 fn with_a_timeout_a_release_that_is_not_ready_in_it_has_failed() {
     let space = Space::new("readytimeout");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
-    // No pod ever runs, so with replicas it is never ready, and without it is at once.
+    // No pod ever runs, so with replicas it is never ready, and without replicas at once.
     let switch = json!({"tillerman.dev/timeout": "4s"});
     space.apply_with("Web", "app", &switch, &json!({"replicas": 0}));
     space.wait("web/app", "Deployed", "True");

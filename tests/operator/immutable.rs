@@ -25,7 +25,7 @@ fn wait_failure(space: &Space, words: &str) -> String {
     })
 }
 
-/// Pain 8.
+/// docs/design/lessons.md pain 8.
 #[test]
 fn an_immutable_field_is_named_with_what_would_be_lost_and_changed_only_when_forced() {
     let space = Space::new("fixed");
@@ -59,7 +59,7 @@ fn an_immutable_field_is_named_with_what_would_be_lost_and_changed_only_when_for
 }
 
 #[test]
-fn other_objects_are_deleted_and_made_anew_but_never_a_claim() {
+fn other_objects_are_recreated_but_never_a_claim() {
     let space = Space::new("fixed-others");
     let operator = space.operator(&space.watches(&[("Web", "fixed")]), &[]);
     apply(&space, true, &json!({"claim": "ReadWriteOnce"}));

@@ -1,4 +1,6 @@
-//! Of several instances one works: the lease decides, and whoever has lost it writes nothing more.
+//! Of several instances one works: the lease decides, and an instance that has lost it writes nothing more.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Operator, Space, eventually};
 use serde_json::{Value, json};
@@ -80,7 +82,7 @@ fn time_of(log: &str, words: &str) -> jiff::Timestamp {
 }
 
 #[test]
-fn a_leader_that_is_told_to_stop_gives_its_lease_up_and_the_next_one_takes_it_at_once() {
+fn a_leader_that_is_stopped_releases_its_lease_and_the_next_one_takes_it_at_once() {
     let space = Space::new("handover");
     let (mut leader, mut next) = two(&space);
     let names = ["one", "two", "three", "four", "five"];
@@ -91,7 +93,7 @@ fn a_leader_that_is_told_to_stop_gives_its_lease_up_and_the_next_one_takes_it_at
     let mut times = Vec::new();
     for round in 1..=5_i64 {
         let log = leader.log_file();
-        // It has something to do while it is told.
+        // It has something to do when the signal comes.
         for name in names {
             space.apply("Web", name, &json!({"greeting": format!("round {round}")}));
         }

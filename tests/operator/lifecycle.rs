@@ -1,4 +1,6 @@
-//! Install, change, prune, delete: the main road.
+//! Install, change, prune, delete: the life of a release.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, kubectl};
 use serde_json::{Value, json};
@@ -65,7 +67,7 @@ fn b5_what_is_no_field_of_a_chart_is_written_under_another_name() {
     }
 }
 
-/// Pain 18: nothing is left behind by a deletion during the installation.
+/// docs/design/lessons.md pain 18: nothing is left behind by a deletion during the installation.
 #[test]
 fn the_finalizer_is_written_before_anything_else() {
     let space = Space::new("finalizer");
@@ -120,7 +122,7 @@ fn what_is_to_be_kept_stays_when_the_release_goes() {
     space.get("configmap/app-kept").unwrap();
 }
 
-/// Pain 14, of objects.
+/// docs/design/lessons.md pain 14, of objects.
 #[test]
 fn objects_in_other_namespaces_and_of_the_cluster_are_kept_and_removed() {
     let space = Space::new("elsewhere");
@@ -163,7 +165,7 @@ fn the_definitions_of_a_chart_come_before_their_objects() {
     kubectl(&["get", "crd/gadgets.chart.tillerman.dev"], None).unwrap();
 }
 
-/// Pain 16: nobody waits for another.
+/// docs/design/lessons.md pain 16: nobody waits for another.
 #[test]
 fn a_hundred_custom_resources_do_not_wait_for_one_another() {
     let space = Space::new("many");
@@ -183,7 +185,7 @@ fn a_hundred_custom_resources_do_not_wait_for_one_another() {
     });
 }
 
-/// Pain 14: a kind is divided among operators by `selector`.
+/// docs/design/lessons.md pain 14: a kind is divided among operators by `selector`.
 #[test]
 fn operators_with_selectors_have_their_own_custom_resources_and_hand_them_over() {
     let space = Space::new("selected");
@@ -205,7 +207,7 @@ fn operators_with_selectors_have_their_own_custom_resources_and_hand_them_over()
     let two = space.operator(&watches("two"), &[]);
     space.wait("web/b", "Deployed", "True");
     two.settle();
-    // Whoever loses one leaves it as it is, and whoever gets it goes on.
+    // The operator that loses one leaves it as it is, and the operator that gets it continues.
     let uid = space.get("deployment/a-web").unwrap()["metadata"]["uid"].clone();
     put("a", "two", 3);
     space.wait_field("deployment/a-web", "/spec/replicas", &json!(3));

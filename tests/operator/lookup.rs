@@ -1,5 +1,7 @@
 //! `lookup`: objects of the cluster in templates, in the operator and with `tillerman template --dry-run=server`; and what
 //! the latter asks of the API server, side by side with helm.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -131,7 +133,7 @@ fn a_dry_run_on_the_server_prints_what_helm_prints() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_as_helm_tells_it() {
+fn a_missing_server_is_reported_as_helm_reports_it() {
     let space = Space::new("away");
     let chart = chart(&space, "one", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
     let kubeconfig = space.kubeconfig(None);
@@ -184,7 +186,7 @@ fn a4_an_object_that_a_chart_looked_up_is_followed() {
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
     space.wait_field("web/a", "/status/release/revision", &json!(2));
     operator.rests(&space, 5);
-    // What changes nothing in what is rendered makes no revision.
+    // A change that does not alter the rendering makes no revision.
     let before = operator.sent();
     space.kubectl(&["label", "configmap/known", "other=label"]).unwrap();
     eventually("it is rendered again", || match operator.sent() {
@@ -222,7 +224,7 @@ data:
     say(&space, "one", "x");
     space.apply("Web", "a", &json!({}));
     space.wait_field("configmap/a-found", "/data/listed", &json!("one"));
-    // What the release itself adds to the list is no change of it.
+    // An object of the release itself is no change of the list.
     let reads = || space.requests().iter().filter(|request| *request == "list configmaps").count();
     let before = reads();
     eventually("it is read again, and again", || match reads() {
@@ -253,7 +255,7 @@ fn may(space: &Space, verbs: &str) {
 const ALL_BUT_SERVICES: [&str; 2] =
     ["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,secrets,events"];
 
-/// Who may read a Service and not watch any reads it at the period.
+/// An operator that may read Services and not watch them reads at the period.
 #[test]
 fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
     let space = Space::new("readable");
@@ -267,7 +269,7 @@ fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
 }
 
-/// What could not be read for want of a right, or because the API server was away, fails a rendering only for as long.
+/// A missing right, or an API server that is away, fails a rendering only as long as it lasts.
 #[test]
 fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
     let space = Space::new("unreadable");
@@ -283,7 +285,7 @@ fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
     space.wait("web/a", "Deployed", "True");
 }
 
-/// Pain 2: a password that is made once and kept.
+/// docs/design/lessons.md pain 2: a password that is made once and kept.
 #[test]
 fn a4_what_a_chart_looks_up_of_its_own_is_no_input() {
     let space = Space::new("ownlookup");
@@ -329,7 +331,7 @@ fn a4_a_rendering_that_did_not_find_what_it_needs_is_tried_again_when_it_is_ther
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
     space.wait("web/a", "Deployed", "True");
 
-    // What is deployed stays when it goes, and comes back to life with it; also when nobody was there.
+    // The deployed revision stays when the object goes, and is updated when it comes back, even if no operator ran meanwhile.
     space.kubectl(&["delete", "configmap/known"]).unwrap();
     space.wait("web/a", "Stalled", "True");
     assert_eq!(space.get("configmap/a-found").unwrap()["data"]["word"], "one");

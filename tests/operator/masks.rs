@@ -1,4 +1,4 @@
-//! What is secret in a release is shown nowhere, and everything else stays readable.
+//! Secrets of a release are shown nowhere, and everything else stays readable.
 
 use crate::harness::{Space, eventually};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn secrets_of_one_release_change_no_word_about_another_and_no_name_and_no_word_o
     one.env.push(("WATCH_NAMESPACE", format!("{},{}", one.name, two.name).into()));
     let watches = one.watches_with(&[("Web", "web"), ("Other", "valued")], "  allow: [valuesFrom]\n");
     let operator = one.operator(&watches, &[]);
-    // The same value is a secret here and there, and a guess elsewhere.
+    // The same value is a secret in two releases, and a guess in another one.
     let token = "shared-token-7";
     for space in [&one, &two] {
         let annotations = login(space, "login", token);

@@ -1,5 +1,7 @@
 //! Stateful sets with members: what the operator writes when they grow, shrink and are rolled, in which order, and what it leaves
-//! alone. The controllers are real; there is no node, so what a kubelet would say of pods is said for it.
+//! alone. The controllers are real; there is no node, so the tests write the status of pods as a kubelet would.
+//!
+//! The contract: docs/design/members.md#the-contract. Codes in names are rules of docs/design/applying.md.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::{Space, eventually, kubectl};
 use crate::kubelet::Kubelet;
 
-/// What this test's operator wrote of members, in order: the name of an object without what is behind the last dash of a Job.
+/// The writes of this test's operator about members, in order: names of objects, of a Job without the part after its last dash.
 pub fn writes(space: &Space) -> Vec<String> {
     let of_ours = |entry: &Value| -> Option<String> {
         let at = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -53,7 +55,7 @@ fn well(_: &Pod) -> (i32, String) {
     (0, String::new())
 }
 
-/// §0: 1 → 3 → 1, one at a time, each with its hooks in their order; §0.1: claims go after the member has left.
+/// 1 → 3 → 1, one at a time, each with its hooks in their order; claims go after the member has left.
 #[test]
 fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     let space = Space::new("members");
@@ -124,12 +126,12 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     space.delete("web/a");
     space.wait_gone("web/a");
     space.wait_gone("statefulset/a-db");
-    // Nobody leaves when all of it goes: one hook is told, before anything is deleted.
+    // Nobody leaves when everything goes. One hook runs, before anything is deleted.
     let last = writes(&space)[before + again.len()..].to_vec();
     assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
 }
 
-/// §0.1: the record holds what Helm would hold, and Helm installs the same chart.
+/// The record holds what Helm would hold, and Helm installs the same chart.
 #[test]
 fn d5_the_record_has_no_members_no_scale_hooks_and_no_replicas() {
     let space = Space::new("memrecord");
@@ -208,8 +210,8 @@ fn a_hook_refuses_asks_again_and_fails_by_its_exit_code() {
     drop(operator);
 }
 
-/// C-13: somebody scales by hand, and it becomes again what the operator wrote, without any hook. Pause and `hooks: off` leave the
-/// substitution as it is.
+/// Somebody scales by hand, and the operator restores what it wrote, without any hook. Pause and `hooks: off` keep the
+/// substitution.
 #[test]
 fn replicas_that_somebody_changed_by_hand_come_back() {
     let space = Space::new("memhand");
@@ -228,7 +230,7 @@ fn replicas_that_somebody_changed_by_hand_come_back() {
     // The StatefulSet itself is made again with as many.
     space.kubectl(&["delete", "statefulset/a-db", "--cascade=orphan"]).unwrap();
     wait_size(&space, "a", 2);
-    // Without hooks none runs, and it is stepped all the same.
+    // With hooks off none runs, and the members are still stepped.
     space.apply_with("Web", "a", &json!({"tillerman.dev/hooks": "off"}), &json!({"size": 3}));
     wait_size(&space, "a", 3);
     let after = writes(&space)[before..].to_vec();
@@ -240,7 +242,7 @@ fn replicas_that_somebody_changed_by_hand_come_back() {
     space.wait_field("statefulset/a-db", "/spec/replicas", &json!(3));
 }
 
-/// §0.1: the update strategy is `OnDelete`, and the operator rolls by eviction, one at a time from the highest ordinal, with its hooks.
+/// The update strategy is `OnDelete`, and the operator rolls by eviction, one at a time from the highest ordinal, with its hooks.
 #[test]
 fn a_new_template_is_rolled_by_eviction_with_hooks() {
     let space = Space::new("memroll");
@@ -268,7 +270,7 @@ fn a_new_template_is_rolled_by_eviction_with_hooks() {
     );
 }
 
-/// A document that cannot be is refused in words, before anything is written.
+/// An invalid document is refused with a message, before anything is written.
 #[test]
 fn a_document_that_cannot_be_is_refused_in_words() {
     let space = Space::new("membad");
@@ -305,7 +307,7 @@ fn a7_a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() 
     }
 }
 
-/// Claims of members from before are not taken without being asked for.
+/// Claims of earlier members are not taken unless the user asks for it.
 #[test]
 fn orphaned_volumes_are_refused_or_adopted() {
     let space = Space::new("memkept");
@@ -354,7 +356,7 @@ fn a_restored_claim_is_never_deleted_for_a_member_that_joins() {
     assert_eq!((&claim["metadata"]["uid"], claim["metadata"].get("deletionTimestamp")), (&uid, None));
     space.delete("pvc/data-a-db-1");
     wait_size(&space, "a", 3);
-    // Those of members go as ever, and it is told.
+    // Claims of members go as always, and an event reports it.
     space.apply("Web", "a", &json!({"size": 1}));
     wait_size(&space, "a", 1);
     space.wait_gone("pvc/data-a-db-1");
@@ -375,8 +377,8 @@ fn a_minijinja_chart_has_members_too() {
     assert!(!space.helm(&["get", "manifest", "a"]).unwrap().contains("replicas"));
 }
 
-/// A StatefulSet that is there already keeps its members, none of which is started again, when its chart begins to say that it has
-/// members; and the chart's own replicas hold again when it ceases to.
+/// An existing StatefulSet keeps its members, and none is restarted, when its chart begins to say that it has
+/// members. The chart's own replicas apply again when the chart stops saying so.
 #[test]
 fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     let space = Space::new("memadopt");
@@ -391,7 +393,7 @@ fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     space.apply("Web", "a", &json!({"size": 3}));
     wait_size(&space, "a", 3);
     assert_eq!(uids(), before);
-    // Made, its update strategy made ours, and OnDelete; once more when its controller wrote in between.
+    // Created, its update strategy taken over, then OnDelete; once more if its controller wrote in between.
     let writes = writes(&space);
     assert!(writes.len() >= 3 && writes.iter().all(|w| w == "patch a-db"), "{writes:?}");
     space.wait_field("statefulset/a-db", "/spec/updateStrategy", &json!({"type": "OnDelete"}));
@@ -404,7 +406,7 @@ fn a_stateful_set_that_is_there_is_taken_over_with_the_members_it_has() {
     space.wait_field("web/a", "/status/members", &json!(null));
 }
 
-/// A pod that nothing starts holds up the plan, and the condition says which and for how long. The next operator goes on with it.
+/// A pod that nothing starts holds up the plan, and the condition says which and for how long. The next operator continues it.
 #[test]
 fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_at_rest() {
     let space = Space::new("memlate");
@@ -429,7 +431,7 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     space.wait_field("web/a", "/status/plan/phases/0/name", &json!("add a-db-1"));
     assert!(operator.stop());
     started.store(1, Ordering::SeqCst);
-    // The kubelet looks at the pod again when something happens to it.
+    // A change of the pod makes the kubelet look at it again.
     space.kubectl(&["label", "pod/a-db-1", "seen=again"]).unwrap();
     let operator = space.operator(&watches, &[]);
     wait_size(&space, "a", 3);
@@ -443,7 +445,7 @@ fn a_plan_without_progress_says_why_and_an_operator_that_starts_writes_nothing_a
     assert!(requests.iter().all(is_read), "{requests:?}");
 }
 
-/// Issue 6, part 4: phase, size, members and versions as coreos' etcd-operator told them; `paused` of the document.
+/// Phase, size, members and versions as coreos' etcd-operator reported them; `paused` of the document.
 #[test]
 fn the_status_speaks_as_coreos_did_and_a_paused_set_is_left_alone() {
     let space = Space::new("memcoreos");

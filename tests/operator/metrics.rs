@@ -1,4 +1,4 @@
-//! What is seen from outside: metrics, the dashboard and the alerts that use them, and events that do not flood.
+//! The view from outside: metrics, the dashboard and the alerts that use them, and events that do not flood.
 
 use crate::harness::{Space, eventually, repository};
 use serde_json::{Value, json};

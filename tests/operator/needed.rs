@@ -60,7 +60,7 @@ fn a_thousand_kinds_that_an_annotation_names_start_no_watch() {
     space.wait_gone("failing/bad");
 }
 
-/// F13: a release that is gone needs nothing, and nobody asks for a kind that is gone, too.
+/// docs/design/lessons.md R13: a release that is gone needs nothing, and nobody asks for a kind that is gone, too.
 #[test]
 fn nothing_is_asked_for_a_kind_that_nobody_needs() {
     let space = Space::new("unneeded");

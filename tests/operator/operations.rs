@@ -1,5 +1,5 @@
-//! Operations (members.md §0): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
-//! is no node: what a kubelet would say of pods is said for it, and the Job's controller takes it from there.
+//! Operations (docs/operations.md): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
+//! is no node: the tests write the status of pods as a kubelet would, and the controller of Jobs does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,7 +73,7 @@ fn installed(space: &Space, chart: &str, spec: &Value) -> Operator {
     operator
 }
 
-/// §0: it runs when the annotation says so, once for each text of it; Helm knows nothing of it.
+/// It runs when the annotation requests it, once for each text. Helm does not see it.
 #[test]
 fn an_operation_runs_once_for_each_text_of_its_annotation() {
     let space = Space::new("opasked");
@@ -98,7 +98,7 @@ fn an_operation_runs_once_for_each_text_of_its_annotation() {
     assert_eq!(status["plan"]["phases"], json!([{"name": "Job app-backup", "state": "Complete"}]));
     assert_eq!(space.wait_event("OperationSucceeded"), "operation backup is done");
 
-    // The same text says nothing new; another does, and the Job of the run before goes by its policy.
+    // The same text requests nothing new. Another text does, and the Job of the previous run is deleted by its policy.
     let spec = backup(json!({}));
     space.apply_with("Web", "app", &json!({"tillerman.dev/operation": "backup"}), &spec);
     operator.settle();
@@ -123,7 +123,7 @@ fn an_operation_runs_once_for_each_text_of_its_annotation() {
     eventually("its Jobs go", || if jobs(&space).is_empty() { Ok(()) } else { Err(format!("{:?}", jobs(&space))) });
 }
 
-/// Plain Helm passes over them: the chart stays installable.
+/// Plain Helm skips them: the chart stays installable.
 #[test]
 fn helm_installs_a_chart_with_operations_and_makes_none() {
     let space = Space::new("ophelm");
@@ -176,7 +176,7 @@ fn its_objects_run_in_their_order_and_go_by_their_policies() {
     });
 }
 
-/// §0: on schedule, without an annotation. One that was missed, however often, runs once.
+/// On schedule, without an annotation. One that was missed, however often, runs once.
 #[test]
 fn a_schedule_that_was_missed_runs_once() {
     let space = Space::new("opmissed");
@@ -218,7 +218,7 @@ fn a_schedule_comes_due_by_itself_again_and_again() {
         let made = made(&space);
         if made.len() >= 3 { Ok(()) } else { Err(format!("{made:?}")) }
     });
-    // Switched off, nothing runs, and who asks is told so.
+    // Switched off, nothing runs, and an event answers the request.
     let off = json!({"tillerman.dev/hooks": "off", "tillerman.dev/operation": "backup"});
     space.apply_with("Web", "app", &off, &backup(json!({"tillerman.dev/schedule": "@every 3s"})));
     let pending = space.wait("web/app", "OperationPending", "True");
@@ -247,9 +247,9 @@ fn a_schedule_that_is_not_due_costs_no_request() {
     operator.rests(&space, 10);
 }
 
-/// Who asks for what there is not is told what there is.
+/// A request for an unknown operation gets the list of known ones.
 #[test]
-fn an_unknown_operation_is_told_with_those_that_there_are() {
+fn an_unknown_operation_is_reported_with_the_known_ones() {
     let space = Space::new("opunknown");
     let _kubelet = Kubelet::new(&space);
     let hooks = [("backup", "Job", BACKUP, json!({})), ("check", "Job", "operation/check", json!({}))];
@@ -265,9 +265,9 @@ fn an_unknown_operation_is_told_with_those_that_there_are() {
     assert!(space.condition("web/app", "OperationFailed").is_err());
 }
 
-/// One that fails says so with what its pod said last, until it goes well; exit code 75 asks again, and 64 refuses.
+/// A failure is reported with the last words of its pod, until a run succeeds. Exit code 75 asks again, and 64 refuses.
 #[test]
-fn a_failure_is_told_with_the_last_line_until_it_goes_well() {
+fn a_failure_is_reported_with_the_last_line_until_a_run_succeeds() {
     let space = Space::new("opfails");
     let runs = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&runs);
@@ -303,7 +303,7 @@ fn a_failure_is_told_with_the_last_line_until_it_goes_well() {
     assert_eq!(jobs(&space).len(), 1);
 }
 
-/// What takes longer than it may has failed, and nothing of it goes on.
+/// An operation that times out has failed, and nothing of it runs on.
 #[test]
 fn an_operation_that_takes_longer_than_its_timeout_is_ended() {
     let space = Space::new("optimeout");
@@ -318,7 +318,7 @@ fn an_operation_that_takes_longer_than_its_timeout_is_ended() {
     assert_eq!(space.kubectl(&["get", "pods", "-o", "name"]).unwrap(), "");
 }
 
-/// §0: one plan in flight: an upgrade waits for the operation that runs, and an operation for the upgrade.
+/// One plan in flight: an upgrade waits for the operation that runs, and an operation for the upgrade.
 #[test]
 fn nothing_else_is_begun_while_an_operation_runs() {
     let space = Space::new("opalone");
@@ -415,14 +415,15 @@ fn an_operator_that_is_killed_goes_on_with_what_runs() {
     let operator = space.operator(&watches, &[]);
     assert_eq!(wait_done(&space, "backup@1"), "Succeeded");
     operator.kill();
-    // Gone, what it made says nothing any more; the status does.
+    // Its objects are gone. The status still has the outcome.
     space.kubectl(&["delete", "job", &job]).unwrap();
     let operator = space.operator(&watches, &[]);
     operator.settle();
     assert_eq!(made(&space), [job]);
 }
 
-/// Who may not read the records of releases does not know which operations there are: what runs goes on when they can be read again.
+/// Without the right to read release records the operator does not know the operations. A running one continues when it can read them
+/// again.
 #[test]
 fn one_that_runs_is_not_lost_while_the_records_cannot_be_read() {
     let space = Space::new("opblind");

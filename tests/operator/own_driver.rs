@@ -85,7 +85,7 @@ impl Redis {
     }
 }
 
-/// §0: users with a database of their own implement the trait. It grows, its primary is another, it shrinks with the primary
+/// Users with a database of their own implement the trait. It grows, its primary is another, it shrinks with the primary
 /// among those that go; every key that was acknowledged is there.
 #[test]
 fn redis_grows_and_shrinks_by_a_driver_that_is_not_ours() {
@@ -126,9 +126,9 @@ fn redis_grows_and_shrinks_by_a_driver_that_is_not_ours() {
     assert!(operator.stop());
 }
 
-/// A driver that the program does not have is told, with those that it has; a program that has it goes on from there.
+/// A driver that the program lacks is reported, with those that it has. A program that has it continues from there.
 #[test]
-fn a_driver_that_this_program_does_not_have_is_told() {
+fn a_driver_that_this_program_lacks_is_reported() {
     let redis = Redis::new("nodriver");
     let _operator = redis.operator(Path::new(env!("CARGO_BIN_EXE_tillerman")));
     redis.resize(1);

@@ -1,5 +1,5 @@
 //! The admission policies of `deploy`: `members-policy.yaml`, by which nobody but the operator changes the replicas of a stateful set with
-//! members, and `annotations-policy.yaml`, by which a person causes with an annotation only what they may do by themselves.
+//! members, and `annotations-policy.yaml`, by which an annotation of a person causes only what that person may do directly.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn only_the_operator_changes_the_replicas_of_a_stateful_set_with_members() {
         Err(e) if e.contains(told) => Ok(()),
         Err(e) => Err(e),
     };
-    // The API server takes a policy into use a little after it was made.
+    // The API server enforces a policy a little after its creation.
     eventually("the policy is in use", || refused(&["scale", "statefulset/a-db", "--replicas=3"]));
     refused(&["scale", "statefulset/a-db", "--replicas=0"]).unwrap();
     refused(&["patch", "statefulset/a-db", "-p", r#"{"spec":{"replicas":2}}"#]).unwrap();

@@ -1,4 +1,4 @@
-//! Whoever reaches the ports can take neither the operator's time nor its memory.
+//! Clients that reach the ports can exhaust neither the operator's time nor its memory.
 
 use crate::harness::{Space, eventually};
 use serde_json::json;
@@ -60,7 +60,7 @@ fn attack(custom_resources: usize, more: &[&str], scheme: &str, opening: &[u8]) 
     space.env.push(("TILLERMAN_HARM_PAGE", "1000".into()));
     let args = [&["--leader-elect"], more].concat();
     let operator = space.operator(&space.watches(&[("Web", "web"), ("Other", "objects")]), &args);
-    // Paused: what the operator knows and tells of them is the point.
+    // Paused: the test is about what the operator knows and reports of them.
     let paused = json!({"tillerman.dev/paused": "true"});
     std::thread::scope(|threads| {
         for first in 0..8 {

@@ -1,4 +1,4 @@
-//! What is pruned, and what never is (apply.md D1).
+//! What is pruned, and what never is (docs/design/applying.md D1).
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ fn d1_a_services_endpoint_slice_and_a_users_copy_survive() {
     space.get("endpointslice/mine").unwrap();
 }
 
-/// A registration that leads nowhere. The API server makes it anew for the definition when it is deleted, also when the test fails:
+/// A registration that leads nowhere. The API server recreates it for the definition when it is deleted, also when the test fails:
 /// no namespace of another test could end while it is there.
 struct Away(String);
 
@@ -94,7 +94,7 @@ fn d1_objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
         let asked = space.requests().iter().filter(|r| r.contains(&path)).count();
         if asked > 1 { Ok(()) } else { Err(format!("{asked} times")) }
     });
-    // It may be away for ever: who waits is told, and what to do.
+    // It may be away for ever: the message says who waits and what to do.
     let told = space.wait("web/app", "Irreconcilable", "True")["message"].to_string();
     assert!(told.contains("Part") && told.contains(&format!("delete the APIService of {group}/v1")), "{told}");
     space.get("secret/sh.helm.release.v1.app.v1").expect("their record stays");

@@ -1,4 +1,6 @@
-//! Faults that users of other operators reported: what a chart does that is legal and surprising.
+//! Faults that users of other operators reported: legal charts with surprising effects.
+//!
+//! Codes in names are rows of docs/design/lessons.md.
 
 use serde_json::{Value, json};
 
@@ -47,7 +49,7 @@ fn twins(image: &str) -> [Value; 2] {
 
 /// helm#31529, helm#12643, helm#12771.
 #[test]
-fn f1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
+fn r1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
     let (space, operator) = with_objects("twins");
     apply(&space, &twins("i:1"));
     deployed(&space, 1);
@@ -91,7 +93,7 @@ fn f1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
 
 /// A release that Helm made on the client's side, which has the twins.
 #[test]
-fn f1_taking_over_a_release_with_twins_changes_nothing() {
+fn r1_taking_over_a_release_with_twins_changes_nothing() {
     let space = Space::new("twinstaken");
     let values = format!("objects={}", json!(twins("i:1")));
     let chart = crate::harness::repository("tests/charts/tenant").display().to_string();
@@ -140,7 +142,7 @@ fn an_object_that_another_release_gives_up_is_taken_within_seconds() {
 
 /// helm#5144, bitnami/charts#7532.
 #[test]
-fn f2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
+fn r2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
     let (space, operator) = with_objects("shapes");
     let probe = |handler: Value| {
         let mut one = deployment(&json!([]), &json!({}));
@@ -160,7 +162,7 @@ fn f2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
     let live = space.get("deployment/p").unwrap();
     let probe = &live["spec"]["template"]["spec"]["containers"][0]["livenessProbe"];
     assert_eq!((probe.get("httpGet"), &probe["tcpSocket"]["port"]), (None, &json!(80)));
-    // And back, where the chart says null for what it does not want.
+    // And back, where the chart has a null for the field that it does not want.
     let rolling = json!({"strategy": {"type": "RollingUpdate"}});
     apply(&space, &[deployment(&json!([]), &rolling), http()]);
     deployed(&space, 3);
@@ -172,7 +174,7 @@ fn f2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
 
 /// helm#8994.
 #[test]
-fn f14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
+fn r14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
     let (space, operator) = with_objects("byhand");
     apply(&space, &[deployment(&json!([{"name": "A", "value": "1"}]), &json!({}))]);
     deployed(&space, 1);
@@ -193,7 +195,7 @@ fn f14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
 
 /// helm#12486, helm#7090.
 #[test]
-fn f10_an_autoscaler_begins_with_the_replicas_that_there_are() {
+fn r10_an_autoscaler_begins_with_the_replicas_that_there_are() {
     let (space, operator) = with_objects("takesover");
     apply(&space, &[deployment(&json!([]), &json!({"replicas": 20}))]);
     deployed(&space, 1);
@@ -220,7 +222,7 @@ fn f10_an_autoscaler_begins_with_the_replicas_that_there_are() {
 
 /// flux helm-controller#1559, alloy-operator#155.
 #[test]
-fn f4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
+fn r4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
     let (space, _operator) = with_objects("fixed");
     let objects = |size: &str, data: &str| {
         let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
@@ -244,7 +246,7 @@ fn f4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
 
 /// helm-drift#38, sveltos addon-controller#1136.
 #[test]
-fn f5_the_list_of_a_kind_is_applied_as_its_items() {
+fn r5_the_list_of_a_kind_is_applied_as_its_items() {
     let (space, operator) = with_objects("lists");
     let role = |name: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     let list =
@@ -259,7 +261,7 @@ fn f5_the_list_of_a_kind_is_applied_as_its_items() {
 
 /// flux2#2472, kyverno#4866.
 #[test]
-fn f6_what_a_controller_fills_is_no_drift() {
+fn r6_what_a_controller_fills_is_no_drift() {
     let (space, operator) = with_objects("filled");
     let label = format!("{}/aggregate", space.name);
     let (sum, part) = (format!("{}-sum", space.name), format!("{}-part", space.name));
@@ -308,7 +310,7 @@ fn a_chart_that_drops_the_namespace_it_is_in_does_not_delete_it() {
 
 /// airbyte#15202, rhdh-chart#418.
 #[test]
-fn f3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
+fn r3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
     let (space, operator) = with_objects("ttl");
     let _kubelet = Kubelet::new(&space);
     let job = |image: &str| {
@@ -355,7 +357,7 @@ fn f3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
 
 /// A definition without the subresource `status`, and one whose status keeps nothing.
 #[test]
-fn f7_attempts_are_counted_where_the_status_is_lost() {
+fn r7_attempts_are_counted_where_the_status_is_lost() {
     let space = Space::new("lost");
     let subresource = "    subresources: {status: {}}\n";
     let kept = "status: {type: object, x-kubernetes-preserve-unknown-fields: true}";
@@ -399,7 +401,7 @@ fn f7_attempts_are_counted_where_the_status_is_lost() {
 }
 
 #[test]
-fn f9_a_custom_resource_that_others_hold_says_so() {
+fn r9_a_custom_resource_that_others_hold_says_so() {
     let (space, _operator) = with_objects("held");
     apply(&space, &[deployment(&json!([]), &json!({"replicas": 0}))]);
     deployed(&space, 1);
@@ -420,7 +422,7 @@ fn f9_a_custom_resource_that_others_hold_says_so() {
 
 /// helm#6361, vector-operator#107.
 #[test]
-fn f12_an_api_service_is_ready_when_its_server_answers() {
+fn r12_an_api_service_is_ready_when_its_server_answers() {
     let (space, _operator) = with_objects("apiservice");
     let group = format!("{}.example.com", space.name);
     let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
@@ -455,7 +457,7 @@ fn m1_a_definition_in_the_templates_comes_before_what_needs_it() {
 }
 
 #[test]
-fn m6_a_misspelt_hook_is_said() {
+fn m6_a_misspelt_hook_is_reported() {
     let (space, _operator) = with_objects("misspelt");
     let hook = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "h", "annotations": {"helm.sh/hook": "post-instal"}}});
     apply(&space, &[hook]);

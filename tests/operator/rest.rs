@@ -1,11 +1,13 @@
-//! At rest, nothing is asked of the API server; after a restart, nothing is written.
+//! At rest the operator sends no request, and after a restart it writes nothing.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually};
 use crate::kubelet::Kubelet;
 use crate::node::{Node, net};
 use serde_json::json;
 
-/// Pain 1: what rests costs nothing, however many there are.
+/// docs/design/lessons.md pain 1: releases at rest cost nothing, however many there are.
 #[test]
 fn a_settled_release_costs_no_request() {
     let space = Space::new("idle");

@@ -1,4 +1,4 @@
-//! What pods say when they end, in the status of their custom resource; and releases of two kinds with the same name.
+//! Results of pods in the status of their custom resource, and releases of two kinds with the same name.
 
 use crate::harness::{Operator, Space, established, eventually, kubectl, repository};
 use crate::kubelet::Kubelet;
@@ -41,9 +41,9 @@ fn report(revision: u64) -> String {
     json!({"name": "c", "record": {"state": "verified"}, "status": status}).to_string()
 }
 
-/// Issue 6, part 5: a backup is reported good only after it was verified, and a failure with its reason.
+/// A backup is reported good only after it was verified, and a failure with its reason.
 #[test]
-fn a_backup_tells_in_its_status_how_it_went() {
+fn the_status_of_a_backup_has_its_outcome() {
     let (space, operator) = space("results-once");
     let runs = AtomicUsize::new(0);
     let _kubelet = Kubelet::of_members(&space, move |_| match runs.fetch_add(1, Ordering::Relaxed) {
@@ -77,7 +77,7 @@ fn a_backup_tells_in_its_status_how_it_went() {
 }
 
 #[test]
-fn a_periodic_backup_tells_of_its_last_run_and_of_the_last_that_was_good() {
+fn a_periodic_backup_reports_its_last_run_and_the_last_good_one() {
     let (space, _operator) = space("results-again");
     let _kubelet = Kubelet::with(&space, |pod| {
         let (minute, code, message) = match pod.metadata.name.as_deref().unwrap_or_default() {

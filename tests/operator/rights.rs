@@ -1,4 +1,4 @@
-//! With which rights it works: those that operator-sdk 1.42 generates for a chart, where it can ask a cluster for the chart's kinds
+//! The rights that are enough: those that operator-sdk 1.42 generates for a chart, where it can ask a cluster for the chart's kinds
 //! (`internal/plugins/helm/v1/scaffolds/internal/templates/config/rbac/manager_role.go`).
 
 use crate::harness::{Space, eventually, kubectl};

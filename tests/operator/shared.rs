@@ -1,4 +1,6 @@
-//! Fields that others own: what is left to them, and what is not.
+//! Fields that others own: which are left to them, and which are not.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Operator, Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -162,7 +164,7 @@ fn c3_fields_that_the_api_server_fills_in_are_at_rest() {
     assert_eq!(operator.settle(), before);
 }
 
-/// Pain 2: no hot loop with somebody else.
+/// docs/design/lessons.md pain 2: no hot loop with somebody else.
 #[test]
 fn a_field_that_somebody_changes_again_and_again_is_contested_until_they_stop() {
     let space = Space::new("contested");
@@ -187,7 +189,7 @@ fn a_field_that_somebody_changes_again_and_again_is_contested_until_they_stop() 
         "{contested}"
     );
     space.wait_event("Contested");
-    // It is theirs for a while; then it is repaired, and they are gone.
+    // The others keep it for a while. Then they are gone, and it is repaired.
     rival();
     space.wait_field("configmap/app-config", "/data/greeting", &json!("hello"));
     let settled = space.wait("web/app", "Drifted", "False");

@@ -1,4 +1,6 @@
-//! What Helm, helm-operator or nobody made is taken over: nothing restarts, and what the chart drops later really goes.
+//! Objects of Helm, of helm-operator or of nobody are taken over: nothing restarts, and fields that the chart drops later are removed.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Space, eventually, kubectl, repository};
 use serde_json::{Value, json};
@@ -6,7 +8,7 @@ use serde_json::{Value, json};
 /// What the annotations of these tests need.
 const ALLOW: &str = "  allow: [takeOwnership, releaseName]\n";
 
-/// uid and generation of the objects of a release: what changes when an object is made anew, or its spec is.
+/// uid and generation of the objects of a release: what changes when an object is recreated or its spec changes.
 fn identities(space: &Space) -> Vec<(Value, Value)> {
     let objects = ["deployment/app-web", "service/app-web", "configmap/app-config"];
     let of = |object: &&str| {
@@ -52,7 +54,7 @@ fn wait_data(space: &Space, object: &str, data: &Value) {
     space.wait_field(object, "/data", data);
 }
 
-/// Pain 9.
+/// docs/design/lessons.md pain 9.
 #[test]
 fn a_release_of_helm_is_taken_over_only_when_asked_and_nothing_restarts() {
     let space = Space::new("adopt");
@@ -268,7 +270,7 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
     space.apply("Web", "app", &json!({"more": {"a": "1"}}));
     space.wait("web/app", "Deployed", "True");
     operator.settle();
-    // Both edits before the operator can look: it is not running.
+    // Both edits happen while no operator runs.
     operator.kill();
     for value in ["2", "1"] {
         let patch = format!(r#"{{"data":{{"a":"{value}"}}}}"#);
@@ -285,7 +287,7 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
 }
 
 #[test]
-fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_said() {
+fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_reported() {
     let space = Space::new("b3");
     let chart = repository("tests/charts/careless-apply").display().to_string();
     space.helm(&["install", "beside", &chart, "--server-side=false"]).expect("Helm deploys it");

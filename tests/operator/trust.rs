@@ -230,7 +230,7 @@ fn a_forged_record_makes_and_changes_no_object_that_the_chart_does_not_render() 
     operator.settle();
     is_harmless();
     assert_eq!(space.get("deployment/a-web").unwrap()["spec"]["replicas"], 1);
-    // While the inputs fail, what was deployed is repaired, and no more.
+    // While the inputs fail, the deployed revision is repaired, and nothing else is done.
     space.apply("Web", "a", &json!({"more": "no map"}));
     space.wait("web/a", "Stalled", "True");
     forge();
@@ -310,7 +310,7 @@ fn what_belongs_to_a_live_release_is_never_taken_over() {
     }
     let after = names.each_ref().map(|name| space.get(name).unwrap()["metadata"]["resourceVersion"].clone());
     assert_eq!(after, before);
-    // When the release is gone, what it left behind is nobody's.
+    // When the release is gone, its leftovers belong to nobody.
     space.kubectl(&["annotate", "configmap/shared", "helm.sh/resource-policy=keep"]).unwrap();
     space.helm(&["uninstall", "theirs"]).unwrap();
     space.kubectl(&["delete", "web/fourth"]).unwrap();

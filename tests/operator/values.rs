@@ -1,4 +1,6 @@
-//! Values that come from elsewhere than a custom resource's spec, and what of them is shown.
+//! Values from other sources than the spec of a custom resource, and which of them are shown.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use crate::harness::{Operator, Space, eventually, kubectl};
 use serde_json::{Value, json};
@@ -69,7 +71,7 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     });
 }
 
-/// Pain 15.
+/// docs/design/lessons.md pain 15.
 #[test]
 fn a4_values_come_from_secrets_and_config_maps_and_follow_them() {
     let space = Space::new("from");

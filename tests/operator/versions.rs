@@ -1,4 +1,4 @@
-//! Objects that are written in another version of their group than before (apply.md B1): fields have other names there, and
+//! Objects that are written in another version of their group than before (docs/design/applying.md B1): fields have other names there, and
 //! the object is the same.
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::harness::{Space, eventually, repository};
 use serde_json::{Value, json};
 
-/// What there is in one version and not in the other, as the values of the chart.
+/// The fields of one version that the other lacks, as values of the chart.
 fn in_v1() -> Value {
     json!({"version": "v1", "more": {"minReplicas": 2, "targetCPUUtilizationPercentage": 50}})
 }

@@ -1,7 +1,7 @@
 //! Beside the real helm-operator of operator-sdk, built from its Go module: `make peer`.
 //!
-//! What it installed yesterday is ours today with nothing touched, and its again tomorrow. Both run with the very same files,
-//! arguments and environment.
+//! Tillerman takes over what helm-operator installed without touching anything, and helm-operator takes it back. Both run with the very
+//! same files, arguments and environment.
 
 mod project;
 
@@ -109,7 +109,7 @@ fn given_back(project: &Project, before: &project::Snapshot, app: u64) {
     for object in ["web/app", "other/wide"] {
         project.assert_good(object, "UpgradeSuccessful");
     }
-    // Of conditions that it does not know it takes no care; without any it writes its own (docs/helm-operator.md).
+    // It ignores conditions that it does not know; without any it writes its own (docs/helm-operator.md).
     assert!(space.condition("web/plain", "Ready").is_ok());
     let none = r#"{"status": {"conditions": null}}"#;
     space.kubectl(&["patch", "web/plain", "--subresource=status", "--type=merge", "-p", none]).unwrap();

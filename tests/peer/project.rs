@@ -1,4 +1,4 @@
-//! A project as operator-sdk makes it, the operators that run it, and what can be seen of them.
+//! A project as operator-sdk makes it, the operators that run it, and how the tests observe them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{MANAGER, Operator, Space, eventually, repository};
 
-/// uid and generation of every object: what changes when one is made anew, or its spec is. And the records of releases.
+/// uid and generation of every object: what changes when one is recreated or its spec changes. And the records of releases.
 pub type Snapshot = BTreeMap<String, Value>;
 
 /// A request of the operator that runs.
@@ -148,7 +148,7 @@ impl Project {
     /// Waits until a release is deployed with these values.
     ///
     /// The revision does not say it: helm-operator reads its records from a cache (`secrets_watch.go`), and when the cache is
-    /// behind it takes what it has just deployed for a remainder, deletes all records and installs anew, as revision 1.
+    /// behind it takes the new revision for a leftover, deletes all records and installs again, as revision 1.
     pub fn wait_deployed(&self, release: &str, values: &Value) {
         eventually(&format!("{release} with {values}"), || {
             let text = self.space.helm(&["status", release, "-o", "json"])?;

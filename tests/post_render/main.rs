@@ -1,6 +1,6 @@
 //! `--post-renderer`: the same chart and plugins as were given to Helm 4.3.1, whose output is recorded in `recorded/`.
 //!
-//! `HELM=path cargo test --test post_render` records anew.
+//! `HELM=path cargo test --test post_render` records again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

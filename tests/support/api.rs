@@ -1,5 +1,5 @@
-//! What the tests ask of the API server most often, with one client for all of them: a process of kubectl for each request would cost
-//! several times what is asked.
+//! The most frequent requests of the tests, with one client for all of them: a process of kubectl for each request would cost
+//! several times as much.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, mpsc};
@@ -59,8 +59,8 @@ pub fn apply(path: &str, body: &str) -> Result<Value, String> {
     send(request.header("content-type", "application/apply-patch+yaml"), body)
 }
 
-/// Applies an object of a kind of the table as `kubectl apply` does: what was applied before and is no more goes, what others have
-/// set stays. (An object whose last field goes is null for server-side apply, and refused.)
+/// Applies an object of a known kind as `kubectl apply` does: fields that were applied before and are missing now are removed, fields of
+/// others stay. (An object whose last field goes is null for server-side apply, and refused.)
 pub fn apply_object(namespace: &str, body: &Value) -> Result<Value, String> {
     static APPLIED: Mutex<BTreeMap<String, Value>> = Mutex::new(BTreeMap::new());
     let kind = body["kind"].as_str().unwrap_or_default().to_lowercase();
@@ -127,7 +127,7 @@ fn send(request: http::request::Builder, body: &str) -> Result<Value, String> {
     let (client, request) = (client.clone(), request.body(body.as_bytes().to_vec()).unwrap());
     runtime.spawn(async move { sender.send(client.request_text(request).await) });
     match answer.recv().expect("it is answered") {
-        // Not by a generic function, which would be compiled here, as tests are: without optimisation.
+        // Not a generic function: it would be compiled here, without optimisation, as tests are.
         Ok(text) => text.parse().map_err(|error| format!("{error}: {text}")),
         Err(kube::Error::Api(status)) => Err(format!("Error from server ({}): {}", status.reason, status.message)),
         Err(error) => Err(error.to_string()),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::api;
 
-/// Nothing here takes this long on two busy cores unless it never will.
+/// Nothing here takes this long on two busy cores, unless it never ends.
 const DEADLINE: Duration = Duration::from_secs(240);
 
 /// Between two looks.
@@ -68,7 +68,7 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
     if output.status.success() { Ok(text) } else { Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr))) }
 }
 
-/// Looks until the condition holds; fails with what it said last.
+/// Polls until the condition holds; fails with its last answer.
 pub fn eventually<T, E: Display>(what: &str, look: impl FnMut() -> Result<T, E>) -> T {
     eventually_within(DEADLINE.as_secs(), what, look)
 }
@@ -89,7 +89,7 @@ pub fn eventually_within<T, E: Display>(seconds: u64, what: &str, mut look: impl
             Err(why) if since.elapsed() > Duration::from_secs(seconds) => {
                 panic!("{what}: not within {seconds} s: {why}")
             }
-            // What is waited for needs the same cores: who looks for long looks less often.
+            // The condition needs the same cores, so a long wait polls less often.
             Err(_) => std::thread::sleep((began.elapsed() * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
         }
     }
@@ -122,7 +122,7 @@ pub struct Space {
     audit: Mutex<Audit>,
 }
 
-/// What is read of the audit log so far: up to where, and what its operator asked.
+/// The part of the audit log that was read: up to where, and the requests of this operator.
 #[derive(Default)]
 struct Audit {
     read: u64,
@@ -244,7 +244,7 @@ impl Space {
         api::objects(&self.name, kind)
     }
 
-    /// Ends a pod of a Job, the first that pleases, as a kubelet would.
+    /// Ends a pod of a Job, the first that matches, as a kubelet would.
     pub fn end_pod_of(&self, job: &str, phase: &str, pleases: impl Fn(&Value) -> bool) -> Result<(), String> {
         let pods = self.list("pods")?;
         let found = pods.iter().find(|pod| pod["metadata"]["labels"]["job-name"] == job && pleases(pod));
@@ -522,7 +522,7 @@ impl Operator {
         })
     }
 
-    /// Comes to rest and stays so: for so many seconds nobody sends a request in the namespace. That nothing happens is the point, so
+    /// Comes to rest and stays so: for so many seconds nobody sends a request in the namespace. The test is that nothing happens, so
     /// there is no condition to wait for.
     pub fn rests(&self, space: &Space, seconds: u64) {
         let before = self.settle();
@@ -542,7 +542,7 @@ impl Operator {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Tells it to stop, and waits for it; whether it ended well.
+    /// Asks it to stop, waits for it, and returns whether it ended well.
     pub fn stop(mut self) -> bool {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         self.child.wait().is_ok_and(|status| status.success())
@@ -580,8 +580,8 @@ impl Drop for Operator {
     }
 }
 
-/// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and config/default),
-/// but for ports.
+/// The entry point and arguments of testdata/helm/memcached-operator in operator-sdk 1.42.3 (Dockerfile, config/manager and
+/// config/default), but for ports.
 pub const MANAGER: [&str; 8] = [
     "run",
     "--watches-file=./watches.yaml",

@@ -1,5 +1,5 @@
-//! What a kubelet would say of pods. There is no node: the pod of a Job ends at once, well or not by the Job's name or as a test
-//! says, the pod of a stateful set gets ready, and the controllers take it from there.
+//! Writes the status of pods as a kubelet would. There is no node: the pod of a Job ends at once, well or not by the Job's name or as a
+//! test says, the pod of a stateful set gets ready, and the controllers do the rest.
 
 use std::time::Duration;
 

@@ -291,7 +291,7 @@ impl Kubelet {
         self.report(pod, &name, &uid).await
     }
 
-    /// Tells a process to end, and lets its pod go when it has.
+    /// Asks a process to end, and removes its pod when it has.
     async fn end(&self, name: &str, uid: &str) -> Result<(), kube::Error> {
         let runs = self.reap(uid);
         if runs && let Some(running) = self.shared.lock().unwrap().running.get_mut(uid) {
@@ -374,7 +374,7 @@ impl Kubelet {
         running.started = jiff::Timestamp::now().to_string();
     }
 
-    /// Says how a pod is, when it is otherwise than before.
+    /// Reports the state of a pod when it has changed.
     async fn report(&self, pod: &Pod, name: &str, uid: &str) -> Result<(), kube::Error> {
         let ordinal = name.rsplit_once('-').expect("it has an ordinal").1;
         let address = format!("{}.1{ordinal}:2379", pod.annotations()[NET]);

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Sends a signal, such as `STOP`, to a process; whether there is one. One that is to stop has done so when this returns: the kernel
-/// tells one of its threads, which tells the others, and until it is its turn on a busy machine they go on.
+/// notifies one of its threads, which notifies the others. Until it gets its turn on a busy machine, they keep running.
 pub fn signal(process: u32, signal: &str) -> bool {
     let sent = Command::new("kill").args([&format!("-{signal}"), &process.to_string()]).status();
     let sent = sent.expect("kill is there").success();

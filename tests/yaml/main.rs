@@ -1,4 +1,4 @@
-//! The YAML reader against what Go was seen to do, and against broken documents.
+//! The YAML reader against the recorded behaviour of Go, and against broken documents.
 
 mod recorded;
 

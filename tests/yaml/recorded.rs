@@ -1,4 +1,4 @@
-//! What Go makes of documents: sigs.k8s.io/yaml 1.6.0 over go.yaml.in/yaml/v2 2.4.4, as Helm 4.3.1 is built of, run on
+//! Documents as Go reads them: sigs.k8s.io/yaml 1.6.0 over go.yaml.in/yaml/v2 2.4.4, as Helm 4.3.1 is built of, run on
 //! them and recorded. `=` and JSON, or `!` and the error.
 
 #[rustfmt::skip]

@@ -26,9 +26,9 @@ const FAULTS: &str = "What is done, separated by commas: kill (a pod without gra
 
 /// Arguments of `tillerman chaos`.
 ///
-/// Members of a cluster of etcd are killed, parted, stopped and left without space, one fault after the other, while clients read and write and record
-/// what they are told. In the end everything is undone, all acknowledged writes are looked for, and the history is written for a
-/// checker of linearizability. Only in namespaces that have the label `tillerman.dev/chaos=allowed`.
+/// Members of a cluster of etcd are killed, parted, stopped and left without space, one fault after the other, while clients read and
+/// write and record their answers. In the end everything is undone, all acknowledged writes are looked for, and the history is written
+/// for a checker of linearizability. Only in namespaces that have the label `tillerman.dev/chaos=allowed`.
 ///
 /// Processes are stopped, volumes filled, and members parted with nft, where this runs as root on the machine of their pods. Elsewhere
 /// members are parted by network policies, which not every network plugin enforces. Members must be reached at the addresses of their

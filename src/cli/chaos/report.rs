@@ -1,4 +1,4 @@
-//! What is told in the end.
+//! The report at the end.
 
 use std::fmt::Write;
 

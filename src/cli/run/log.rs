@@ -92,7 +92,7 @@ impl FormatTime for Time {
     }
 }
 
-/// The client library logs every answer that is not a success as an error; passes say better what it meant.
+/// The client library logs every answer that is not a success as an error. The messages of passes are more precise.
 /// `RUST_LOG` wins over `--zap-log-level`. zap's numbers count verbosity: 0 is info, more is debug.
 pub(super) fn start(args: &LogArgs, traces: Option<&Traces>) {
     let level = match args.zap_log_level.as_str() {
@@ -104,7 +104,7 @@ pub(super) fn start(args: &LogArgs, traces: Option<&Traces>) {
     };
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
-    // A second log in one process changes nothing. A filter of one layer leaves marks where nothing but it is asked, and lines
+    // A second log in one process changes nothing. A filter of a single layer caches decisions where no other layer is asked, and lines
     // get lost: without another layer it is that of all.
     let _ = match traces {
         None => tracing_subscriber::registry().with(layer(args)).with(filter).try_init(),

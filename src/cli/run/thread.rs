@@ -1,9 +1,9 @@
-//! Threads with a runtime of their own: for what no work of a pass may delay, be it that it keeps all threads of the main runtime.
+//! Threads with a runtime of their own, for tasks that no pass may delay, even if passes block all threads of the main runtime.
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
-/// Starts one. It ends with the token, and with it what was spawned on it.
+/// Starts a thread. It ends with the token, and so do the tasks that were spawned on it.
 pub(super) fn start(name: &str, end: &CancellationToken) -> std::io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().thread_name(format!("{name}-work")).build()?;
     let (handle, end) = (runtime.handle().clone(), end.clone());

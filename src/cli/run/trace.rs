@@ -1,6 +1,6 @@
 //! Traces by OpenTelemetry, where its environment variables ask for them: `OTEL_EXPORTER_OTLP_ENDPOINT` or
-//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The library reads the rest of them (sampler, batches, headers, time-outs, resource). What is
-//! sent goes by http/protobuf over the client that also fetches charts.
+//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The library reads the rest of them (sampler, batches, headers, time-outs, resource). Spans
+//! are sent as http/protobuf by the client that also fetches charts.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,13 +65,13 @@ impl Traces {
         Ok(Some(Self(provider.build())))
     }
 
-    /// What takes the spans, and nothing of the log: its lines hold texts of charts and of the API server.
+    /// The layer for spans. It gets nothing of the log, whose lines hold texts of charts and of the API server.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         let spans = filter_fn(|metadata| metadata.is_span() && metadata.target() == spans::TARGET);
-        // Else all that libraries say at the lowest level is looked at.
+        // Without this filter everything that libraries log at the lowest level would be processed.
         let spans = spans.with_max_level_hint(LevelFilter::INFO);
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer("tillerman"))

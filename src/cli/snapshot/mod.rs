@@ -222,7 +222,7 @@ fn in_time(store: &StoreArgs, work: impl Future<Output = Result<(), CliError>>) 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(CliError::new)?;
     let done = runtime.block_on(async { tokio::time::timeout(store.timeout, work).await });
-    // What was started and is not waited for any more ends with the process.
+    // A request that was started and is not awaited any more ends with the process.
     runtime.shutdown_background();
     done.unwrap_or_else(|_| Err(BackupError::Timeout.into()))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::readiness::pod_reason;
 
-/// Pods by kind, namespace and name of their workload; or why they cannot be told.
+/// Pods by kind, namespace and name of their workload; or why they are unknown.
 pub type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
 
 /// One line, and what stands below it.

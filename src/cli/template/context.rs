@@ -1,4 +1,4 @@
-//! Which cluster, as whom, and in which namespace: Helm's global flags and the user's kubeconfig.
+//! The cluster, the user and the namespace: Helm's global flags and the user's kubeconfig.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ impl ClusterArgs {
         let named = |pick: fn(&Contexts) -> &Option<Vec<Named>>, name: &str| {
             configs.iter().flat_map(move |c| pick(c).iter().flatten()).find(|entry| entry.name == name)
         };
-        // What could not be used to reach a cluster does not name a namespace either.
+        // A context that could not reach a cluster does not give a namespace either.
         let cluster = named(|c| &c.clusters, &context.cluster)?.cluster.as_ref()?;
         let is_usable =
             !cluster.server.is_empty() && (context.user.is_empty() || named(|c| &c.users, &context.user).is_some());

@@ -1,5 +1,5 @@
-//! What Helm's flag parser says about the flags of `helm template`: values that are refused, flags that exclude each
-//! other, flags that are on their way out.
+//! The errors and warnings of Helm's flag parser about the flags of `helm template`: refused values, flags that exclude each
+//! other, and deprecated flags.
 
 use crate::cli::CliError;
 use crate::source::logged;
@@ -7,7 +7,7 @@ use crate::template::functions::duration;
 use crate::template::go::quote::quoted;
 use std::collections::BTreeSet;
 
-/// Flags that Helm takes and says to leave, with its advice.
+/// Flags that Helm accepts and calls deprecated, with its advice.
 const DEPRECATED: [(&str, &str); 5] = [
     ("hide-notes", "this flag has no effect for 'helm template' and will be removed in Helm 5"),
     ("render-subchart-notes", "this flag has no effect for 'helm template' and will be removed in Helm 5"),
@@ -32,7 +32,7 @@ pub fn log(level: &str, message: &str, more: &[(&str, &str)]) {
     eprintln!("level={level} msg={}{fields}", logged(message));
 }
 
-/// Says which of the command line's flags are deprecated; an error if two exclude each other.
+/// Warns about deprecated flags of the command line; an error if two exclude each other.
 pub fn check_given(args: impl Iterator<Item = String>) -> Result<(), CliError> {
     let mut given = BTreeSet::new();
     for arg in args.take_while(|arg| arg != "--") {
@@ -66,7 +66,7 @@ pub enum DryRun {
 }
 
 impl DryRun {
-    /// Reads the flag's value as Helm does, with a warning for values of old.
+    /// Reads the flag's value as Helm does, with a warning for deprecated values.
     pub fn parse(value: &str) -> Result<Self, CliError> {
         match value {
             "unset" => {

@@ -226,7 +226,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         DryRun::Client => job.without_server(&capabilities),
         DryRun::Server => job.with_server(),
     };
-    // The process is about to end: the operating system takes memory back faster than piece by piece.
+    // The process is about to end: the operating system frees memory faster than destructors do.
     std::mem::forget((chart, values));
     result
 }
@@ -282,7 +282,7 @@ impl Job<'_> {
         })
     }
 
-    /// Renders, has the outcome post-rendered, and writes files if they are wanted.
+    /// Renders, post-renders, and writes files if the flags say so.
     fn render(&self, capabilities: &Capabilities, host: Arc<dyn Host + Send + Sync>) -> Result<Rendered, CliError> {
         flags::check_labels(&self.args.ignored.labels)?;
         let explain = self.args.explain.wanted();
@@ -304,7 +304,7 @@ impl Job<'_> {
         print::print(self.args, &print::manifest(self.args, rendered), &rendered.hooks, &self.release.name)
     }
 
-    /// The error of a rendering; with --debug, what there is of the files is printed first.
+    /// The error of a rendering. With --debug, the files that were rendered are printed first.
     fn failed(&self, error: &Diagnostic, files: &[(String, String)]) -> CliError {
         let message = &error.message;
         if let Some(why) = message.strip_prefix("chart dependencies processing failed: ") {
@@ -327,7 +327,7 @@ impl Job<'_> {
         for (name, text) in filled {
             all.extend(["---\n# Source: ", name, "\n", text, "\n"]);
         }
-        // A file that is wanted and cannot be found may be part of the trouble, which is told below.
+        // A missing file that was asked for may be part of the problem, which is reported below.
         let _ = print::print(self.args, &all, &[], &self.release.name);
         explained(message.clone())
     }

@@ -1,4 +1,4 @@
-//! `--dry-run=server`: what Helm asks the API server before it would install.
+//! `--dry-run=server`: the requests that Helm makes before an installation.
 
 use super::context::ClusterArgs;
 use super::flags::log;
@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
-/// The label and the annotations that say whose an object is.
+/// The label and the annotations that name the owner of an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
@@ -28,7 +28,7 @@ const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub enum Owners {
     /// The release's.
     Release,
-    /// Anybody's: it would be taken over. It is read all the same.
+    /// Anybody's: it would be taken over. It is read anyway.
     Taken,
     /// It is of no matter and not asked.
     Any,
@@ -163,8 +163,8 @@ impl Server {
         }
     }
 
-    /// Of a version that is served, Helm looks for an unknown kind among the definitions too. It would be known if it
-    /// were there, so that what may be news is only that they may not be read.
+    /// If a version is served, Helm looks for an unknown kind among the definitions, too. The kind would be known if it
+    /// were there, so the only new result can be that definitions may not be read.
     fn list_definitions(&self, gvk: &Gvk) -> Result<(), String> {
         if !self.discovery.info().api_versions.contains(&gvk.api_version()) {
             return Ok(());
@@ -243,7 +243,7 @@ fn string(body: &Json, pointer: &str) -> String {
     body.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether a document says what it is; with an API server of today the fields are not looked at.
+/// Whether a document has an identity. With a current API server the fields are not checked.
 fn check_type(body: &Json) -> Result<(), String> {
     let missing = |field: &str| body.get(field).and_then(Json::as_str).is_none_or(str::is_empty);
     let why = match (missing("apiVersion"), missing("kind")) {

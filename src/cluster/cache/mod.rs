@@ -3,7 +3,7 @@
 //!
 //! # Guarantees
 //! - Own writes are entered at once with the API server's answer, and an event that is older than what is known is ignored: so
-//!   nothing is judged by a state from before our own write (apply.md A6).
+//!   nothing is judged by a state from before our own write (docs/design/applying.md A6).
 //! - A list replaces what was known, except for what was written since the list began.
 //! - What a watch has seen go does not come back with an answer that is older than that.
 //!

@@ -1,4 +1,6 @@
 //! The cache against the races that watches and own writes run.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use super::{Cache, Cr, ReleaseKey};
 use crate::kind::allow::Allow;

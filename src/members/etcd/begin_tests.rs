@@ -1,4 +1,4 @@
-//! The rows that begin something, and what is seen after each call that was interrupted or timed out (the B5 of the design).
+//! The rows that begin something, and what is seen after each call that was interrupted or timed out (docs/design/members.md#lost-answers).
 
 use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits, with_learner, written};
 use super::state::{Action, Call, Version};
@@ -68,7 +68,7 @@ fn row_16_one_that_waits_for_a_node_is_not_dead() {
 
 #[test]
 fn row_16_one_that_began_again_and_is_silent_later_is_not_dead() {
-    // F20: it ended often before it joined, runs now, and cannot be reached.
+    // It ended often before it joined, runs now, and cannot be reached.
     for text in ["couldn't find local name", "could not retrieve cluster information", "SIGSEGV"] {
         let mut world = World::grown(3);
         ended(&mut world, 1, 1, text);
@@ -301,7 +301,7 @@ fn row_19_a_version_is_neither_skipped_nor_taken_back() {
 }
 
 #[test]
-fn b5_an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
+fn an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
     let mut world = World::grown(1);
     world.target.size = 2;
     world.pass(Fate::Late);
@@ -314,7 +314,7 @@ fn b5_an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
 }
 
 #[test]
-fn b5_a_promotion_whose_answer_was_lost_is_in_the_list() {
+fn a_promotion_whose_answer_was_lost_is_in_the_list() {
     let mut world = World::grown(1);
     world.target.size = 2;
     while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Promote { .. }, .. })) {
@@ -327,7 +327,7 @@ fn b5_a_promotion_whose_answer_was_lost_is_in_the_list() {
 }
 
 #[test]
-fn b5_a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
+fn a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
     let mut world = World::grown(2);
     world.target.size = 1;
     while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Remove { .. }, .. })) {
@@ -339,7 +339,7 @@ fn b5_a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
 }
 
 #[test]
-fn b5_replicas_that_were_remembered_and_not_written_are_written() {
+fn replicas_that_were_remembered_and_not_written_are_written() {
     let mut world = with_learner(1);
     world.pass(Fate::Done);
     world.pass(Fate::Crash);
@@ -348,7 +348,7 @@ fn b5_replicas_that_were_remembered_and_not_written_are_written() {
 }
 
 #[test]
-fn b5_a_reversal_after_the_removal_joins_the_ordinal_again() {
+fn a_reversal_after_the_removal_joins_the_ordinal_again() {
     let mut world = World::grown(3);
     world.target.size = 2;
     while world.members.len() > 2 {
@@ -361,7 +361,7 @@ fn b5_a_reversal_after_the_removal_joins_the_ordinal_again() {
 }
 
 #[test]
-fn b5_a_reversal_before_the_removal_does_nothing() {
+fn a_reversal_before_the_removal_does_nothing() {
     let mut world = World::grown(3);
     world.target.size = 2;
     world.leader = world.member(2).expect("it is there").id;
@@ -370,7 +370,7 @@ fn b5_a_reversal_before_the_removal_does_nothing() {
     assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
-/// F21: each is told of under its new URL before it starts anew, and one that was replaced before that afterwards.
+/// The others learn the new URL of each member before it restarts, and of one that was replaced before that, afterwards.
 #[test]
 fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
     let mut world = World::grown(3);

@@ -2,6 +2,8 @@
 //! before those that begin something: so whatever was interrupted is found and finished, and nothing needs to be remembered of it.
 //!
 //! Rows that need no quorum stand here, the others in `with_quorum`.
+//!
+//! The table and its rows: docs/design/members.md.
 
 mod health;
 mod recovery;
@@ -101,7 +103,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Row 2: the first member starts a cluster, or the members of claims that are there already start theirs again (B10).
+    /// Row 2: the first member starts a cluster, or the members of claims that are there already start theirs again.
     fn row_2_seed(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;

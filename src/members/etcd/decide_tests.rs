@@ -1,4 +1,4 @@
-//! The table, row by row: those that need no quorum, and those that finish what was begun.
+//! The table of docs/design/members.md, row by row: those that need no quorum, and those that finish what was begun.
 
 use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};

@@ -1,4 +1,6 @@
 //! A quorum that is lost for good.
+//!
+//! Invariants are those of docs/design/members.md.
 
 use proptest::prelude::{Just, prop_oneof, proptest};
 use proptest::test_runner::Config;

@@ -1,4 +1,6 @@
 //! Runs of the world of [`super::world_tests`] at random.
+//!
+//! Invariants are those of docs/design/members.md.
 
 use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 use proptest::test_runner::Config;

@@ -1,4 +1,4 @@
-//! Row 20 of the table.
+//! docs/design/members.md row 20.
 
 use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};

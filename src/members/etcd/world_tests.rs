@@ -1,5 +1,6 @@
 //! A small world of etcd and a StatefulSet, in which decisions are carried out and interrupted, and the invariants are checked at
-//! every step. Its numbers (I1, I5, …) are those of the design.
+//! every step. Their numbers (I1, I5, …) and the rows are those of
+//! docs/design/members.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -359,7 +360,10 @@ impl World {
                     Call::AddVoter { ordinal, .. } => {
                         let has = self.settings.learners && Version::parse(self.version) >= Version::parse("3.4.0");
                         assert!(!has, "I2: {call:?} where there are learners");
-                        assert!(self.members.iter().all(|m| m.started() && self.alive_member(m)), "B2: {call:?}");
+                        assert!(
+                            self.members.iter().all(|m| m.started() && self.alive_member(m)),
+                            "I2: {call:?} while a member is away"
+                        );
                         let data = self.claims.get(ordinal).and_then(|claim| self.disks.get(&claim.uid));
                         assert!(data.is_none(), "I5: {call:?} while {data:x?} lies there");
                         assert!(*ordinal < self.target.size, "{call:?} is not wanted");
@@ -502,7 +506,7 @@ impl World {
             (Some(_), _) => None,
             (None, None) => return,
             (None, Some(initial)) if initial.state == ClusterState::New => {
-                assert!(self.members.is_empty(), "B6: a second cluster");
+                assert!(self.members.is_empty(), "I3: a second cluster");
                 let id = self.add_member(k, false);
                 self.started(k, &uid, id);
                 None

@@ -176,7 +176,7 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
 }
 
 #[test]
-fn c13_replicas_that_are_not_those_written_last_come_back() {
+fn replicas_that_are_not_those_written_last_come_back() {
     for wrong in [0, 1, 2, 4, 9] {
         assert_eq!(World::of(3, 5).with(|w| w.workload.replicas = wrong).decide(), MemberStep::Scale(3));
     }
@@ -233,7 +233,7 @@ fn a_member_leaves_in_order_and_its_claim_last() {
 }
 
 #[test]
-fn b7_a_size_that_changes_while_a_member_moves_is_followed_once_that_is_safe() {
+fn a_size_that_changes_while_a_member_moves_is_followed_once_that_is_safe() {
     let refused = State::Ended(Ended::Refused("no".into()), 990);
     World::of(3, 3).moving(MoveKind::Leave, 2).latches(None);
     World::of(3, 3).moving(MoveKind::Leave, 2).job(Event::BeforeScaleDown, 0, refused.clone()).latches(None);
@@ -389,9 +389,9 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on
     assert!(matches!(step(world(9, Some(refused))), MemberStep::Stop { .. }));
 }
 
-/// B5: a crash anywhere is a pass that ended there. The world goes on by what is decided, and each decision is made twice.
+/// A crash anywhere is a pass that ended there. The world goes on by what is decided, and each decision is made twice.
 #[test]
-fn b5_every_size_is_reached_from_every_other_and_each_step_is_found_again() {
+fn every_size_is_reached_from_every_other_and_each_step_is_found_again() {
     for (from, to) in [(0, 3), (3, 1), (1, 5), (5, 1), (2, 3)] {
         let mut world = World::of(from, to);
         let mut steps = 0;
@@ -415,7 +415,7 @@ fn b5_every_size_is_reached_from_every_other_and_each_step_is_found_again() {
                 }
                 MemberStep::DeleteClaim { name, .. } => {
                     let ordinal: u32 = name.rsplit('-').next().unwrap().parse().unwrap();
-                    assert!(ordinal >= world.workload.replicas, "I17: no claim of a member goes");
+                    assert!(ordinal >= world.workload.replicas, "no claim of a member goes");
                     world.workload.claims.remove(&ordinal);
                 }
                 MemberStep::Act(Action::Start(run, _)) => {

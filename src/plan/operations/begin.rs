@@ -1,10 +1,10 @@
-//! Whether an operation begins, and which: the one that is asked for, or else the one that is due for the longest.
+//! Whether an operation begins, and which: the requested one, or the one that has been due for the longest time.
 
 use super::document::Operations;
 use super::requested;
 use super::state::{Last, Running, StoredOperations, seconds, time};
 
-/// Why none may begin now.
+/// Why no operation may begin now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// Reason of the condition.
@@ -13,10 +13,10 @@ pub struct Blocked {
     pub why: String,
 }
 
-/// What becomes of it.
+/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Nothing is asked for, and nothing is due.
+    /// No operation is requested, and none is due.
     Nothing,
     /// One waits: its name.
     Waits(String),
@@ -24,7 +24,7 @@ pub enum Begin {
     Starts(Running),
 }
 
-/// What is remembered once this is seen: of operations that there are, and of schedules since when they are known.
+/// The state to remember: the operations that exist, and since when their schedules are known.
 pub fn see(kept: &mut StoredOperations, operations: &Operations, request: Option<&str>, now: i64) {
     let names = operations.names();
     kept.operations.retain(|name, _| names.contains(name.as_str()));
@@ -79,7 +79,7 @@ pub fn due(operations: &Operations, kept: &StoredOperations) -> Option<i64> {
     schedules.filter_map(|(name, schedule)| schedule.times().ok()?.next(since(kept.operations.get(name)?)?)).min()
 }
 
-/// What was due before is done, or was never promised.
+/// Runs that were due before this time are done, or do not count.
 fn since(last: &Last) -> Option<i64> {
     let at = |time: &Option<String>| time.as_deref().and_then(seconds);
     at(&last.scheduled_since).max(at(&last.last_schedule_time))
@@ -90,7 +90,7 @@ fn new<'a>(kept: &StoredOperations, request: Option<&'a str>) -> Option<&'a str>
     request.filter(|request| kept.handled.as_deref() != Some(*request))
 }
 
-/// Of a request for an operation that there is not: a sentence. It is done when there is one of that name.
+/// The answer to a request for an unknown operation. It runs once an operation of that name exists.
 pub fn unknown(operations: &Operations, kept: &StoredOperations, request: Option<&str>) -> Option<String> {
     let name = new(kept, request).map(requested).filter(|name| !operations.names().contains(name))?;
     let names: Vec<&str> = operations.names().into_iter().collect();

@@ -13,7 +13,7 @@ fn operations() -> Operations {
     Operations::read(&hooks, &[]).unwrap().unwrap()
 }
 
-/// What is remembered after operations were seen at a time.
+/// The state after operations were seen at a time.
 fn seen(at: i64) -> StoredOperations {
     let mut kept = StoredOperations::default();
     see(&mut kept, &operations(), None, at);

@@ -1,6 +1,6 @@
 //! Schedules as Kubernetes' `CronJob` takes them: five fields or `@hourly` and the like, as github.com/robfig/cron v3.0.1 reads them
-//! (`ParseStandard`), and in a time zone of their own. An hour that the clock leaps over has no runs, and one that it goes through
-//! twice has them twice.
+//! (`ParseStandard`), each in a time zone of its own. An hour that daylight saving time skips has no runs, and an hour that it repeats
+//! has them twice.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -8,9 +8,9 @@ use jiff::{Timestamp, ToSpan as _};
 
 use crate::kind::duration;
 
-/// Years in which no time fits make a schedule that is never due, such as the 30th of February.
+/// Years to search. A schedule without a time in them, such as the 30th of February, is never due.
 const YEARS: i16 = 5;
-/// Steps that a search takes at most. Five years take a few thousand; where a zone leaps over a whole day (Samoa, 2011), the original
+/// Limit of the steps of a search. Five years take a few thousand. Where a zone skips a whole day (Samoa, 2011), the original
 /// never ends.
 const STEPS: u32 = 20_000;
 
@@ -36,7 +36,7 @@ struct Fields {
     day: u64,
     month: u64,
     weekday: u64,
-    /// The day of the month or that of the week is `*`: both must fit, and otherwise one of them.
+    /// The day of the month or of the week is `*`: then both must match. If neither is, one match is enough.
     both_days: bool,
 }
 
@@ -45,7 +45,7 @@ struct Bounds {
     name: &'static str,
     least: u32,
     most: u32,
-    /// Names of its values from the least on.
+    /// Names of its values, from the lowest.
     names: &'static [&'static str],
 }
 
@@ -79,13 +79,13 @@ impl Cron {
         }
     }
 
-    /// The last time after one and not after the other: how often it was due in between does not matter.
+    /// The last due time after `after` and not after `now`, however often it was due in between.
     pub fn latest(&self, after: i64, now: i64) -> Option<i64> {
         let first = self.next(after).filter(|first| *first <= now)?;
         if let Times::Every(seconds) = &self.times {
             return Some(now - (now - after) % seconds);
         }
-        // `next` never goes back when its argument goes on.
+        // `next` never decreases when its argument grows.
         let (mut from, mut to, mut found) = (after, now, first);
         while to - from > 1 {
             let middle = from + (to - from) / 2;
@@ -97,7 +97,7 @@ impl Cron {
         Some(found)
     }
 
-    /// Field by field, from the month down; what runs over begins anew.
+    /// Field by field, from the month down; a field that overflows starts again.
     fn next_of(&self, fields: &Fields, after: i64) -> Option<i64> {
         let Fields { minute, hour, day, month, weekday, .. } = fields;
         if [minute, hour, day, month, weekday].into_iter().any(|bits| *bits == 0) {
@@ -105,7 +105,7 @@ impl Cron {
         }
         let mut at = after.checked_add(1)?;
         let limit = self.clock(at)?.year().checked_add(YEARS)?;
-        // Once a field has gone on, those below begin at their least.
+        // Once a field has advanced, those below start at their lowest value.
         let mut moved = false;
         let mut left = STEPS;
         'again: loop {
@@ -170,12 +170,12 @@ impl Cron {
         }
     }
 
-    /// What a clock of the zone shows.
+    /// The local time of the zone.
     fn clock(&self, at: i64) -> Option<DateTime> {
         Some(self.zone.to_datetime(Timestamp::from_second(at).ok()?))
     }
 
-    /// The moment at which a clock shows this, as Go's `time.Date` finds it: with the offset of a moment nearby.
+    /// The moment of a local time, as Go's `time.Date` finds it: with the offset of a moment nearby.
     fn moment(&self, clock: DateTime) -> Option<i64> {
         let naive = clock.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
         let offset = |at: i64| Some(i64::from(self.zone.to_offset(Timestamp::from_second(at).ok()?).seconds()));
@@ -199,7 +199,7 @@ fn time_zone(name: &str) -> Result<TimeZone, String> {
     if name.is_empty() {
         return Ok(TimeZone::UTC);
     }
-    // jiff does not care for the case of a name, but Kubernetes does.
+    // jiff ignores the case of a name, but Kubernetes does not.
     let zone = TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name));
     zone.ok_or_else(|| format!("{name:?} is no time zone; one is Europe/Berlin"))
 }
@@ -250,7 +250,7 @@ fn bits(field: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
     Ok((bits, all))
 }
 
-/// `*`, `N`, `N-M`, each with `/STEP` or without; `N/STEP` goes on to the end.
+/// `*`, `N`, `N-M`, each with `/STEP` or without; `N/STEP` extends to the end.
 fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
     let mut halves = part.split('/');
     let ends: Vec<&str> = halves.next().unwrap_or_default().split('-').collect();
@@ -293,7 +293,7 @@ fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
 }
 
 fn number(text: &str) -> Result<u32, String> {
-    // Anything larger is beyond every bound, and as a step leaves the first value alone.
+    // A larger number exceeds every bound. As a step it selects the first value only.
     let number: i64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
     u32::try_from(number.min(1 << 20)).map_err(|_| format!("{text:?} is negative"))
 }

@@ -56,7 +56,7 @@ fn a_refusal_names_the_field_and_what_it_may_be() {
     }
 }
 
-/// However long nobody looked, it was due once.
+/// However long nobody looked, it was due once only.
 #[test]
 fn the_latest_time_is_found_whatever_was_missed() {
     let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
@@ -75,7 +75,7 @@ fn the_latest_time_is_found_whatever_was_missed() {
     }
 }
 
-/// There the original goes round in circles.
+/// Here the original never ends.
 #[test]
 fn a_zone_that_leaps_over_a_day_holds_nobody_up() {
     let cron = Cron::parse("0 3 * * sun", "Pacific/Apia").unwrap();

@@ -1,5 +1,5 @@
-//! What a chart says of operations: objects whose `helm.sh/hook` is `operation/NAME`. Helm passes over them, because it does not know the
-//! name; they are stored beside its record, so that one can begin without a rendering.
+//! Operations of a chart: objects whose `helm.sh/hook` is `operation/NAME`. Helm skips them, because it does not know the name. They are
+//! stored beside the release record, so that an operation can begin without a rendering.
 
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ use crate::release::packed;
 use crate::render;
 use crate::runs;
 
-/// What the name of such a hook begins with.
+/// The prefix of the name of such a hook.
 pub const PREFIX: &str = "operation/";
 /// Annotation of one of its objects: when it is due, as `CronJob` takes it.
 pub const SCHEDULE: &str = names::SCHEDULE;
-/// Annotation beside [`SCHEDULE`]: the time zone; UTC otherwise.
+/// Annotation beside [`SCHEDULE`]: the time zone; UTC by default.
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
@@ -94,14 +94,14 @@ impl Hook {
         self.body.get("metadata")?.get("namespace")?.as_str()
     }
 
-    /// Whether it has to come to an end; of other kinds it is enough that the object exists. Only what ends has a name of its own in
-    /// each run, because others may be referred to.
+    /// Whether it has to run to completion. For other kinds it is enough that the object exists. Only objects that run to completion get
+    /// a new name in each run, because other objects may refer to the rest.
     pub fn is_a_run(&self) -> bool {
         let Gvk { group, kind, .. } = self.gvk();
         matches!((&*group, &*kind), ("batch", "Job") | ("", "Pod"))
     }
 
-    /// Whether the chart says to delete its object then.
+    /// Whether the chart's delete policy deletes its object then.
     pub fn has_policy(&self, policy: DeletePolicy) -> bool {
         let default = self.policies.is_empty() && policy == DeletePolicy::BeforeCreation;
         default || self.policies.iter().any(|p| p == policy.as_str())
@@ -109,8 +109,8 @@ impl Hook {
 }
 
 impl Operations {
-    /// Of a rendering: from the documents that Helm passes over, checked against the objects. `None` when the chart has no operation.
-    /// The error is a sentence, without any value but names.
+    /// The operations of a rendering: from the documents that Helm skips, checked against the objects. `None` when the chart has no
+    /// operation. The error is a sentence with names and no other values.
     pub fn read(unknown: &[render::Hook], objects: &[Object]) -> Result<Option<Self>, String> {
         let mut hooks = Vec::new();
         for hook in unknown.iter().filter(|hook| hook.events.iter().any(|event| event.starts_with(PREFIX))) {
@@ -135,7 +135,7 @@ impl Operations {
         Ok(Some(operations))
     }
 
-    /// The names that there are.
+    /// The names of all operations.
     pub fn names(&self) -> BTreeSet<&str> {
         self.hooks.iter().flat_map(|hook| hook.operations.iter().map(String::as_str)).collect()
     }

@@ -1,4 +1,4 @@
-//! What charts say of operations, and what of it is refused.
+//! Operations of charts, and which of them are refused.
 
 use super::{Hook, Operations, Schedule};
 use crate::release::object::Object;

@@ -1,7 +1,7 @@
-//! Operations, also called day two: what a chart can do to its release besides being it, such as a backup. They are hooks with the name
-//! `operation/NAME`, begun by an annotation of the custom resource or by their schedule.
+//! Operations, also called day two: actions that a chart offers on its release, such as a backup. They are hooks with the name
+//! `operation/NAME`. An annotation of the custom resource or a schedule starts them.
 //!
-//! Which one runs and how each went stands in the status; how far it is, its objects say. Nothing of it is decided by time but
+//! The status says which operation runs and how each went. The objects show how far it is. Time decides nothing but
 //! schedules and timeouts, so every crash is the same as a pass that ended there.
 //!
 //! - [`document`]: what a chart says of them.
@@ -10,7 +10,7 @@
 //! - [`begin`]: whether one begins, and which.
 //! - [`run`]: the objects of the one that runs.
 //! - [`next`](mod@next): the next step of it.
-//! - [`told`]: what the status says.
+//! - [`status`](mod@status): what the status says.
 
 pub mod begin;
 pub mod cron;

@@ -9,7 +9,7 @@ use crate::release::hook_run::HookOutcome;
 use crate::release::object::ObjectId;
 use crate::runs::Exit;
 
-/// Seconds until an object that said "not yet" is made again.
+/// Seconds until an object that said "not yet" is created again.
 const LATER: i64 = 5;
 /// An event comes when something changes; this is for events that are lost.
 const LOOK: i64 = 30;
@@ -37,18 +37,18 @@ impl View<'_> {
     }
 }
 
-/// The one thing that a pass does.
+/// The one step of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OperationStep {
     /// Makes an object: its index.
     Start(usize),
-    /// Deletes an object, and no other than the one of this uid.
+    /// Deletes an object, and only the one with this uid.
     Delete {
         /// Which.
         id: ObjectId,
         /// Its uid.
         uid: Box<str>,
-        /// It runs, and is gone only when its pods are.
+        /// It runs, and is gone only when its pods are gone.
         runs: bool,
     },
     /// Nothing.
@@ -60,20 +60,20 @@ pub enum OperationStep {
     },
     /// The status remembers this.
     Remember(Running),
-    /// An object did not do its work: [`judge`] says what follows, once its pods are looked at.
+    /// An object failed: [`judge`] decides what follows, after a look at its pods.
     Judge(Trouble),
     /// It is over.
     Over(Ended),
 }
 
-/// An object that did not do its work.
+/// An object that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Its index.
     pub hook: usize,
     /// What it says of itself.
     pub why: Text,
-    /// It took as long as it may.
+    /// It timed out.
     pub late: bool,
     /// When it was made, in seconds since 1970.
     pub created: i64,
@@ -82,13 +82,13 @@ pub struct Trouble {
 /// What its pods say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// What the object says of itself, clean as the rest.
+    /// What the object says of itself, masked like the rest.
     pub why: String,
     /// How the container that counts came out.
     pub exit: Option<Exit>,
     /// The last line of its termination message.
     pub message: String,
-    /// The last lines of its log, with what comes before them; empty when nobody knows them.
+    /// The last lines of its log, with an introduction; empty when they are unknown.
     pub lines: String,
 }
 
@@ -144,14 +144,14 @@ fn forward(view: &View<'_>) -> OperationStep {
     }
 }
 
-/// What earlier runs of this operation left, and earlier attempts of this run.
+/// Objects that earlier runs of this operation left, and earlier attempts of this run.
 fn outdated(view: &View<'_>) -> Option<OperationStep> {
     let mark = Mark::of(view.running);
     let goes = |hook: &Hook| hook.has_policy(DeletePolicy::BeforeCreation);
     let present = view.placed.get(view.running.done as usize);
     view.live.iter().filter(|(_, live)| !live.deleting).find_map(|(id, live)| {
         let of = view.placed.iter().find(|placed| is_of(&placed.hook, id));
-        // One that the chart does not have any more has nobody else to take it away.
+        // Nobody else removes an object that the chart no longer has.
         let earlier = mark.is_earlier(live) && of.is_none_or(|of| of.hook.is_a_run() && goes(&of.hook));
         let again =
             mark.made(live).is_some() && of.is_some_and(|of| of.hook.is_a_run() && present == Some(of) && of.id != *id);
@@ -159,7 +159,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     })
 }
 
-/// Nothing of it runs any more, and what its delete policies say goes.
+/// Nothing of it runs any more. Its delete policies decide what is deleted.
 fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {
@@ -184,7 +184,7 @@ fn ended(running: &Running, result: OperationResult, message: String) -> Running
     Running { ended: Some(Ended { result, message }), not_before: None, ..running.clone() }
 }
 
-/// What is remembered of an object that did not do its work.
+/// What is remembered of an object that failed.
 pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
     let running = view.running;
     let placed = view.placed.get(trouble.hook);

@@ -65,7 +65,7 @@ fn its_objects_are_made_one_after_the_other_and_each_is_waited_for() {
     let second = Running { done: 1, ..first.clone() };
     assert_eq!(step(&first, &done, CREATED), OperationStep::Remember(second.clone()));
     assert_eq!(step(&second, &done, CREATED), OperationStep::Start(1));
-    // What has done its work is not made again when somebody deletes it.
+    // An object that is done is not created again when somebody deletes it.
     assert_eq!(step(&second, &Objects::new(), CREATED), OperationStep::Start(1));
     let over = Running { done: 2, ..first.clone() };
     let ended = Some(Ended { result: OperationResult::Succeeded, message: String::new() });
@@ -173,7 +173,7 @@ fn nothing_runs_any_more_when_it_is_over_and_policies_say_what_stays() {
 }
 
 #[test]
-fn a_job_stays_until_its_end_was_seen_and_tells_its_last_lines() {
+fn a_job_stays_until_its_end_was_seen_and_shows_its_last_lines() {
     let placed = place(&operations().hooks, &running()).swap_remove(0);
     assert!(placed.id.name.len() <= 63 && placed.body["metadata"]["name"] == *placed.id.name);
     assert_eq!(placed.body["spec"].get("ttlSecondsAfterFinished"), None);

@@ -15,10 +15,10 @@ use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::runs;
 
-/// Characters of what tells one run's name from another's.
+/// Characters of the part that makes the name of a run unique.
 const HASH: usize = 8;
 
-/// Which run of which operation: what [`HOOK`] says on its objects.
+/// Which run of which operation: the value of [`HOOK`] on its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     event: String,
@@ -26,7 +26,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Of the operation that runs.
+    /// From the operation that runs.
     pub fn of(running: &Running) -> Self {
         let Running { name, request, schedule_time, start_time, .. } = running;
         let mut hasher = Hasher::default();
@@ -37,12 +37,12 @@ impl Mark {
         Self { event: format!("{PREFIX}{name}"), digest: hasher.finish_short(2 * HASH) }
     }
 
-    /// What made an object, when it was this run.
+    /// The hook that created an object, if it was this run.
     pub fn made<'a>(&self, live: &'a Live) -> Option<&'a HookRun> {
         live.hook.as_deref().filter(|run| *run.event == *self.event && *run.digest == *self.digest)
     }
 
-    /// Whether an earlier run of the same operation made it.
+    /// Whether an earlier run of the same operation created it.
     pub fn is_earlier(&self, live: &Live) -> bool {
         live.hook.as_deref().is_some_and(|run| *run.event == *self.event && *run.digest != *self.digest)
     }
@@ -60,7 +60,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Of a run in its present attempt. `revision` is that of the release.
+    /// For a run in its present attempt. `revision` is that of the release.
     pub fn new(hook: &Hook, running: &Running, revision: u64, owner: &Owner, namespaced: bool) -> Result<Self, String> {
         let mark = Mark::of(running);
         let mut object = Object::from_body(hook.body.clone())?;
@@ -85,7 +85,7 @@ impl Placed {
     }
 }
 
-/// What is sent for a Job or a Pod: under a name of its own, and such that it stays until the operator has seen how it ended.
+/// The Job or Pod that is sent: with a name of its own, and such that it stays until the operator has seen its end.
 fn once(body: &mut Map<String, Value>, name: &str) {
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
         metadata.insert("name".into(), name.into());

@@ -1,4 +1,4 @@
-//! What nobody but the status of the custom resource remembers of operations.
+//! What only the status of the custom resource remembers of operations.
 
 use std::collections::BTreeMap;
 
@@ -44,12 +44,12 @@ pub struct Running {
     /// When it is asked again, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
-    /// It is over, and what it leaves is cleared away.
+    /// It is over, and its leftovers are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
 
-/// How an operation came out.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
@@ -67,7 +67,7 @@ pub enum OperationResult {
     Succeeded,
     /// One did not.
     Failed,
-    /// One said that it must not be done now (exit code 64).
+    /// One refused for now (exit code 64).
     Refused,
 }
 
@@ -78,7 +78,7 @@ pub struct Last {
     /// The schedule, as it was when it was seen.
     #[serde(flatten)]
     pub schedule: Option<Schedule>,
-    /// When this schedule was seen first: what was due before is not made up for.
+    /// When this schedule was first seen: runs that were due before are not made up for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_since: Option<String>,
     /// When it was due last and began.
@@ -114,7 +114,7 @@ pub const OPERATIONS: &str = "operations";
 pub const HANDLED: &str = "lastHandledOperation";
 
 impl StoredOperations {
-    /// From the status. What cannot be read is as good as not there.
+    /// From the status. A field that cannot be read counts as absent.
     pub fn read(status: &Map<String, Value>) -> Self {
         let field = |name: &str| status.get(name).cloned();
         let operations = field(OPERATIONS).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the status says of operations. It is told from what is remembered and what the pass did, and nothing is decided by it.
+//! What the status says of operations. It follows from what is remembered and what the pass did. Nothing is decided from it.
 
 use serde_json::{Map, Value, json};
 
@@ -14,15 +14,15 @@ pub struct OperationsStatus {
     pub kept: StoredOperations,
     /// `status.plan`; none: as before.
     pub plan: Option<Value>,
-    /// Why one did not go well: reason and message.
+    /// Why one failed: reason and message.
     pub failed: Option<(&'static str, String)>,
     /// What one waits for before it begins: reason and message.
     pub pending: Option<(&'static str, String)>,
-    /// What else was to be done, and waits until the one that runs is over.
+    /// Other work that waits until the operation is over.
     pub holds: bool,
 }
 
-/// How a step stands.
+/// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum State {
@@ -100,7 +100,7 @@ pub fn over(kept: &mut StoredOperations, running: &Running, ended: &Ended, now: 
     kept.running = None;
 }
 
-/// The operation that went wrong last, if any did and has not gone well since: reason and message.
+/// The last operation that failed and has not succeeded since: reason and message.
 pub fn failed(kept: &StoredOperations) -> Option<(&'static str, String)> {
     let bad = kept.operations.iter().filter(|(_, last)| last.result.is_some_and(|r| r != OperationResult::Succeeded));
     let (name, last) = bad.max_by_key(|(_, last)| last.completion_time.as_deref())?;

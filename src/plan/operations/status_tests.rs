@@ -41,7 +41,7 @@ fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
 }
 
 #[test]
-fn a_failure_is_told_until_the_same_operation_goes_well() {
+fn a_failure_is_reported_until_the_same_operation_succeeds() {
     let mut kept = StoredOperations::default();
     let ended = |result, message: &str| Ended { result, message: message.into() };
     over(&mut kept, &running(0), &ended(OperationResult::Refused, "a backup runs"), "2026-01-01T00:00:00Z".into());

@@ -67,7 +67,7 @@ impl Run<'_> {
     }
 
     /// Of a delete hook that the API server refuses: a failure of the hook, so that it is given up as any other, or the custom
-    /// resource would never go (apply.md D2). An API server that is away is waited for.
+    /// resource would never go (docs/design/applying.md D2). An API server that is away is waited for.
     pub fn refused_hook(&self, index: usize, event: Event, error: ApiError) -> Error {
         if error.is_outage() || error.is_conflict() || error.is_namespace_terminating() {
             return error.into();

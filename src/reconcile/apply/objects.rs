@@ -172,7 +172,7 @@ impl<'a> Objects<'a> {
         let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
             return Ok(AppliedObject { id: id.clone(), reference: None, changed: false, notices });
         };
-        // The same version back: our apply changed nothing, and the trigger was no drift (apply.md C1).
+        // The same version back: our apply changed nothing, and the trigger was no drift (docs/design/applying.md C1).
         let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
         if changed && repaired {
             notices.extend(self.ctx.memory.contests.with(key, |contest, now| {
@@ -376,7 +376,7 @@ impl One<'_> {
         }
     }
 
-    /// One apply, without what the API server cannot take and Helm deploys (apply.md B3).
+    /// One apply, without what the API server cannot take and Helm deploys (docs/design/applying.md B3).
     async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
         for _ in 0..MAX_FAULTS {
             let answer = self.apply_once(new, self.twins.can_be_restored()).await;

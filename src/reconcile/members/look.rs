@@ -84,8 +84,8 @@ pub async fn read_workload(
             }
         }
     }
-    // A pod takes its claim by the name alone, so those without the labels count, too (apply.md A7): of the pods that there are, and of
-    // the next one.
+    // A pod takes its claim by the name alone, so those without the labels count, too (docs/design/applying.md A7): of the pods that
+    // there are, and of the next one.
     let next = u32::from(set.size > workload.replicas);
     for ordinal in workload.start..workload.start.saturating_add(workload.replicas).saturating_add(next) {
         for template in &templates {

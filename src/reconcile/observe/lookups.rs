@@ -1,6 +1,6 @@
-//! What the templates of a release looked up is one of its inputs (apply.md A4): single objects are watched, lists and what cannot be
-//! watched are read again when a period is over, and the chart is rendered again when something has changed. What a release makes itself
-//! is no input of it: it would never come to rest.
+//! What the templates of a release looked up is one of its inputs (docs/design/applying.md A4): single objects are watched, lists and
+//! what cannot be watched are read again when a period is over, and the chart is rendered again when something has changed. What a
+//! release makes itself is no input of it: it would never come to rest.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

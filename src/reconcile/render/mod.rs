@@ -122,7 +122,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
                 Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
-                // No record, or none that can be read: by label and owner (apply.md D2).
+                // No record, or none that can be read: by label and owner (docs/design/applying.md D2).
                 _ => Vec::new(),
             };
             // Hooks that cannot be read do not keep a custom resource from going.

@@ -1,14 +1,14 @@
-//! What no patch may change: which object it is, and whose.
+//! What no patch may change: the identity of an object and its owner.
 //!
 //! The namespace, the owner and the finalizers of an object decide what the operator's rights are used for and what is deleted with a
-//! release, so they are the chart's and the operator's alone.
+//! release. So only the chart and the operator set them.
 
 use serde_json::{Map, Value};
 
-/// Domains of the annotations and labels by which an object says whose it is.
+/// Domains of the annotations and labels that name the owner of an object.
 const MARKS: [&str; 4] = ["helm.sdk.operatorframework.io/", "meta.helm.sh/", "operator-sdk/", "tillerman.dev/"];
 
-/// The first field of an object that tells which object it is or whose, and that is not as it was.
+/// The first field that identifies an object or its owner, and that a patch changed.
 pub fn changed(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     for key in ["apiVersion", "kind"] {
         if before.get(key) != after.get(key) {

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::template::budget;
 
-/// What a patch says of the object that it stands for, beside its fields.
+/// Directives of a patch, beside its fields.
 const DIRECTIVE: &str = "$patch";
 
-/// Lists of objects with the fields that tell their items apart. A second field counts only where both items have it.
+/// Lists of objects with the fields that identify their items. A second field counts only where both items have it.
 const KEYS: [(&str, &[&str]); 18] = [
     ("containers", &["name"]),
     ("drivers", &["name"]),
@@ -30,7 +30,7 @@ const KEYS: [(&str, &[&str]); 18] = [
     ("webhooks", &["name"]),
 ];
 
-/// The object with the patch laid over it; `None` when the patch deletes it.
+/// The object merged with the patch; `None` when the patch deletes it.
 pub fn merge(
     base: &Map<String, Value>,
     patch: &Map<String, Value>,
@@ -75,7 +75,7 @@ pub fn merge(
     Ok(Some(merged))
 }
 
-/// The fields that tell the items of a list apart; `None` when it is replaced as a whole.
+/// The fields that identify the items of a list; `None` when it is replaced as a whole.
 fn keys(name: &str, items: &[Value], built_in: bool) -> Option<&'static [&'static str]> {
     if !built_in {
         return None;
@@ -106,7 +106,7 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
     // As kustomize: what the patch names comes first, in its order.
     let mut merged = Vec::new();
     for item in patch {
-        // Each item is looked for among all that are left.
+        // Each item is searched among all that are left.
         budget::work_of(left.len()).map_err(super::spent)?;
         let at = left.iter().position(|below| is_same(below, item, keys));
         let below = at.map(|at| left.remove(at));
@@ -129,7 +129,7 @@ fn is_same(a: &Value, b: &Value, keys: &[&str]) -> bool {
     a.get(*first).is_some() && equal(first) && others.iter().all(|key| compatible(key))
 }
 
-/// An item that only says what becomes of the list.
+/// An item that is only a directive for the list.
 fn is_bare(item: &Value) -> bool {
     item.as_object().is_some_and(|map| map.len() == 1)
 }

@@ -62,7 +62,7 @@ pub fn parse(list: &Value) -> Result<Vec<Patch>, String> {
             let (mut patches, mut values) = (Vec::with_capacity(items.len()), 0);
             for item in items {
                 patches.push(parse_one(item, &mut values)?);
-                // Aliases may make much of a short text, once for each patch.
+                // Aliases can expand a short text, once for each patch.
                 if values > bounds::ANNOTATION.values {
                     return Err(format!("the patches have more than {} values together", bounds::ANNOTATION.values));
                 }
@@ -125,14 +125,14 @@ fn whole(body: Map<String, Value>) -> Map<String, Value> {
 
 /// Applies the patches in their order. `None` in a place: a patch deleted that object. Errors quote no values.
 ///
-/// A short patch can do much: `copy` of a parent into its child doubles it, and one patch may be for all objects. What is looked at and
-/// made is counted ([`bounds::PATCHING`]).
+/// A short patch can cost much: `copy` of a parent into its child doubles it, and one patch may be for all objects. So reads and copies
+/// are counted ([`bounds::PATCHING`]).
 pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
     let mut budget = Budget::new(bounds::PATCHING);
     budget.run(|| apply_all(patches, objects))
 }
 
-/// In the words of patches.
+/// An error in the words of patches.
 fn spent(spent: Spent) -> String {
     match spent {
         Spent::Steps(limit) => format!("they take more than {limit} steps"),
@@ -141,7 +141,7 @@ fn spent(spent: Spent) -> String {
     }
 }
 
-/// Charges a look at values, and says how many bytes they take.
+/// Charges a read of values, and returns how many bytes they take.
 fn look(value: &Value) -> Result<usize, String> {
     let mut bytes = 0;
     let mut left = vec![value];
@@ -161,7 +161,7 @@ fn look(value: &Value) -> Result<usize, String> {
     Ok(bytes)
 }
 
-/// Charges a copy of values, and says how many bytes it takes.
+/// Charges a copy of values, and returns how many bytes it takes.
 fn copied(value: &Value) -> Result<usize, String> {
     let bytes = look(value)?;
     budget::make(bytes).map_err(spent)?;
@@ -209,7 +209,7 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
     let what = || format!("{} {}", object.gvk.kind, object.name);
     let body = match content {
         Content::Merge(patch) => {
-            // A patch stays as it is for all objects: what it adds is what it has.
+            // A patch is the same for all objects: it adds what it contains.
             for value in patch.values() {
                 copied(value)?;
             }

@@ -7,7 +7,7 @@ use crate::kind::bounds;
 use crate::release::object::Object;
 use crate::template::budget::{self, Spent};
 
-/// Conditions that an object meets.
+/// The conditions that an object must meet.
 #[derive(Clone, Debug)]
 pub struct Target {
     group: Option<Expression>,
@@ -113,7 +113,7 @@ impl Expression {
 #[derive(Clone, Debug)]
 struct Requirement {
     key: String,
-    /// `None`: that there is one at all is asked.
+    /// `None`: only the presence of the label counts.
     values: Option<Vec<String>>,
     negated: bool,
 }

@@ -80,7 +80,7 @@ impl Run<'_, '_, '_, '_> {
         }
     }
 
-    /// Checks the name of a key, which is a value of its own at no place.
+    /// Checks the name of a key, which is a value without a place of its own.
     fn name(&self, id: Id, name: &Value) -> Result<(), Violation> {
         let scope = Scope { schema: id, keyword: "", value: 0, parent: None };
         let place = Place { value: name, path: &mut Vec::new(), scope: &scope, meta: self.meta };
@@ -98,7 +98,7 @@ impl Run<'_, '_, '_, '_> {
                 self.child(*id, &value, &name);
             }
             for (pattern, id) in &s.patterns {
-                // A search that is refused ends the rendering at its next step.
+                // If the budget refuses a search, the rendering ends at its next step.
                 if pattern.is_match(key.bytes()).unwrap_or(false) {
                     evaluated = true;
                     self.child(*id, &value, &name);

@@ -1,4 +1,4 @@
-//! Schemas as they are written into schemas that values can be checked against.
+//! Compiles schemas.
 
 use super::constant::Constant;
 use super::draft::{Draft, string};

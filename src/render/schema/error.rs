@@ -1,4 +1,4 @@
-//! What a schema finds wrong, and its text in the words and the order of Helm's validator.
+//! Violations of a schema, in the words and the order of Helm's validator.
 
 use crate::template::go::quote;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub struct Violation {
 pub enum Kind {
     /// Several things are wrong with one value.
     Group,
-    /// What a `$ref` leads to is violated; with one cause it says nothing itself.
+    /// The target of a `$ref` is violated. With a single cause it adds no line of its own.
     Reference,
     /// One thing, in words.
     Text(String),
@@ -27,7 +27,7 @@ impl Violation {
         Self { at: at.to_vec(), kind: Kind::Text(text), causes: Vec::new() }
     }
 
-    /// The causes that are told in the place of the violation itself.
+    /// The causes that are reported instead of the violation itself.
     pub fn ungrouped(self) -> Vec<Self> {
         match self.kind {
             Kind::Group => self.causes,

@@ -1,7 +1,7 @@
 //! Checks values against `values.schema.json` of a chart and its dependencies, with Helm's message.
 //!
 //! Helm's message is a tree whose shape and words are those of its validator (`santhosh-tekuri/jsonschema` 6), down to
-//! the order in which keywords are applied and which of them end the check of a value. No other validator tells them.
+//! the order in which keywords are applied and which of them end the check of a value. No other validator reports them.
 
 mod assertions;
 mod compile;
@@ -26,7 +26,7 @@ use serde_json::Value as Json;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-/// What the schemas of the chart and of its dependencies find wrong; `None` when nothing is.
+/// The violations of the schemas of the chart and its dependencies; `None` when there are none.
 pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
     let mut text = String::new();
     collect(node, values, &mut text);
@@ -62,7 +62,7 @@ fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
 /// The address that Helm gives to a chart's schema.
 const URL: &str = "file:///values.schema.json";
 
-/// A chart's schema. It is compiled when values are checked for a second time, or when a quick look is not enough.
+/// A chart's schema. It is compiled when values are checked for a second time, or when the quick check is not enough.
 struct Known {
     text: Vec<u8>,
     schemas: OnceLock<Result<(Vec<Schema>, Id), String>>,
@@ -113,7 +113,7 @@ pub fn to_json(value: &Value) -> Json {
 }
 
 fn integral(f: f64) -> Option<i64> {
-    // 2^53: beyond it a float no longer tells neighbouring integers apart.
+    // 2^53: beyond it a float no longer distinguishes neighbouring integers.
     let exact = f.fract() == 0.0 && f.abs() <= 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
     exact.then_some(f as i64)

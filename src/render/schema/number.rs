@@ -47,7 +47,7 @@ impl Decimal {
         (scaled(self), scaled(other))
     }
 
-    /// Whether the number is a multiple of another; of none is one a multiple of zero.
+    /// Whether the number is a multiple of another. No number is a multiple of zero.
     pub fn is_multiple_of(&self, other: &Self) -> bool {
         let (a, b) = self.aligned(other);
         let zero = BigInt::ZERO;

@@ -1,5 +1,5 @@
-//! Tells cheaply what is true of nearly all renderings: that the schema is valid, and that the values fit it. Whatever this
-//! look cannot tell is left to the compiler.
+//! A cheap check of what is true of nearly all renderings: that the schema is valid, and that the values fit it. Whatever this
+//! check cannot decide is left to the compiler.
 
 use super::draft::Draft;
 use super::format;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
-/// What a quick look tells.
+/// What the quick check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Valid,
@@ -29,7 +29,7 @@ pub struct Plain<'s> {
 
 /// References are followed so often in one place.
 const MAX_DEPTH: usize = 64;
-/// Schemas that are applied before the look is no longer a quick one: references may make few schemas many.
+/// Limit of the schemas that the quick check applies: references can multiply a few schemas.
 const FUEL: u32 = 50_000;
 
 impl<'s> Plain<'s> {
@@ -43,7 +43,7 @@ impl<'s> Plain<'s> {
         Self { root, draft, fuel: Cell::new(FUEL) }
     }
 
-    /// Whether a schema is surely valid in its draft, with references that lead somewhere. `false` means nothing: then the
+    /// Whether a schema is certainly valid in its draft, with references that resolve. `false` decides nothing: then the
     /// draft's schema must be asked.
     pub fn is_valid(&self, schema: &Value) -> bool {
         match schema {

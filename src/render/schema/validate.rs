@@ -74,7 +74,7 @@ impl Checker<'_> {
     pub fn validate(&self, place: Place<'_, '_>, caller_asks: bool) -> Result<Unevaluated, Violation> {
         let Place { value, path, scope, meta } = place;
         let schema = &self.schemas[scope.schema];
-        // Schemas that refer to each other more than once are applied exponentially often.
+        // Schemas that refer to each other more than once can be applied exponentially often.
         if let Err(spent) = budget::work(2) {
             return Err(Violation::text(path, spent.into()));
         }

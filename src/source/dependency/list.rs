@@ -1,4 +1,4 @@
-//! What a chart's dependencies are, and which of them lie in `charts/` (`helm dependency list`).
+//! Lists a chart's dependencies, and which of them are in `charts/` (`helm dependency list`).
 
 use crate::chart::{self, Chart, Dependency, go_io};
 use crate::source::SourceError;
@@ -6,7 +6,7 @@ use crate::template::version::{Constraints, Version};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The table of a chart's dependencies, and warnings about what lies in `charts/` and is none. No column is wider than
+/// The table of a chart's dependencies, and warnings about other files in `charts/`. No column is wider than
 /// `width` characters.
 pub fn list(path: &Path, width: usize) -> Result<String, SourceError> {
     let chart = chart::load(path)?;

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 
 /// The names under which the indexes of repositories are kept that were not added with `helm repo add`.
 const UNMANAGED: &str = "helm-manager-";
-/// Told when a lock file does not fit; the words are Helm's.
+/// The error of a lock file that does not fit, in Helm's words.
 const OUT_OF_SYNC: &str = "the lock file (Chart.lock) is out of sync with the dependencies file (Chart.yaml). Please update the dependencies with 'helm dependency update'";
 /// The same for a chart of apiVersion v1.
 const OLD_OUT_OF_SYNC: &str = "the lock file (requirements.lock) is out of sync with the dependencies file (requirements.yaml). Please update the dependencies";
@@ -84,7 +84,7 @@ impl Manager<'_> {
         self.download(&mut locked)
     }
 
-    /// Chooses versions for what Chart.yaml names, fetches them, and writes Chart.lock if they are others than before.
+    /// Chooses versions for the dependencies in Chart.yaml, fetches them, and writes Chart.lock if they have changed.
     pub fn update(&self) -> Result<(), SourceError> {
         let chart = self.load()?;
         let mut wanted = chart.metadata.dependencies.clone();
@@ -176,7 +176,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// All at once, since they do not depend on each other; one that does not answer is told and hinders no other.
+    /// All at once, since they do not depend on each other; one that does not answer is reported and does not block the others.
     fn ask_all(&self, repositories: &[Repository]) -> Result<(), SourceError> {
         let mut unique: Vec<&Repository> = Vec::new();
         for repository in repositories {
@@ -253,7 +253,7 @@ impl Manager<'_> {
             Ok(()) => self.replace(locked, &scratch, &charts),
             Err(e) => Err(e),
         };
-        // A folder that stays behind is in nobody's way; why the work failed is the better message.
+        // A leftover folder does no harm. The original error is the better message.
         let _ = std::fs::remove_dir_all(&scratch);
         result
     }

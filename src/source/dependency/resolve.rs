@@ -67,7 +67,7 @@ impl Manager<'_> {
                     SourceError(format!("could not retrieve list of tags for repository {}: {e}", shown(at)))
                 })?
             };
-            // Without a fitting tag the constraint stays, and the registry says what it thinks of it.
+            // Without a matching tag the constraint stays, and the registry answers with an error.
             return Ok(Some(tags.into_iter().find(|tag| fits(tag)).unwrap_or_else(|| version.clone())));
         }
         let path = repositories::index_file(self.settings, repository);

@@ -35,7 +35,7 @@ pub fn directory(manager: &Manager, dependency: &Dependency, folder: &Path) -> R
     Ok(version)
 }
 
-/// The files of a chart as its archive holds them: Chart.yaml and Chart.lock written anew, unpacked subcharts.
+/// The files of a chart as its archive holds them: Chart.yaml and Chart.lock rewritten, and unpacked subcharts.
 fn add(
     entries: &mut Vec<(String, Vec<u8>)>,
     files: Vec<File>,

@@ -1,4 +1,4 @@
-//! How a client of a registry shows who it is: basic authentication, or a token that another server gives.
+//! Authentication of a client of a registry: basic authentication, or a token that another server gives.
 //! (<https://distribution.github.io/distribution/spec/auth/>)
 
 use super::refusal;
@@ -24,7 +24,7 @@ enum Challenge {
 }
 
 impl Tokens {
-    /// Sends a request; when the server wants to know who asks, sends it again with an answer.
+    /// Sends a request. If the server asks for authentication, sends it again with credentials.
     pub fn send(
         &mut self,
         client: &Client,
@@ -42,7 +42,7 @@ impl Tokens {
             client.send(method, link, &headers, limit)
         };
         let answer = send(self.0.get(host).map(String::as_str))?;
-        // A server to which the registry sends us on is not told who we are.
+        // A server that the registry redirects to does not receive credentials.
         if answer.status != 401 || !same_origin(link, &answer.link) {
             return Ok(answer);
         }

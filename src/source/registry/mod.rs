@@ -22,14 +22,14 @@ const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.oci.image.index.v1+json, application/vnd.oci.artifact.manifest.v1+json";
-/// Told with a reference that has an underscore: registries know no plus sign.
+/// A hint for a reference with an underscore: registries allow no plus sign.
 const UNDERSCORE: &str = "
 OCI artifact references (e.g. tags) do not support the plus sign (+). To support
 storing semantic versions, Helm adopts the convention of changing plus (+) to
 an underscore (_) in chart version tags when pushing to a registry and back to
 a plus (+) when pulling from a registry.
 ";
-/// Pages of tags: far more than any repository has, and an end to a server that has none.
+/// Limit of the pages of tags: far more than any repository has, in case a server never ends.
 const PAGES: usize = 1000;
 
 /// Whether a link leads to a registry.

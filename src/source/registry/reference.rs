@@ -63,7 +63,7 @@ impl Reference {
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
     }
 
-    /// What a manifest is asked for by: the digest if there is one, for that cannot change.
+    /// The reference to request a manifest by: the digest if there is one, since it cannot change.
     pub fn name(&self) -> &str {
         match (self.digest.as_str(), self.tag.as_str()) {
             ("", "") => "latest",
@@ -88,7 +88,7 @@ mod tests {
     use super::Reference;
 
     #[test]
-    fn tags_digests_and_ports_are_told_apart() {
+    fn tags_digests_and_ports_are_distinguished() {
         let sum = "a".repeat(64);
         let table = [
             ("oci://a.b/c", "a.b", "c", "", ""),

@@ -1,4 +1,4 @@
-//! IP addresses as Go's `net/netip` reads them, with its words for what is no address.
+//! IP addresses as Go's `net/netip` reads them, with its words for an invalid one.
 
 use super::text::quoted;
 

@@ -101,7 +101,7 @@ pub fn string_map(entries: impl IntoIterator<Item = (Str, Value)>) -> Value {
     Value::Map(map)
 }
 
-/// sprig's `strslice`: what `join` and `sortAlpha` make of their argument.
+/// sprig's `strslice`: the conversion of the argument of `join` and `sortAlpha`.
 pub fn strings(value: &Value) -> Result<Vec<Vec<u8>>, FnError> {
     let shown = |item: &Value| {
         budget::write(0)?;

@@ -1,4 +1,4 @@
-//! Upper and lower case, and words made of one another: Go's `strings`, goutils, and xstrings 1.5.
+//! Upper and lower case, and conversions between forms of words: Go's `strings`, goutils, and xstrings 1.5.
 
 use super::args::{bytes, string};
 use super::{fixed, text};
@@ -211,7 +211,7 @@ enum Word {
     Other,
 }
 
-/// Letters that have words; xstrings leaves out what is written without spaces.
+/// Letters of scripts with words. xstrings leaves out scripts that are written without spaces.
 fn is_alphabet(c: char) -> bool {
     is_letter(c) && !matches!(c, '\u{4e00}'..='\u{9fcc}' | '\u{3400}'..='\u{4d85}' | '\u{20000}'..='\u{2b81d}')
 }
@@ -221,12 +221,12 @@ fn is_invalid(c: char) -> bool {
     c == char::REPLACEMENT_CHARACTER || text::is_escaped(c)
 }
 
-/// The next character that is none of the invalid ones, or the one before again, and how far it reaches.
+/// The next valid character, or the previous one again, and its end.
 fn next_valid(rest: &str, before: char) -> (char, usize) {
     rest.char_indices().find(|(_, c)| !is_invalid(*c)).map_or((before, rest.len()), |(at, c)| (c, at + c.len_utf8()))
 }
 
-/// How far characters of a kind go, how far the last of them does, and the one that ends them.
+/// The length of a run of characters of a kind, the size of the last of them, and the character that ends the run.
 fn run(rest: &str, before: char, fits: &dyn Fn(char) -> bool) -> (usize, usize, Option<char>) {
     let (mut length, mut last, mut current) = (0, 0, before);
     while length < rest.len() {
@@ -323,14 +323,14 @@ fn separated(text: &[u8], connector: char) -> Value {
                 let number = word;
                 (kind, word, rest) = next_word(rest);
                 if kind != Word::Alphabet {
-                    // A number behind a word belongs to it: Bld4Floor is bld4_floor.
+                    // A number after a word belongs to it: Bld4Floor is bld4_floor.
                     put(&mut out, Word::Number, number);
                     if !matches!(kind, Word::Connector | Word::Punctuation) {
                         out.push(connector);
                     }
                     continue;
                 }
-                // Small letters behind the number make it the start of a word: HTTP2xx is http_2xx.
+                // Small letters after the number make it the start of a word: HTTP2xx is http_2xx.
                 out.push(connector);
                 put(&mut out, Word::Number, number);
                 while matches!(kind, Word::Alphabet | Word::Number) {

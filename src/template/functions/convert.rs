@@ -56,12 +56,12 @@ fn is_list(value: &Value) -> bool {
     matches!(value, Value::List(_))
 }
 
-/// Helm's words for what could not be written: as JSON, of which YAML is made, or as YAML.
+/// Helm's error for a value that could not be written: as JSON, which YAML is made from, or as YAML.
 fn marshaling(error: String) -> String {
     if error.starts_with("yaml: ") { error } else { format!("error marshaling into JSON: {error}") }
 }
 
-/// An error is the result, except for the one that is a panic in Go.
+/// An error becomes the result, except for the one that is a panic in Go.
 fn to_toml(_: &Context, args: &[Value]) -> FnResult {
     match toml::write(any(args, 0)) {
         Err(e) if e == toml::ZERO_VALUE => Err(e.into()),

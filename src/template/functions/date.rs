@@ -35,7 +35,7 @@ pub const FUNCTIONS: &[Function] = &[
 
 const HTML: &[u8] = b"2006-01-02";
 
-/// The time that sprig takes an argument for; what is no time is now.
+/// The argument as sprig converts it to a time; anything else is the present time.
 fn moment(context: &Context, value: &Value) -> Time {
     match value {
         Value::Int(IntType::Int64 | IntType::Int | IntType::Int32, seconds) => Time::from_unix(*seconds, 0),

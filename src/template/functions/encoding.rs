@@ -17,8 +17,8 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("b32dec", &[S], b32dec),
 ];
 
-/// Most texts are well formed; the others are read again as Go does, which passes over line breaks, does not care
-/// for the last bits, and names the place of an error.
+/// Most texts are well formed; the others are read again as Go does, which skips line breaks, ignores
+/// the last bits, and names the place of an error.
 pub fn decode(text: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD
         .decode(text)

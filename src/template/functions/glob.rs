@@ -1,7 +1,7 @@
 //! Patterns of `.Files.Glob`: gobwas/glob with `/` as the separator.
 //!
 //! `*` and `?` stop at `/`, `**` does not; `[abc]`, `[a-z]`, `[!a]` and `{a,b}` are known; `\` takes the next character as
-//! it is. Helm takes `**` where a pattern is not valid.
+//! it is. Helm uses `**` for an invalid pattern.
 
 use regex::{Regex, RegexBuilder};
 

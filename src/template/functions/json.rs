@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 1000;
 /// How JSON is written.
 #[derive(Clone, Copy, Default)]
 pub struct Style {
-    /// Escape `<`, `>` and `&`, as Go does unless told otherwise.
+    /// Escape `<`, `>` and `&`, as Go does by default.
     pub escape_html: bool,
     /// Two spaces a level, as `toPrettyJson` does.
     pub indent: bool,

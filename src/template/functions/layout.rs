@@ -588,8 +588,8 @@ fn offset<'a>(value: &'a [u8], colon: bool, minutes: bool, seconds: bool, f: &mu
     if colon && parts().any(|part| part[0] != b':') {
         return Err(Problem::Bad);
     }
-    // What cannot be read is 0, and nothing behind it is read. That a number is out of range is told before that, and before a sign
-    // that is none; of several the last.
+    // What cannot be read is 0, and nothing behind it is read. A number out of range is reported before that, and before a
+    // wrong sign; of several, the last one is reported.
     let mut numbers = [0; 3];
     let mut bad = false;
     for (number, part) in numbers.iter_mut().zip(std::iter::once(&text[1..3]).chain(parts())) {

@@ -50,7 +50,7 @@ fn ends(value: &Value, what: &str) -> Result<Items, FnError> {
     items(value, |kind| format!("Cannot {what} type {kind}"))
 }
 
-/// As [`ends`], of all of which something is done with each.
+/// As [`ends`], for functions that process every element.
 fn list(value: &Value, what: &str) -> Result<Items, FnError> {
     let all = ends(value, what)?;
     budget::work_of(all.len() / 8)?;

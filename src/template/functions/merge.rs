@@ -21,7 +21,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         return Err("stack overflow".into());
     }
     budget::work_of(source.len())?;
-    // A map of strings takes none of another map's values, which might be anything.
+    // A map of strings accepts no values of another map, which might have any type.
     let takes = target.kind != MapType::Str || source.kind == MapType::Str;
     let insert = |key: Str, new: Value| {
         if !takes {
@@ -103,7 +103,7 @@ fn is_map(value: &Value) -> bool {
     }
 }
 
-/// What mergo says when a map is merged into `.Files`, whose type takes nothing but bytes; what is there stays.
+/// mergo's error when a map is merged into `.Files`, whose type accepts only bytes. The existing entries stay.
 fn merge_into_files(files: &dyn Object, source: &Map, overwrite: bool) -> Result<(), FnError> {
     let names = files.fields();
     for (key, new) in source.entries() {
@@ -145,7 +145,7 @@ fn copy(value: &Value, depth: usize) -> FnResult {
             }
             Value::Map(new)
         }
-        // Lists are immutable but for those of strings, which can be put in order; and the maps in them are not.
+        // Lists are immutable, except that lists of strings can be sorted, and that maps in them can change.
         Value::List(list)
             if list.elem == Elem::Str && !list.items.is_empty()
                 || list.items.iter().any(|i| matches!(i, Value::Map(_) | Value::List(_) | Value::Object(_))) =>

@@ -1,4 +1,4 @@
-//! What is different each time. All randomness comes from the host.
+//! Functions with random results. All randomness comes from the host.
 
 use super::args::{bytes, int};
 use super::fixed;

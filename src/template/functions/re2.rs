@@ -36,7 +36,7 @@ impl Pattern {
         Ok(self.regex.is_match(text))
     }
 
-    /// Charges a search through so many bytes. In the worst case each state of the pattern looks at each byte, and a search
+    /// Charges a search through so many bytes. In the worst case each state of the pattern visits each byte, and a search
     /// cannot be interrupted.
     pub fn searched(&self, bytes: usize) -> Result<(), Spent> {
         budget::work_of((bytes / 8).saturating_mul(self.size / SIZES[0]).saturating_add(1))
@@ -58,7 +58,7 @@ pub fn compile(pattern: &str) -> Result<Arc<Pattern>, String> {
     if let Some(known) = KNOWN.with_borrow(|known| known.patterns.get(pattern).cloned()) {
         return Ok(known);
     }
-    // A repetition copies what it repeats, and three bytes can name a class of many ranges.
+    // A repetition copies its operand, and three bytes can name a class of many ranges.
     budget::work_of(pattern.len().saturating_mul(if pattern.contains('{') { 1024 } else { 128 }))?;
     budget::make(pattern.len().saturating_mul(if pattern.contains("\\p") || pattern.contains("\\P") {
         4096
@@ -78,7 +78,7 @@ pub fn compile(pattern: &str) -> Result<Arc<Pattern>, String> {
     Ok(compiled)
 }
 
-/// Compiles an expression, and charges what it becomes: time and memory grow with its size.
+/// Compiles an expression, and charges the result: time and memory grow with its size.
 fn build(expression: &str) -> Result<Pattern, String> {
     for size in SIZES {
         budget::work_of(size / 4)?;
@@ -107,13 +107,13 @@ struct Translator<'p> {
     names: HashSet<&'p str>,
     /// Whether there is something that an operator of repetition could repeat.
     repeatable: bool,
-    /// Where the last operator began, if nothing came behind it.
+    /// The start of the last operator, if nothing followed it.
     repeated: Option<&'p str>,
-    /// Whether `U` holds: what is greedy is lazy, and the other way round.
+    /// Whether the flag `U` is set: greedy operators are lazy, and lazy ones greedy.
     swapped: bool,
     /// The same before each group that is open.
     outside: Vec<bool>,
-    /// What came last was flags, or quoted nothing: where that begins in `out`, and whether `U` held before.
+    /// The last element was flags, or an empty quotation: its start in `out`, and whether `U` was set before.
     between: Option<(usize, bool)>,
 }
 
@@ -268,7 +268,7 @@ impl<'p> Translator<'p> {
     fn flags(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
         let start = self.rest;
         let (mut negative, mut seen) = (false, false);
-        // Go may be told of a flag several times, of which the last counts; Rust only once.
+        // Go accepts a flag several times, and the last one counts. Rust accepts it once.
         let (mut on, mut off) = (String::new(), String::new());
         for (i, c) in start.char_indices().skip(2) {
             let end = i + c.len_utf8();

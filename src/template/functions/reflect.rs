@@ -34,11 +34,11 @@ fn all_equal(a: &[(Str, Value)], b: &[(Str, Value)], depth: usize) -> bool {
 }
 
 fn equal(a: &Value, b: &Value, depth: usize) -> bool {
-    // Only maps that hold themselves are deeper; Go takes what it is comparing already for equal.
+    // Only maps that contain themselves are deeper. Go treats a pair that it is already comparing as equal.
     if depth > 1000 {
         return true;
     }
-    // Whoever is refused here is told so at the next step.
+    // The budget reports a refusal at the next step.
     if budget::work(1).is_err() {
         return false;
     }

@@ -59,7 +59,7 @@ struct Subject<'t> {
     bytes: &'t [u8],
     /// Always UTF-8.
     read: Cow<'t, [u8]>,
-    /// Of each place in `read` between characters, the place in `bytes`, where the two differ.
+    /// For each position between characters in `read`, the position in `bytes`, where the two differ.
     places: Vec<usize>,
 }
 
@@ -152,7 +152,7 @@ fn split(args: &[Value], must: bool) -> FnResult {
     Ok(Value::strings_in(parts, Room::Grown(count)))
 }
 
-/// A search may look at all that is left to find that the match is a short one.
+/// A search may read all that is left, even if the match is short.
 fn again(pattern: &Pattern, left: usize) -> Result<(), FnError> {
     Ok(pattern.searched(left / 128)?)
 }

@@ -153,7 +153,7 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     }
     if offset + width - 3 < length {
         let tail = &text[index(offset)..];
-        // A width below 4 has no abbreviation; goutils gives nothing then.
+        // There is no abbreviation of a width below 4. goutils returns nothing then.
         let tail = if width - 3 < 4 { Vec::new() } else { abbreviate(tail, 0, width - 3) };
         return [b"...".as_slice(), &tail].concat();
     }
@@ -172,7 +172,7 @@ fn repeat(text: &[u8], count: i64) -> Result<Vec<u8>, FnError> {
     }
 }
 
-/// goutils' `DeleteWhiteSpace` takes bytes for characters, so that it breaks what is not ASCII.
+/// goutils' `DeleteWhiteSpace` treats bytes as characters, so that it breaks text that is not ASCII.
 fn nospace(_: &Context, args: &[Value]) -> FnResult {
     let text = bytes(args, 0);
     if !text.iter().any(|&b| char::from(b).is_whitespace()) {
@@ -319,7 +319,7 @@ fn to_strings(_: &Context, args: &[Value]) -> FnResult {
     }
 }
 
-/// The room of a list of texts that is made from another: its nils are left out, and leave theirs.
+/// The capacity of a list of texts that is made from another: nils are dropped, but still take room.
 fn room(value: &Value) -> Room {
     match value {
         Value::List(list) => Room::For(list.items.len()),

@@ -72,8 +72,8 @@ pub fn valid(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The text with a character of its own, of a plane for private use, for each byte that is not UTF-8: for who works on
-/// text and gives back bytes.
+/// The text with a private-use character for each byte that is not UTF-8: for functions that work on
+/// text and return bytes.
 pub fn escaped(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.into();

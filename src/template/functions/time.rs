@@ -59,13 +59,13 @@ impl Time {
     fn moved(&self, unix: i64, nanos: u32) -> Self {
         Self(Civil::new(unix, nanos, self.0.offset, self.0.zone.clone(), self.0.location))
     }
-    /// The same moment on the clocks of a zone of the tz database; `None` if there is no such zone.
+    /// The same moment in a zone of the tz database; `None` if there is no such zone.
     pub fn in_zone(&self, name: &str) -> Option<Self> {
         let (unix, nanos) = (self.0.unix(), self.0.nanos);
         if matches!(name, "" | "UTC" | "Local") {
             return Some(Self::from_unix(unix, nanos));
         }
-        // jiff does not care for the case of a name, but Go does. For Go a name is the path of a file.
+        // jiff ignores the case of a name, but Go does not. For Go a name is the path of a file.
         let file: String = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/");
         if name.starts_with('/') || name.ends_with('/') || name.ends_with("/.") {
             return None;
@@ -77,7 +77,7 @@ impl Time {
     }
     /// Nanoseconds from the other time to this one, as a `time.Duration` holds them.
     pub fn since(&self, other: &Self) -> i64 {
-        // Go counts seconds from the year 1, and does not see them run over.
+        // Go counts seconds from the year 1, and does not notice an overflow.
         let nanos = |t: &Self| {
             let seconds = t.0.unix().wrapping_add(SINCE_YEAR_1);
             i128::from(seconds) * SECOND + i128::from(t.0.nanos)
@@ -85,7 +85,7 @@ impl Time {
         let difference = nanos(self) - nanos(other);
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
-    /// `AddDate`: the calendar is normalised, so that the 31st of a shorter month runs over.
+    /// `AddDate`: the date is normalised, so that the 31st of a shorter month falls into the next month.
     fn add_date(&self, years: i64, months: i64, days: i64) -> Self {
         let month_index = i64::from(self.0.month) - 1 + months;
         let year = self.0.year + years + month_index.div_euclid(12);

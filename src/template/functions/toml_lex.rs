@@ -182,7 +182,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Passes over a comment whose `#` has been read, up to the line break.
+    /// Skips a comment whose `#` has been read, up to the line break.
     pub fn skip_comment(&mut self) -> Lexed<()> {
         self.skip_while(|c| !is_break(c) && c != END)?;
         self.ignore();

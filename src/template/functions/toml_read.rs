@@ -1,4 +1,4 @@
-//! TOML into values, as `BurntSushi/toml` 1.6 reads it: the same types, and the same words for what is wrong.
+//! TOML into values, as `BurntSushi/toml` 1.6 reads it: the same types, and the same errors.
 
 use super::text::quoted;
 use super::toml_lex::{self, END, Fault, Lexer, Token, is_blank, is_break};
@@ -218,7 +218,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads `key = value` into the current table; answers with the key and the value.
+    /// Reads `key = value` into the current table; returns the key and the value.
     fn key_and_value(&mut self) -> Read<(Vec<String>, Value)> {
         let key = self.key()?;
         let outer = self.context.clone();
@@ -238,7 +238,7 @@ impl Reader<'_> {
         Ok((key, value))
     }
 
-    /// Notes whether the value of a key of the current table is a list.
+    /// Records whether the value of a key of the current table is a list.
     fn mark(&mut self, key: &str, is_array: bool) {
         let mut full = self.context.clone();
         full.push(key.to_owned());
@@ -252,7 +252,7 @@ impl Reader<'_> {
 
     // Tables.
 
-    /// Makes a table, or one more of a list of tables, and goes into it.
+    /// Creates a table, or another one in a list of tables, and enters it.
     fn enter(&mut self, key: &[String], in_list: bool) -> Read<()> {
         let Some((last, parents)) = key.split_last() else { return Ok(()) };
         let mut table = self.root.clone();
@@ -367,7 +367,7 @@ impl Reader<'_> {
         Ok(Value::List(List { elem: Elem::Any, items: Items::with_room(items, Room::Grown(2)) }))
     }
 
-    /// Whether what ends the list or table comes, after an item, or a comma.
+    /// Whether the end of the list or table comes, after an item, or a comma.
     fn end_of_item(&mut self, end: char) -> Read<bool> {
         loop {
             match self.lexer.next()? {

@@ -1,4 +1,4 @@
-//! The strings, numbers and dates of TOML, and what `BurntSushi/toml` says of those that are none.
+//! The strings, numbers and dates of TOML, and the errors of `BurntSushi/toml` for invalid ones.
 
 use super::layout;
 use super::text::quoted;

@@ -1,5 +1,5 @@
-//! The parsed form of templates: immutable, shareable between threads, and without a copy of the source text,
-//! which nodes refer to by position so that error messages can quote it.
+//! The parsed form of templates: immutable, and shareable between threads. It has no copy of the source text. Nodes
+//! refer to the text by position, so that error messages can quote it.
 
 use super::builtins::FuncRef;
 use super::quote;
@@ -23,7 +23,7 @@ impl Source {
         String::from_utf8_lossy(self.bytes(span))
     }
 
-    /// The identifier between two positions; the lexer takes nothing for one that is not UTF-8.
+    /// The identifier between two positions. The lexer accepts only UTF-8.
     pub fn word(&self, span: Span) -> &str {
         std::str::from_utf8(self.bytes(span)).unwrap_or_default()
     }

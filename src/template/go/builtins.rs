@@ -1,4 +1,4 @@
-//! The functions that Go's `text/template` has by itself, and the names of those that need the engine.
+//! The built-in functions of Go's `text/template`, and the names of those that need the engine.
 
 use super::fmt::{print_value, sprint, sprintf, sprintln, type_name};
 use super::{lex, quote};
@@ -27,7 +27,7 @@ pub enum Engine {
     Or,
     /// Calls a function value, of which there are none.
     Call,
-    /// Tells a nil interface from no value at all.
+    /// Distinguishes a nil interface from no value at all.
     Len,
     /// Executes a template of the set.
     Include,
@@ -145,7 +145,7 @@ static BUILTINS: [Function; 15] = [
     plain("ne", REFLECT2, false, |_, args| Ok((!eq(args)?).into())),
 ];
 
-/// What `if` takes for true: everything but the zero of a type and empty collections.
+/// Whether `if` treats a value as true: everything but the zero value of a type and empty collections.
 pub fn truth(value: &Value) -> bool {
     match value {
         Value::Nil => false,

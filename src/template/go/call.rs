@@ -86,7 +86,7 @@ fn assign(value: &Value, param: Param) -> Option<Value> {
 }
 
 impl<'t> Frame<'t, '_, '_> {
-    /// The value of a pipeline, taken out of its interface. Variables it declares stay on the stack.
+    /// The value of a pipeline, without its interface. Variables that it declares stay on the stack.
     pub fn pipeline(&mut self, dot: &Rv, pipe: &'t Pipe) -> Exec<Rv> {
         self.at(At::Pipe(pipe));
         self.step()?;
@@ -332,7 +332,7 @@ impl<'t> Frame<'t, '_, '_> {
         }
     }
 
-    /// `and` and `or`, which answer with the argument that decided.
+    /// `and` and `or`, which return the argument that decided.
     fn short_circuit(&mut self, is_or: bool, args: Args<'t, '_>) -> Exec<Rv> {
         let mut value = Rv::INVALID;
         for expr in args.exprs {

@@ -1,7 +1,7 @@
-//! Errors as Go makes them, one inside the other, and as Helm then rewrites them.
+//! Errors as Go nests them, and as Helm then rewrites them.
 //!
-//! Helm reads Go's text back to find out what happened; so that every message comes out the same, this module does
-//! the same to the same text, but keeps the locations as data beside it.
+//! Helm parses Go's text to find out what happened. To get the same messages, this module does the same
+//! to the same text, but keeps the locations as data beside it.
 
 use crate::template::trace::{Location, Missing};
 use std::fmt::{self, Write as _};
@@ -16,7 +16,7 @@ pub struct Error {
     pub original: String,
     /// The places that were being executed, from the rendered file inwards. Empty when none is known.
     pub trace: Vec<Location>,
-    /// What the innermost place looked for and did not find, if that is what was wrong.
+    /// What the innermost place looked for and did not find, if that was the cause.
     pub missing: Option<Box<Missing>>,
 }
 
@@ -81,7 +81,7 @@ impl Failure {
         Self(Box::new(Link { text: text.into(), at: None, missing: None, cause: None }))
     }
 
-    /// An error of the template executor; the text ends with the message, or with what leads to the cause.
+    /// An error of the template executor. The text ends with the message, or leads to the cause.
     pub fn exec(text: String, at: Location, cause: Option<Self>) -> Self {
         Self(Box::new(Link { text, at: Some(at), missing: None, cause }))
     }

@@ -133,7 +133,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     // Limits.
 
-    /// Counts a step, and looks whether there is stack for another level.
+    /// Counts a step, and checks whether there is stack for another level.
     pub fn step(&mut self) -> Exec<()> {
         self.pay(budget::work(1))?;
         if stack::is_exhausted() { self.error("template is nested too deeply") } else { Ok(()) }
@@ -308,7 +308,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             }
             Value::List(list) => {
                 let interface = has_interfaces(list);
-                // What is done with an element may put the others in another order.
+                // The body of the loop may reorder the other elements.
                 for (index, i) in (0_i64..).zip(0..list.items.len()) {
                     *ran = true;
                     let item = Rv { value: list.items.get(i).cloned().unwrap_or(Value::Nil), interface };

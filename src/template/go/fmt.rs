@@ -130,7 +130,7 @@ pub fn duration(nanoseconds: i64) -> String {
     }
 }
 
-/// Go's `Duration.Round`: a half goes away from zero, and what is too large stays the largest.
+/// Go's `Duration.Round`: a half is rounded away from zero, and a result that is too large becomes the largest.
 pub fn round_duration(d: i64, multiple: i64) -> i64 {
     if multiple <= 0 {
         return d;

@@ -88,7 +88,7 @@ impl Token {
 /// Cuts one text.
 pub struct Lexer<'s> {
     text: &'s [u8],
-    /// Where the text ends for the lexer: everything behind an error is not read.
+    /// The end of the text for the lexer: nothing after an error is read.
     end: usize,
     pos: usize,
     start: usize,

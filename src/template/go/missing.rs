@@ -1,4 +1,4 @@
-//! What a chain of fields did not find. Asked only when an execution has failed already.
+//! Finds what a chain of fields lacked. Used only after an execution has failed.
 
 use super::ast::{Expr, ExprKind, Span};
 use super::exec::{Frame, Rv};
@@ -6,7 +6,7 @@ use crate::template::trace::{self, Missing};
 use crate::template::value::Value;
 
 impl Frame<'_, '_, '_> {
-    /// Why what stands before a field is nil: the first part of the chain that is not there.
+    /// Why the value before a field is nil: the first missing part of the chain.
     #[cold]
     pub fn missing_key(&self, dot: &Rv, node: &Expr, failed: Span) -> Option<Missing> {
         let (mut path, start, fields) = self.receiver(dot, node)?;

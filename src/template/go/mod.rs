@@ -28,7 +28,7 @@
 //!
 //! # Stack
 //! Templates may include each other 1,000 deep, on a thread with a stack of any size: what nests deeper than the
-//! thread's stack allows goes on on another one, of at most 256 MiB in all.
+//! thread's stack allows continues on another stack, of at most 256 MiB in all.
 
 mod ast;
 mod builtins;

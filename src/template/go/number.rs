@@ -266,7 +266,7 @@ pub fn scaled(number: f64, exponent: i32) -> f64 {
     number * 2_f64.powi(first) * 2_f64.powi((exponent - first).clamp(-1000, 1000))
 }
 
-/// No `f64` has more decimal digits, or more of them behind its point; what is asked for beyond is zeros.
+/// No `f64` has more decimal digits, or more of them after its point. Further digits are zeros.
 const MAX_DIGITS: usize = 1_100;
 
 /// `strconv.FormatFloat(f, format, precision, 64)`; no precision is the shortest text that reads back the same.

@@ -1,4 +1,4 @@
-//! Which template a piece of output comes from, for errors that show only in the output.
+//! Which template a piece of output comes from, for errors that appear only in the output.
 
 use super::ast::{Node, Source};
 use super::extent;
@@ -21,7 +21,7 @@ struct Origin {
 }
 
 impl Origins {
-    /// Notes that what is written from here on comes from a statement.
+    /// Records that the output from here on comes from a statement.
     pub(super) fn note(&mut self, start: usize, node: &Node, source: &Arc<Source>) {
         let (pos, is_text) = match node {
             Node::Text(span) => (span.start, true),

@@ -53,7 +53,7 @@ pub fn parse(name: &str, text: &Arc<Vec<u8>>, functions: &Functions, constants: 
 
 type Parse<T> = Result<T, String>;
 
-/// What belongs to one template while it is parsed; a `define` inside a file has its own.
+/// The state of one template while it is parsed. A `define` inside a file has its own.
 struct Tree {
     tokens: [Token; 3],
     peeked: usize,
@@ -367,7 +367,7 @@ impl Parser<'_> {
         let outer = mem::take(&mut self.tree);
         let (body, end) = self.item_list()?;
         if !matches!(end, Item::End) {
-            // Go's outer parser complains, which has read no further than the clause.
+            // Go's outer parser reports the error. It has read no further than the clause.
             self.tree = outer;
             return self.error(format!("unexpected {} in {CONTEXT}", end.show()));
         }

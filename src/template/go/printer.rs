@@ -1,4 +1,4 @@
-//! The printer behind [`super::fmt`]: verbs, flags, and the way Go shows every kind of value.
+//! The printer of [`super::fmt`]: verbs, flags, and how Go shows every kind of value.
 
 mod format;
 mod number;
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Values nested deeper than this are not printed: a map may contain itself, on which Go's `fmt` never ends.
 const MAX_DEPTH: usize = 500;
-/// What every address is: in Go they differ from run to run, so nothing can depend on them.
+/// The text of every address. In Go addresses differ from run to run, so nothing can depend on them.
 const ADDRESS: u64 = 0xc0_0000_0000;
 /// A text longer than this is not printed: some lists that share their elements would fill any memory.
 const MAX_TEXT: usize = 64 << 20;
@@ -80,7 +80,7 @@ impl<'o> Printer<'o> {
         Self { out, start, flags: Flags::default(), depth: 0, erroring: false, problem: None }
     }
 
-    /// Prints, and tells whether all could be printed.
+    /// Prints, and returns whether all could be printed.
     pub fn finish(mut self, print: impl FnOnce(&mut Self)) -> Result<(), FnError> {
         print(&mut self);
         self.problem.map_or(Ok(()), |problem| Err(problem.into_owned().into()))
@@ -313,7 +313,7 @@ impl<'o> Printer<'o> {
         let mut at = self.out.len();
         self.out.resize(at + 4 * bytes.len(), 0);
         for b in bytes {
-            // Four bytes at once are quicker than as many as are needed; what is too much is written over.
+            // Writing four bytes at once is faster than writing only those that are needed. The excess is overwritten.
             let (digits, length) = DECIMALS[usize::from(*b)];
             self.out[at..at + 4].copy_from_slice(&digits);
             at += length;

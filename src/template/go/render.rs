@@ -144,7 +144,7 @@ impl<'s> Renderer<'s> {
         }
     }
 
-    /// Whether `required` and `fail` stop nothing and answer with an empty text, as in `helm lint`.
+    /// Whether `required` and `fail` stop nothing and return an empty text, as in `helm lint`.
     pub fn set_lenient(&mut self, lenient: bool) {
         self.state.lenient = lenient;
     }
@@ -187,7 +187,7 @@ impl<'s> Renderer<'s> {
     }
 }
 
-/// Helm cannot keep Go from printing missing values, so it takes them out of the text.
+/// Helm cannot keep Go from printing missing values, so it removes them from the text.
 fn without_no_value(text: &[u8]) -> Cow<'_, [u8]> {
     const NO_VALUE: &[u8] = b"<no value>";
     let find = |text: &[u8]| memchr::memmem::find(text, NO_VALUE);
@@ -291,7 +291,7 @@ impl State<'_> {
         stack::deeper(|| Frame::run(self, &template, dot))
     }
 
-    /// Runs something that writes output, and answers with what it wrote.
+    /// Runs a function that writes output, and returns what it wrote.
     fn capture(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<(), Failure>,

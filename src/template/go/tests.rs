@@ -227,7 +227,7 @@ fn steps_and_output_are_limited() {
 }
 
 #[test]
-fn an_error_tells_where_it_was_from_the_file_inwards() {
+fn an_error_has_its_places_from_the_file_inwards() {
     let set = set(&[
         ("chart/_helpers.tpl", "{{ define \"name\" }}\n  {{ .a.b }}{{ end }}"),
         ("chart/service.yaml", "\nname: {{ include \"name\" (dict \"a\" 1) }}"),

@@ -1,8 +1,8 @@
 //! Which values templates read, found without executing them.
 //!
 //! Templates are walked with an abstract context: a field becomes a longer path, `include` walks the other template with
-//! what it is given, and what is passed to a function is read as a whole. Where it is not known what is read, more is
-//! said to be read than is: what is found to be unread is unread.
+//! what it is given, and what is passed to a function is read as a whole. If it is not known what is read, more is
+//! reported as read than is: a value that is reported as unread is certainly unread.
 
 use super::ast::{Branch, Command, Expr, ExprKind, Node, Pipe, Span, Template};
 use super::render::TemplateSet;
@@ -19,7 +19,7 @@ pub const ANY: &str = "*";
 
 /// Longer paths are those of a recursion.
 const MAX_PATH: usize = 16;
-/// Templates walked with different contexts, after which no more is known than that everything may be read.
+/// Limit of walks of a template with different contexts. After it, everything counts as read.
 const MAX_WALKS: usize = 20_000;
 
 /// What templates read.
@@ -29,7 +29,7 @@ pub struct Usage {
     pub touched: BTreeSet<Path>,
     /// Values that are read with all that is in them.
     pub whole: BTreeSet<Path>,
-    /// Values that are printed in any case and without a default, and where that is first.
+    /// Values that are always printed and have no default, and the first place of each.
     pub bare: BTreeMap<Path, Location>,
     /// Values that templates change, so that what is in them is not only what the chart and the user gave.
     pub written: BTreeSet<Path>,
@@ -59,7 +59,7 @@ enum Abstract {
     Text(Box<str>),
     /// The root object.
     Root,
-    /// A value; whether something takes its place when it is missing.
+    /// A value, and whether there is a substitute when it is missing.
     Value(Path, bool),
     /// A dictionary that the template made.
     Dict(BTreeMap<Box<str>, Abstract>),
@@ -86,7 +86,7 @@ impl Abstract {
         }
     }
 
-    /// The same, for which something else stands in when it is missing.
+    /// The same, with a substitute when it is missing.
     fn guarded(self) -> Self {
         match self {
             Self::Value(path, _) => Self::Value(path, true),
@@ -197,7 +197,7 @@ impl Walk<'_> {
         self.conditions += 1;
         let value = self.pipe(&branch.pipe, dot);
         let inner = enter(self, &value);
-        // Twice: what one round of a loop assigns, the next one reads.
+        // Twice: one iteration of a loop may read what the one before assigned.
         for _ in 0..2 {
             let mark = self.variables.len();
             stack::deeper(|| self.list(&branch.body, &inner));
@@ -459,7 +459,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes that a table is changed. Whose root is, of it nothing is known any more.
+    /// Records that a table is changed. If the root is changed, nothing is known any more.
     fn write(&mut self, table: &Abstract) {
         match table {
             Abstract::Other | Abstract::Text(_) | Abstract::Dict(_) => {}

@@ -92,7 +92,7 @@ pub fn call_int(int: IntType, n: i64, name: &str, args: &[Value]) -> Value {
     }
 }
 
-/// A struct of which templates see no more than what `printf` shows, or a pointer to one.
+/// A struct of which templates see only what `printf` shows, or a pointer to one.
 pub struct Unexported {
     type_name: &'static str,
     kind: Kind,

@@ -1,7 +1,7 @@
 //! Where in the YAML an expression of a minijinja template stands.
 //!
 //! JSON may stand only where a whole value may: behind `key:` or `- `, in a flow sequence or mapping, or alone on a
-//! line. This is read off the template's text, before anything is rendered: tags and comments are taken out, each
+//! line. The check reads the text of the template, before anything is rendered: tags and comments are removed, each
 //! expression becomes one mark, and a small scanner follows quotes, block scalars and flow brackets.
 
 use std::fmt;
@@ -110,7 +110,7 @@ impl Flat {
                 "{%" => "%}",
                 _ => "#}",
             };
-            // What has no end is a syntax error, told by minijinja with its place.
+            // A block without an end is a syntax error, which minijinja reports with its place.
             let Some(length) = end_of(rest, close) else { break };
             let inner = &rest[2..length - 2];
             if inner.starts_with('-') {
@@ -306,7 +306,7 @@ impl Scanner<'_> {
         self.skip_line(None)
     }
 
-    /// What stands behind an expression on its line must end the value.
+    /// The text after an expression on its line must end the value.
     fn behind(&self, mark: usize, flow: usize) -> Result<(), Found> {
         let mut ahead = 0;
         while self.is(ahead, ' ') || self.is(ahead, '\t') || self.is(ahead, '\r') {
@@ -353,7 +353,7 @@ impl Scanner<'_> {
         matches!(self.peek(ahead), None | Some(Unit::Char('\n' | '#') | Unit::Mark(_)))
     }
 
-    /// Goes behind the end of the line; an expression on the way is an error where a place is given.
+    /// Skips to the next line. An expression on the way is an error where a place is given.
     fn skip_line(&mut self, place: Option<Place>) -> Result<(), Found> {
         while let Some(unit) = self.peek(0) {
             self.at += 1;

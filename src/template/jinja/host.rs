@@ -1,6 +1,6 @@
-//! What a template may ask of its surroundings, under the names that Helm's templates have for it, and `fail`.
+//! The functions that reach outside of a template, under the names that Helm's templates have for them, and `fail`.
 //!
-//! Certificates are maps of two PEM texts, `Cert` and `Key`, as in sprig; `lookup` answers with a map that is empty when there is no
+//! Certificates are maps of two PEM texts, `Cert` and `Key`, as in sprig; `lookup` returns a map, which is empty when there is no
 //! such object; `now` counts seconds since 1970.
 
 use crate::template::function::{Context, FnError, SharedHost};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a template, or what it asked, says went wrong: told as it is. minijinja's own details may quote values.
+/// The error of a template or of a function that it called. It is reported as it is. minijinja's own details may quote values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(String);

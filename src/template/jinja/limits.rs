@@ -1,6 +1,6 @@
-//! What minijinja's templates may cost: as Go templates, they take from the rendering's [`budget`].
+//! The cost of minijinja's templates: like Go templates, they use the [`budget`] of the rendering.
 //!
-//! minijinja counts instructions. What an instruction makes is counted here: what filters are given and answer with, and what is printed.
+//! minijinja counts instructions. The values of an instruction are counted here: arguments and results of filters, and what is printed.
 //! Its operators cannot be counted: a template that doubles a text forty times with `~` is not stopped. Nobody but the author of a chart
 //! can write one, since no function of these charts takes text for a template.
 
@@ -13,7 +13,7 @@ use std::io;
 /// Bytes that a value takes beside its text.
 const VALUE: usize = 24;
 
-/// An error that ends the rendering. The words are told by [`reached`].
+/// An error that ends the rendering. [`reached`] has the words.
 fn refused(_: Spent) -> Error {
     Error::new(ErrorKind::InvalidOperation, "a limit is reached")
 }
@@ -23,7 +23,7 @@ pub fn reached() -> Option<String> {
     budget::spent().map(|spent| spent.to_string())
 }
 
-/// Charges a look at a value: lists that stand in each other often are looked at as often. Answers with the bytes of its texts.
+/// Charges a read of a value. A list that is contained several times counts as often. Returns the bytes of its texts.
 fn look(value: &Value) -> Result<usize, Error> {
     budget::work(1).map_err(refused)?;
     if let Some(text) = value.as_str() {
@@ -66,7 +66,7 @@ fn number(args: &[Value]) -> usize {
     args.iter().skip(1).map(|value| named(value).unwrap_or_else(|| of(value))).max().unwrap_or_default()
 }
 
-/// No filter answers with much more than it is given, but for these.
+/// The filters whose result may be much larger than their arguments.
 fn extra(name: &str) -> Extra {
     match name {
         "replace" => |args| match text(args, 1) {
@@ -91,7 +91,7 @@ fn extra(name: &str) -> Extra {
     }
 }
 
-/// A filter that is charged for what it is given and answers with.
+/// A filter that is charged for its arguments and its result.
 fn add(environment: &mut Environment<'_>, name: &'static str, filter: Value) {
     let extra = extra(name);
     environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| -> Result<Value, Error> {

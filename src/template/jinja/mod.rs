@@ -1,8 +1,8 @@
 //! minijinja charts: templates in which no value can break the YAML around it.
 //!
 //! Every expression prints JSON, which is YAML wherever a whole value may stand. [`check`] refuses expressions
-//! anywhere else when the chart is loaded. What a macro or a block captured is template text with JSON in it, and is
-//! printed as it is; the filters and tags that would let a value through unescaped do not exist here.
+//! anywhere else when the chart is loaded. The output that a macro or a block captures is template text with JSON in it, and is
+//! printed as it is. Filters and tags that would print a value unescaped do not exist here.
 
 mod context;
 mod host;
@@ -99,8 +99,8 @@ impl Templates {
         templates.flat_map(|(_, template)| template.undeclared_variables(true)).collect()
     }
 
-    /// Renders all templates that are no partials, in the order they were given: name and text. What they ask beyond the context
-    /// is asked of the host. What they cost is taken from the rendering's budget.
+    /// Renders all templates that are no partials, in the order they were given: name and text. Requests beyond the context
+    /// go to the host. The cost is charged to the budget of the rendering.
     pub fn render(
         &self,
         json: &serde_json::Value,
@@ -195,7 +195,7 @@ fn misplaced(name: &str, text: &str, e: &Misplaced) -> JinjaError {
     JinjaError { message: format!("{at}: {e}"), at: Some(at), trace: vec![place], missing: None }
 }
 
-/// minijinja's details may quote values, so they are told only where they come from the template's text.
+/// minijinja's details may quote values, so they are shown only where they come from the template's text.
 fn error(name: &str, e: &Error) -> JinjaError {
     let mut message = e.kind().to_string();
     let from_source = matches!(

@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
         Some(chomping)
     }
 
-    /// Goes over indentation and empty lines, whose breaks it gathers; finds out the indentation if it is not known.
+    /// Skips indentation and empty lines, collects their line breaks, and detects the indentation if it is unknown.
     fn block_breaks(&mut self, indent: &mut isize, breaks: &mut String) -> Fallible<()> {
         let mut deepest = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Documents with their looks: quotes, flow and block style, anchors, tags and comments, so that a changed document can
+//! Documents with their formatting: quotes, flow and block style, anchors, tags and comments, so that a changed document can
 //! be written again as go-yaml v3 writes it.
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StructureStyle, Tag};
@@ -323,7 +323,7 @@ fn join(comments: &mut String, text: &str) {
 }
 
 impl Reader {
-    /// Gives each comment to a node; answers with those of the document.
+    /// Assigns each comment to a node; returns those of the document.
     fn attach(&mut self, root: &mut Node, lines: &[&str]) -> (String, String) {
         let mut sites = Vec::new();
         visit(root, None, &mut |_, kind, (line, column), (end, _)| {
@@ -471,7 +471,7 @@ fn document_head(head: &mut String) -> String {
     document
 }
 
-/// Gives a comment to the node that ends before it on its line; says whether there is one.
+/// Assigns a comment to the node that ends before it on its line; returns whether there is one.
 fn behind_node(root: &mut Node, comment: &Comment) -> bool {
     fn find<'n>(node: &'n mut Node, comment: &Comment, best: &mut Option<(At, &'n mut String)>) {
         let is_block = matches!(node.content, Content::Scalar(_, Style::Literal | Style::Folded));

@@ -1,6 +1,6 @@
-//! `toYaml`: what go-yaml v2 writes for a value that has been through JSON.
+//! `toYaml`: the text of go-yaml v2 for a value that was converted to JSON before.
 //!
-//! Go marshals to JSON, reads that JSON as YAML, and writes it again. The detour shows in few places, each
+//! Go marshals to JSON, reads that JSON as YAML, and writes it again. The detour has few effects, each
 //! with its own rule here: numbers, broken UTF-8, U+0085, and characters and keys that the reader refuses.
 
 use super::resolve::{Scalar, is_base60, resolve};
@@ -521,7 +521,7 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// go-yaml's idea of printable has no tab, no C1 controls, and nothing beyond the basic plane.
+/// go-yaml's idea of printable has no tab, no control characters from U+0080 to U+009F, and nothing beyond the basic plane.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }

@@ -97,7 +97,7 @@ fn empty<'a>() -> Event<'a> {
     Event::Scalar { anchor: None, value: Cow::Borrowed(""), tag: Tag::None, implicit: true }
 }
 
-/// An error of the parser: lines count from 0 here, but not in what the scanner tells.
+/// An error of the parser: lines count from 0 here, but not in errors of the scanner.
 fn error<T>(problem: &str, line: usize) -> Fallible<T> {
     Err(if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") }.into())
 }
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek()
     }
 
-    /// The error that the token which was looked at is not what may stand there.
+    /// The error that the current token is not allowed here.
     fn unexpected<T>(&self, problem: &str) -> Fallible<T> {
         error(problem, self.scanner.peeked_line())
     }

@@ -1,7 +1,7 @@
 //! The characters of a document as go-yaml's reader hands them to its scanner.
 //!
 //! go-yaml decodes its input in pieces of 512 bytes, and finds a broken or forbidden character only when the scanner
-//! asks for the piece it stands in. Which error is told, and where a byte order mark inside a text counts, depends on
+//! asks for the piece it stands in. Which error is reported, and where a byte order mark inside a text counts, depends on
 //! that. Documents with neither (nearly all) are read in place and without such bookkeeping.
 
 use super::Fallible;

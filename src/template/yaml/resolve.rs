@@ -1,4 +1,4 @@
-//! What a plain scalar means: the rules of go.yaml.in/yaml/v2 (`resolve.go`), a mix of YAML 1.1 and 1.2.
+//! The meaning of plain scalars: the rules of go.yaml.in/yaml/v2 (`resolve.go`), a mix of YAML 1.1 and 1.2.
 
 use crate::template::functions::{layout, number};
 
@@ -35,7 +35,7 @@ impl Scalar {
     }
 }
 
-/// What an untagged plain scalar means. With `dates` false, dates are not looked for (there was another tag).
+/// The meaning of an untagged plain scalar. With `dates` false, dates are not considered (there was another tag).
 pub fn resolve(text: &str, dates: bool) -> Scalar {
     let Some(&first) = text.as_bytes().first() else { return Scalar::Null };
     match first {

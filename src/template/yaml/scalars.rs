@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Goes over blanks and line breaks inside or behind a plain scalar.
+    /// Skips blanks and line breaks inside or after a plain scalar.
     fn plain_blanks(&mut self, indent: isize, mut after_break: bool) -> Fallible<bool> {
         loop {
             if self.byte(0) == b'\n' && !self.is_careful() {

@@ -1,6 +1,8 @@
 //! F2 of a restore: the real `tillerman snapshot replace`, which the Job of an `EtcdRestore` runs, puts a backup in the place of a
 //! cluster's data, and the operator is killed around each write of its part: the pause, the new first member, which its init containers
 //! restore, and those that join it.
+//!
+//! Faults (F1, `f1_…`) are those of docs/reliability.md.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! `tillerman snapshot replace`: puts a backup in the place of the data of an `EtcdCluster`. It runs as a Job of `charts/etcd-restore`.
+//! `tillerman snapshot replace`: replaces the data of an `EtcdCluster` with a backup. It runs as a Job of `charts/etcd-restore`.
 //!
-//! The backup is fetched and verified first; only then anything is deleted. What follows are steps that a later run goes on with, told
-//! by [`crate::backup::replace`]; the members themselves are the operator's, which begins anew with the backup.
+//! The backup is fetched and verified before anything is deleted. Then come the steps of [`crate::backup::replace`], which a later run
+//! can continue. The operator handles the members themselves: it starts a new cluster from the backup.
 
 mod world;
 
@@ -123,7 +123,7 @@ pub async fn replace(args: &ReplaceArgs) -> Result<(), CliError> {
     let (name, contents) = shelf::fetch(&place, which(&args.name, &args.store), &file.0, true).await?;
     println!("verified {name}: revision {}, {} keys", contents.revision, contents.keys);
     let restore = args.restore(&name)?;
-    // An operator that does not answer in half the time will not in the other half either.
+    // An operator that has not answered in half the time will not answer in the other half.
     let swapped = tokio::time::timeout(args.store.timeout / 2, swap(&world, &restore)).await;
     if let Err(error) = swapped.unwrap_or_else(|_| Err(BackupError::Timeout.into())) {
         world.give_up().await;
@@ -144,7 +144,7 @@ fn report(args: &ReplaceArgs, status: &Value) -> Result<(), CliError> {
     std::fs::write(file, text).map_err(|error| CliError(format!("{}: {error}", file.display())))
 }
 
-/// Takes the data away and tells the cluster of the backup.
+/// Deletes the data and records the backup in the cluster.
 async fn swap(world: &World, restore: &Value) -> Result<(), CliError> {
     let mut said = String::new();
     loop {
@@ -164,7 +164,7 @@ async fn swap(world: &World, restore: &Value) -> Result<(), CliError> {
     }
 }
 
-/// What is missing to look at the cluster afterwards. Then nothing is taken away.
+/// What is missing to read the cluster afterwards. Then nothing is deleted.
 fn lacks(cluster: &Value, access: &Access) -> Option<&'static str> {
     if is_secured(cluster) && access.tls.is_none() {
         return Some(
@@ -203,7 +203,7 @@ async fn until_it_holds(world: &World, url: &str, access: &Access, contents: &Co
     }
 }
 
-/// Whether the cluster has the keys that the backup has, at the backup's revision: what came later changes nothing of it.
+/// Whether the cluster has the keys of the backup, at the backup's revision. Later writes do not change the answer.
 async fn holds(access: &Access, url: &str, contents: &Contents) -> Result<(), String> {
     let asking = async {
         let client = access.client(url).await?;
@@ -237,7 +237,7 @@ async fn count(client: &etcd_client::Client, revision: i64) -> Result<(u64, u64)
 }
 
 impl World {
-    /// After a failure: a cluster of which nothing was deleted goes on as it was.
+    /// After a failure: a cluster of which nothing was deleted continues as before.
     async fn give_up(&self) {
         if let Ok(seen) = self.look().await
             && seen.replacing.as_deref() == Some(self.uid())

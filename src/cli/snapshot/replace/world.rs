@@ -17,7 +17,7 @@ const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";
 /// The annotation of an `EtcdRestore` that is done; its value is its own uid.
 const FINISHED: &str = names::RESTORED;
-/// Fields of the status that tell of members; all are the operator's, which enters them anew.
+/// Fields of the status about members. They belong to the operator, which writes them again.
 const OF_MEMBERS: [&str; 4] = ["members", "plan", "phase", "currentVersion"];
 
 /// The cluster and the custom resource for which its data is replaced.
@@ -101,7 +101,7 @@ impl World {
         self.cluster.get(resource, &self.id(resource, name)).await.map_err(CliError::new)
     }
 
-    /// The cluster, which must be there: what it says of its members is what the new ones are made by.
+    /// The cluster, which must exist: the new members are made from its spec.
     pub async fn cluster(&self) -> Result<Value, CliError> {
         let found = self.get(&Self::clusters(), &self.name).await?;
         found.ok_or_else(|| CliError(format!("there is no EtcdCluster {} in namespace {}", self.name, self.namespace)))

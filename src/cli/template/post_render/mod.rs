@@ -1,8 +1,8 @@
-//! `--post-renderer`: what was rendered goes through a program, as one stream, before it is sorted and printed.
+//! `--post-renderer`: rendered documents go through a program, as one stream, before they are sorted and printed.
 //!
-//! As in Helm 4, every document is marked with the file it comes from, in an annotation that is taken off afterwards, and
-//! hooks go the same way as other objects. The name is that of a plugin of type `postrenderer/v1`. A path to a program,
-//! which Helm 4 refuses and Helm 3 took, is taken too: anything with a slash that is a file.
+//! As in Helm 4, an annotation marks every document with the file it comes from, and is removed afterwards. Hooks
+//! are treated like other objects. The name is that of a plugin of type `postrenderer/v1`. The path of a program,
+//! which Helm 4 refuses and Helm 3 accepted, is accepted, too: anything with a slash that is a file.
 
 mod plugin;
 
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// The annotation that holds a document's file.
 const FILE: &str = "postrenderer.helm.sh/postrender-filename";
-/// Annotations that the library which Helm reads documents with keeps for itself, and takes off.
+/// Annotations that Helm's library for documents uses itself, and removes.
 const READERS: [&str; 3] =
     ["config.kubernetes.io/index", "internal.config.kubernetes.io/index", "internal.config.kubernetes.io/seqindent"];
 
@@ -114,7 +114,7 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
     let mut documents = Vec::new();
     for piece in &pieces {
         let malformed = |e: String| format!("MalformedYAMLError: {e}");
-        // Helm's reader is go-yaml's, whose words are known; what it alone takes is told in the other reader's.
+        // Helm's reader is go-yaml's, whose errors are known. What only this reader refuses is reported in its own words.
         let document = read(piece).map_err(|e| {
             let known = parse(piece.as_bytes()).err().map(|e| e.to_string());
             malformed(known.map_or(e, |text| text.trim_start_matches("error converting YAML to JSON: ").to_owned()))
@@ -157,7 +157,7 @@ fn pieces(text: &str) -> Result<Vec<String>, String> {
     Ok(pieces)
 }
 
-/// What reading does to a document: it loses annotations that are the reader's.
+/// The effect of reading on a document: it loses the annotations of the reader.
 fn prepare(root: &mut Node) -> Result<(), String> {
     if let Content::Scalar(..) | Content::Sequence(..) | Content::Alias(_) = &root.content {
         let kind = match root.content {
@@ -194,7 +194,7 @@ fn annotate(root: &mut Node, file: &str) {
     pairs.push((Node::scalar(FILE, Style::Plain), Node::scalar(file, Style::Single)));
 }
 
-/// Takes annotations off, and `annotations` if none is left.
+/// Removes annotations, and `annotations` if none is left.
 fn clear(root: &mut Node, names: &[&str]) {
     let Some(metadata) = root.get_mut("metadata") else { return };
     let Some(annotations) = metadata.get_mut("annotations") else { return };

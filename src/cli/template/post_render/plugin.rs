@@ -1,4 +1,4 @@
-//! Helm's plugins, as far as post-rendering goes: found by name, run as programs.
+//! Helm's plugins, for post-rendering only: found by name, run as programs.
 
 use crate::chart::go_io;
 use crate::cli::template::flags::log;
@@ -89,7 +89,7 @@ impl Plugin {
         Ok(Self { name: metadata.name, folder: Some(folder), commands })
     }
 
-    /// Gives the program a text; its output. What it says on standard error is not shown, as in Helm.
+    /// Passes a text to the program; returns its output. Its standard error is not shown, as in Helm.
     pub fn run(&self, args: &[String], input: &str) -> Result<String, String> {
         let mut command = self.command()?;
         let mut child = command
@@ -127,7 +127,7 @@ impl Plugin {
     }
 }
 
-/// The plugin of a name in a folder of plugins. Plugins that cannot be read are told of and left out.
+/// The plugin of a name in a folder of plugins. Plugins that cannot be read are reported and left out.
 fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> =
@@ -170,7 +170,7 @@ fn load(folder: &Path) -> Result<Metadata, String> {
 fn check(metadata: &Metadata) -> Result<(), String> {
     match metadata.api_version.as_str() {
         "v1" => {}
-        // Plugins of Helm 3 are no post-renderers; they are in nobody's way.
+        // Plugins of Helm 3 are no post-renderers and are ignored.
         "" => return Ok(()),
         other => return Err(format!("invalid plugin apiVersion: {other:?}")),
     }

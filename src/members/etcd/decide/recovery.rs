@@ -1,5 +1,6 @@
-//! A quorum that is lost for good (B10). Nothing is guessed: the user says so, of this cluster and of the data that is left, and the same
-//! is never done twice. Then the member that knows most of what was agreed on goes on alone, and the others grow from it as learners.
+//! A quorum that is lost for good (docs/design/members.md row 5). Nothing is guessed: the user says so, of this cluster and of the data
+//! that is left, and the same is never done twice. Then the member that knows most of what was agreed on goes on alone, and the others
+//! grow from it as learners.
 //!
 //! While a pod can start that goes on alone no other may: each would be a cluster of its own, under the same ID. So the StatefulSet has
 //! only that one pod until it is told so no more. The claims of the others go when it has been seen to go on, and not before.

@@ -1,5 +1,5 @@
-//! Row 20: what keeps a database well: alarms, and files with holes. A member that is defragmented answers nobody meanwhile: so it is
-//! one at a time, the leader last, and the next only when all are well again.
+//! docs/design/members.md row 20: what keeps a database well: alarms, and files with holes. A member that is defragmented answers nobody
+//! meanwhile: so it is one at a time, the leader last, and the next only when all are well again.
 
 use super::health::Cluster;
 use super::with_quorum::call;

@@ -1,4 +1,6 @@
 //! The rows of a cluster that has a quorum.
+//!
+//! The table: docs/design/members.md.
 
 use super::health::Cluster;
 use super::{LATER, SOON, Scene, upkeep};

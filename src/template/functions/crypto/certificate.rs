@@ -114,10 +114,10 @@ pub fn gen_signed(ctx: &Context, args: &[Value]) -> FnResult {
     Request::leaf(ctx, args)?.certificate(ctx, &key, Some(&parent))
 }
 
-/// Steps that signing with a key that is brought takes the time of.
+/// Steps to charge for a signature with a given key.
 const SIGNING_STEPS: u64 = 100_000;
 
-/// The key that the template brings, or a new one. sprig looks at it before anything else.
+/// The key that the template gives, or a new one. sprig checks it before anything else.
 fn own_key(ctx: &Context, pem: Option<&Value>) -> Result<PrivateKey, FnError> {
     budget::work(SIGNING_STEPS)?;
     Ok(match pem {
@@ -159,7 +159,7 @@ impl Parent {
     }
 }
 
-/// What a certificate is to say: sprig's `x509.Certificate` template.
+/// The contents of a certificate: sprig's `x509.Certificate` template.
 struct Request {
     cn: Str,
     ips: Vec<IpAddr>,
@@ -275,7 +275,7 @@ impl Request {
         Ok(extensions)
     }
 
-    /// DNS names first, then addresses; an IPv4 address in IPv6 clothes is an IPv4 address.
+    /// DNS names first, then addresses. An IPv4 address in IPv6 form is an IPv4 address.
     fn alternative_names(&self) -> Result<Vec<u8>, String> {
         let mut names = Vec::new();
         for name in &self.names {

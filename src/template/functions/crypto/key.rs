@@ -27,7 +27,7 @@ const ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.100
 const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
 const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
 
-/// Steps that making a key takes the time of, for each bit of it.
+/// Steps to charge for each bit of a new key.
 const STEPS_A_BIT: usize = 1_000;
 
 /// Go refuses to sign with smaller RSA keys.

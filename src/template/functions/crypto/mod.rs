@@ -1,4 +1,4 @@
-//! Passwords, encryption, keys and certificates: sprig's `crypto.go`, told by its behaviour.
+//! Passwords, encryption, keys and certificates: as sprig's `crypto.go` behaves.
 //!
 //! All randomness comes from the host and so does the clock, so a rendering with a seeded host can be repeated.
 

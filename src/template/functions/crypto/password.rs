@@ -16,7 +16,7 @@ const BCRYPT_MAX: usize = 72;
 /// The first part of everything that the Master Password algorithm hashes.
 const MASTER_PASSWORD: &[u8] = b"com.lyndir.masterpassword";
 
-/// Steps that a hash and a derived password take the time of.
+/// Steps to charge for a hash and for a derived password.
 const BCRYPT_STEPS: u64 = 1_000_000;
 const SCRYPT_STEPS: u64 = 5_000_000;
 
@@ -34,7 +34,7 @@ pub fn htpasswd(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(Value::str([user, b":", hash(ctx, string(args, 1)).as_bytes()].concat()))
 }
 
-/// A failure is text too: sprig puts it where the hash would be.
+/// An error becomes text, too: sprig puts it in place of the hash.
 fn hash(ctx: &Context, password: &[u8]) -> String {
     const FAILED: &str = "failed to encrypt string with bcrypt";
     if password.len() > BCRYPT_MAX {

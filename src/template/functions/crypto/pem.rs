@@ -30,7 +30,7 @@ impl Block {
     }
 
     /// The first well-formed block of a text. Go looks for an `END` line, then for the last `BEGIN` line before it,
-    /// so a broken block is passed over.
+    /// so it skips a broken block.
     pub fn decode(text: &[u8]) -> Option<Self> {
         let mut from = 0;
         loop {

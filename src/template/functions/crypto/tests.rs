@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// 2026-05-04 03:02:01.5 UTC.
 const NOW: i128 = 1_777_863_721_500_000_000;
 
-/// A host whose randomness is a counter put through `SplitMix64`, and whose clock stands still.
+/// A host whose randomness is a counter through `SplitMix64`, and whose clock is stopped.
 struct Seeded {
     state: Cell<u64>,
     now: i128,
@@ -446,7 +446,7 @@ fn pem_is_read_as_go_reads_it() {
     }
 }
 
-/// Numbers that no key may have must be told apart by the parser, not by a panic in the arithmetic.
+/// Numbers that no key may have must be refused by the parser, not by a panic in the arithmetic.
 #[test]
 fn damaged_keys_and_certificates_are_errors() {
     let ctx = context(9);

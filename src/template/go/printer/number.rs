@@ -159,7 +159,7 @@ fn rune(code: u64) -> char {
     u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// What `#` does to a float: a point always, and the zeros that the precision asks for.
+/// The effect of `#` on a float: always a point, and the zeros of the precision.
 fn keep_zeros(text: &mut String, format: u8, precision: Option<usize>) {
     let mut wanted = match format {
         b'g' | b'G' | b'x' => precision.unwrap_or(6),
