@@ -1,6 +1,7 @@
 //! Render: chart and values, or the last record, become the objects that the release should consist of.
 
 pub mod crds;
+pub mod draw;
 pub mod parse;
 pub mod patches;
 pub mod secrets;
@@ -12,18 +13,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::blocking::off;
 use super::context::Context;
 use super::error::Error;
-use super::observe::lookups;
 use super::observe::observed::Observed;
-use crate::chart::floats;
-use crate::host::System;
-use crate::lookup::ClusterHost;
-use crate::mask::Secrets;
-use crate::members::document;
-use crate::members::document::Members;
-use crate::members::substitute;
+use super::trust::Verified;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
@@ -31,17 +24,9 @@ use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
-use crate::render;
-use crate::render::{Limits, Options, Release, Rendered};
-use crate::telemetry::spans;
-use parse::parse;
+use crate::render::{Release, Rendered};
+use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
 use stamp::{Missing, place, stamp};
-
-/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
-const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
-
-/// Objects of one release; the inventory of so many still fits into an annotation.
-pub const MAX_OBJECTS: usize = 1500;
 
 /// What a release should consist of, and what it was rendered to when it was.
 #[derive(Default)]
@@ -56,29 +41,8 @@ pub struct Prepared {
     pub lookups: Lookups,
 }
 
-/// What a rendering sees of the world.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// What it looks up is noted there.
-    pub lookups: &'a Arc<Mutex<Lookups>>,
-    /// How far its clock is ahead.
-    pub ahead: Duration,
-}
-
-/// What a chart and values make, before it belongs to anybody.
-pub struct Drawn {
-    /// What was rendered and patched; stateful sets with members have no `replicas`.
-    pub rendered: Rendered,
-    /// Its objects.
-    pub objects: Vec<Object>,
-    /// What it says of members.
-    pub members: Option<Arc<Members>>,
-    /// What it says of operations.
-    pub operations: Option<Arc<Operations>>,
-}
-
 /// What the situation asks for.
-pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Error> {
+pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Error> {
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
         Situation::New | Situation::Changed => {
@@ -180,88 +144,6 @@ async fn from_chart(
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
     let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
     Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
-}
-
-/// Renders the present chart.
-pub async fn draw(
-    observed: &Observed,
-    values: Map<String, Value>,
-    release: Release,
-    surroundings: Surroundings<'_>,
-    ctx: &Context,
-) -> Result<Drawn, Error> {
-    let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
-    let members = members(&mut rendered, &objects, observed)?;
-    if members.is_some() {
-        let manifests = std::mem::take(&mut rendered.manifests);
-        let parsed = off(move || (parse(&manifests), manifests)).await?;
-        rendered.manifests = parsed.1;
-        objects = parsed.0?;
-    }
-    let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
-    Ok(Drawn { rendered, objects, members, operations })
-}
-
-/// Renders the present chart and patches the result, off the workers.
-async fn in_place(
-    observed: &Observed,
-    values: Map<String, Value>,
-    release: Release,
-    surroundings: Surroundings<'_>,
-    ctx: &Context,
-) -> Result<(Rendered, Vec<Object>), Error> {
-    let Some(chart) = observed.chart.clone() else {
-        return Err(Error::Renderer("the chart cannot be used".to_owned()));
-    };
-    let capabilities = observed.capabilities.clone();
-    let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
-    let learn = move |object: &Map<String, Value>| {
-        let mut secrets = Secrets::default();
-        secrets.add_secret_object(object);
-        masks.learn(&key, secrets);
-    };
-    let host = ClusterHost::new(
-        System { ahead: surroundings.ahead, ..System::default() },
-        ctx.cluster.clone(),
-        Arc::clone(&ctx.discovery),
-    );
-    let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
-    let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
-    let host =
-        host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
-    let meta = &chart.chart.metadata;
-    let span = spans::render(&meta.name, &meta.version);
-    let patches = observed.extras.patches.clone();
-    ctx.renderer
-        .run(&observed.key, move |stop| {
-            let mut values = values;
-            floats::restore(&mut values, &chart.chart);
-            // What the chart looks up belongs to its rendering.
-            let _entered = span.enter();
-            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
-            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
-            spans::rendered(&span, rendered.is_ok());
-            let mut rendered = rendered?;
-            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
-            let objects = parse(&rendered.manifests)?;
-            Ok((rendered, objects))
-        })
-        .await
-}
-
-/// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
-fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
-    if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
-        return Ok(None);
-    }
-    let namespace = &observed.owner.release_namespace;
-    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
-        return Ok(None);
-    };
-    // What cannot be remembered is refused before anything is written.
-    members.encode().map_err(Error::Manifest)?;
-    substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
-    Ok(Some(Arc::new(members)))
 }
 
 /// Whether the objects of operations may be where they are. A kind that is not served yet may be by the time that one begins.

@@ -1,0 +1,134 @@
+//! Renders the present chart: what it and these values make, before it belongs to anybody.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::parse::parse;
+use super::patches;
+use crate::chart::floats;
+use crate::host::System;
+use crate::lookup::ClusterHost;
+use crate::mask::Secrets;
+use crate::members::document::{self, Members};
+use crate::members::substitute;
+use crate::plan::operations::document::Operations;
+use crate::reconcile::blocking::off;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::lookups;
+use crate::reconcile::observe::observed::Observed;
+use crate::release::lookups::Lookups;
+use crate::release::object::Object;
+use crate::render::{self, Limits, Options, Release, Rendered};
+use crate::telemetry::spans;
+
+/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
+const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
+
+/// Objects of one release; the inventory of so many still fits into an annotation.
+pub const MAX_OBJECTS: usize = 1500;
+
+/// What a rendering sees of the world.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// What it looks up is noted there.
+    pub lookups: &'a Arc<Mutex<Lookups>>,
+    /// How far its clock is ahead.
+    pub ahead: Duration,
+}
+
+/// What a chart and values make, before it belongs to anybody.
+pub struct Drawn {
+    /// What was rendered and patched; stateful sets with members have no `replicas`.
+    pub rendered: Rendered,
+    /// Its objects.
+    pub objects: Vec<Object>,
+    /// What it says of members.
+    pub members: Option<Arc<Members>>,
+    /// What it says of operations.
+    pub operations: Option<Arc<Operations>>,
+}
+
+/// Renders the present chart.
+pub async fn draw(
+    observed: &Observed,
+    values: Map<String, Value>,
+    release: Release,
+    surroundings: Surroundings<'_>,
+    ctx: &Context,
+) -> Result<Drawn, Error> {
+    let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
+    let members = members(&mut rendered, &objects, observed)?;
+    if members.is_some() {
+        let manifests = std::mem::take(&mut rendered.manifests);
+        let parsed = off(move || (parse(&manifests), manifests)).await?;
+        rendered.manifests = parsed.1;
+        objects = parsed.0?;
+    }
+    let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
+    Ok(Drawn { rendered, objects, members, operations })
+}
+
+/// Renders the present chart and patches the result, off the workers.
+async fn in_place(
+    observed: &Observed,
+    values: Map<String, Value>,
+    release: Release,
+    surroundings: Surroundings<'_>,
+    ctx: &Context,
+) -> Result<(Rendered, Vec<Object>), Error> {
+    let Some(chart) = observed.chart.clone() else {
+        return Err(Error::Renderer("the chart cannot be used".to_owned()));
+    };
+    let capabilities = observed.capabilities.clone();
+    let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
+    let learn = move |object: &Map<String, Value>| {
+        let mut secrets = Secrets::default();
+        secrets.add_secret_object(object);
+        masks.learn(&key, secrets);
+    };
+    let host = ClusterHost::new(
+        System { ahead: surroundings.ahead, ..System::default() },
+        ctx.cluster.clone(),
+        Arc::clone(&ctx.discovery),
+    );
+    let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
+    let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
+    let host =
+        host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
+    let meta = &chart.chart.metadata;
+    let span = spans::render(&meta.name, &meta.version);
+    let patches = observed.extras.patches.clone();
+    ctx.renderer
+        .run(&observed.key, move |stop| {
+            let mut values = values;
+            floats::restore(&mut values, &chart.chart);
+            // What the chart looks up belongs to its rendering.
+            let _entered = span.enter();
+            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
+            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
+            spans::rendered(&span, rendered.is_ok());
+            let mut rendered = rendered?;
+            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
+            let objects = parse(&rendered.manifests)?;
+            Ok((rendered, objects))
+        })
+        .await
+}
+
+/// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
+fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
+    if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
+        return Ok(None);
+    }
+    let namespace = &observed.owner.release_namespace;
+    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
+        return Ok(None);
+    };
+    // What cannot be remembered is refused before anything is written.
+    members.encode().map_err(Error::Manifest)?;
+    substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
+    Ok(Some(Arc::new(members)))
+}
