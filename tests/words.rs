@@ -15,18 +15,24 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders with sources whose comments are checked.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 19] = [
     "src/backup",
     "src/chaos",
     "src/chart",
     "src/cli",
+    "src/cluster",
     "src/kind",
     "src/lint",
     "src/mask",
+    "src/members",
     "src/plan",
+    "src/reconcile",
     "src/release",
     "src/render",
+    "src/runs",
+    "src/server",
     "src/source",
+    "src/telemetry",
     "src/template",
     "tests",
 ];

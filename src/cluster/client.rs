@@ -39,7 +39,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// When nobody answers for so long, the API server was away. Less may be one connection that was cut.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// What is told of a pod's log: it stands in a condition, of which people read the first lines.
+/// How much of a pod's log is shown: it stands in a condition, of which people read the first lines.
 const LOG_LINES: usize = 10;
 const LOG_BYTES: usize = 1500;
 /// What is read of it, in bytes.
@@ -461,8 +461,8 @@ fn last_pod(list: &Value) -> Option<(String, String)> {
     Some((text(pod, "/metadata/name")?, container))
 }
 
-/// The last lines of a log, so many as are told. Only whole ones: half a line may end in half a secret, which nobody would find to mask
-/// it. Of a line that is too long its length is told.
+/// The last lines of a log, as many as are shown. Only whole ones: half a line may end in half a secret, which nobody would find to mask
+/// it. Of a line that is too long only the length is shown.
 fn whole_lines(log: &str) -> String {
     let mut lines: Vec<&str> = log.trim_end().lines().collect();
     if log.len() >= LOG_READ {

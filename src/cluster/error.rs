@@ -80,12 +80,12 @@ pub enum ApiError {
         what: String,
         /// Which fields.
         fields: String,
-        /// What making it anew would cost.
+        /// What recreating it would cost.
         lost: &'static str,
         /// What allows it.
         remedy: String,
     },
-    /// An object was deleted to be made anew, and is not gone yet.
+    /// An object was deleted in order to be recreated, and is not gone yet.
     Remaking {
         /// What was tried.
         what: String,

@@ -127,7 +127,7 @@ impl Lease {
         }
     }
 
-    /// Waits until it is worth another attempt: the lease was given up, or nobody has renewed it for its duration. A watch tells of
+    /// Waits until it is worth another attempt: the lease was given up, or nobody has renewed it for its duration. A watch reports
     /// the former at once; where it is not to be had, it is looked at from time to time.
     async fn wait(&mut self) {
         tokio::time::sleep(PAUSE).await;

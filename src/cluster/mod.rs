@@ -1,7 +1,7 @@
 //! Everything that talks to the API server. It knows nothing of charts.
 //!
 //! [`client`] sends requests and says what went wrong, [`discovery`] knows which kinds there are, [`cache`] holds what the
-//! watches of [`watch`] saw, [`readiness`] judges objects, [`events`] tells people, [`lease`] elects a leader and lets
+//! watches of [`watch`] saw, [`readiness`] judges objects, [`events`] informs people, [`lease`] elects a leader and lets
 //! nobody else write.
 
 pub mod cache;

@@ -84,7 +84,7 @@ pub fn pod_reason(pod: &Value) -> Option<Text> {
         .then(|| Text::reason(text(unscheduled, "reason"), text(unscheduled, "message")))
 }
 
-/// The first container that waits for more than its turn, or ended badly. What a program wrote before it ended is not told: it may
+/// The first container that waits for more than its turn, or ended badly. What a program wrote before it ended is not shown: it may
 /// quote anything.
 fn container_reason(pod: &Value) -> Option<Text> {
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];

@@ -18,7 +18,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(15);
 /// Objects per page where streaming lists are not to be had.
 const PAGE: u32 = 200;
 
-/// What a watch tells.
+/// What a watch reports.
 pub trait Sink<K>: Send {
     /// A list begins.
     fn begin(&mut self);
@@ -85,7 +85,7 @@ enum Stopped {
     End(End),
     /// The server refused the request as such.
     NoStreaming,
-    /// It was forbidden. A watch that went on where it was would never tell that it sees again: it begins with a list.
+    /// It was forbidden. A watch that went on where it was would never report that it sees again: it begins with a list.
     Blind,
 }
 
@@ -140,8 +140,8 @@ struct Pause {
 }
 
 impl Pause {
-    /// Sleeps, and doubles the next pause, until the API server is back. A watch that was well for a while begins anew: one that goes on
-    /// where it was says nothing.
+    /// Sleeps, and doubles the next pause, until the API server is back. A watch that was well for a while starts again with the first
+    /// pause: one that continues where it was says nothing.
     async fn rest(&mut self, stop: &CancellationToken) {
         if self.last.elapsed() > LAST_PAUSE {
             self.next = FIRST_PAUSE;

@@ -1,4 +1,4 @@
-//! The conditions that coreos' etcd-operator told of a cluster (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in its words: `Available`,
+//! The conditions that coreos' etcd-operator reported of a cluster (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in its words: `Available`,
 //! `Scaling`, `Upgrading`, `Recovering`. As there, those of what is not happening are not there.
 
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// Those of a set of which `status` tells the versions, see [`FIELDS`](super::progress::FIELDS).
+/// Those of a set of which `status` says the versions, see [`FIELDS`](super::progress::FIELDS).
 pub fn conditions(
     set: &Set,
     workload: &Workload,

@@ -70,7 +70,7 @@ pub struct Set {
     /// No member comes, goes or is restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What the status tells of the one set of a database, in the words of coreos' etcd-operator.
+    /// What the status says about the one set of a database, in the words of coreos' etcd-operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
 }

@@ -96,13 +96,13 @@ pub enum ActionOutcome {
     },
     /// The application does not allow it, such as for a quorum.
     Refused(String),
-    /// Nobody knows: it may have happened, or may still happen. The next look tells.
+    /// Nobody knows: it may have happened, or may still happen. The next observation shows which.
     Indeterminate(String),
     /// It cannot work until somebody changes something.
     Fatal(String),
 }
 
-/// An application whose members must be told before they come and go.
+/// An application that must be informed before its members come and go.
 ///
 /// A pass calls [`observe`](Self::observe), [`decide`](Self::decide) and, when that says so, [`act`](Self::act); then it ends.
 pub trait MemberDriver: Send + Sync {

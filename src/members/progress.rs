@@ -1,4 +1,4 @@
-//! What the status says of members: how many there are, what is remembered, and the plan with its phases and steps. It is told from
+//! What the status says of members: how many there are, what is remembered, and the plan with its phases and steps. It is derived from
 //! what is seen, and nothing is decided by it.
 
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct MembersStatus {
     pub plan: Option<Value>,
     /// [`FIELDS`] of the status.
     pub status: Map<String, Value>,
-    /// coreos' conditions, once there is a set that tells of itself so.
+    /// coreos' conditions, once there is a set that reports itself so.
     pub conditions: Option<Vec<Condition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
@@ -77,7 +77,7 @@ impl MembersStatus {
     }
 }
 
-/// Fields of the status as coreos' etcd-operator told it (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), beside `members.ready` and
+/// Fields of the status as coreos' etcd-operator wrote it (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), beside `members.ready` and
 /// `members.unready`.
 pub const FIELDS: [&str; 7] =
     ["phase", "controlPaused", "size", "serviceName", "clientPort", "currentVersion", "targetVersion"];

@@ -9,7 +9,8 @@ use crate::render::Manifest;
 use crate::template::yaml;
 
 /// The StatefulSet as it is applied: replicas are substituted and never left out, or the API server would make it one member. Pods
-/// are replaced by the operator alone. Pods are counted from `start`. With the resourceVersion of the one that was `found`, the write is refused when it is stale.
+/// are replaced by the operator alone, and counted from `start`. With the resourceVersion of the one that was `found`, the API server
+/// refuses the write when it is stale.
 pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, start: u32, found: Option<&Value>) {
     let at = |pointer: &str| found.and_then(|found| found.pointer(pointer));
     let spec = child(body, "spec");

@@ -41,7 +41,7 @@ impl Workload {
         pod.or(claim)
     }
 
-    /// Whether a pod has another template than the present one; false while nobody can tell.
+    /// Whether a pod has another template than the present one; false while that is unknown.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
         !self.update_revision.is_empty() && pod.revision != self.update_revision
     }
@@ -73,13 +73,13 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// It is ready, and was not told to end.
+    /// It is ready, and was not asked to end.
     pub fn stays_ready(&self) -> bool {
         self.ready && !self.terminating
     }
 }
 
-/// `status.phase`, with a pod that no node takes told apart.
+/// `status.phase`, with a value of its own for a pod that no node takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
     /// Not on a node.
@@ -140,7 +140,7 @@ pub struct Target {
 pub enum Mode {
     /// Yes.
     Run,
-    /// Nothing is changed, only told.
+    /// Nothing is changed, only reported.
     Paused,
     /// The custom resource is going: nobody leaves, all of it goes.
     Deleting,
@@ -280,7 +280,7 @@ pub struct Recovery {
     pub statement: String,
     /// The ordinal of the one that goes on.
     pub survivor: u32,
-    /// The uid of the pod that it had before it was told to go on alone.
+    /// The uid of the pod that it had before it started alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
 }
@@ -293,9 +293,9 @@ pub struct Reclaimed {
     pub since: i64,
     /// There is no history before this position any more.
     pub before: u64,
-    /// How often the file of an ordinal was written anew since then.
+    /// How often the file of an ordinal was rewritten since then.
     pub written: BTreeMap<u32, u32>,
-    /// Writes are let again.
+    /// Writes are allowed again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub over: bool,
 }
@@ -308,7 +308,7 @@ pub struct Move {
     pub kind: MoveKind,
     /// Its ordinal.
     pub ordinal: u32,
-    /// Since when, in seconds since 1970: it tells this move from an earlier one of the same ordinal.
+    /// Since when, in seconds since 1970: it distinguishes this move from an earlier one of the same ordinal.
     pub since: i64,
 }
 
@@ -375,7 +375,7 @@ mod tests {
         let grown = Latch { bootstrapped: true, replicas: Some(1), ..begun };
         let stored = serde_json::to_value(&grown).unwrap();
         assert_eq!(Latch::of(Some(&stored), Some("u2 u1")), grown);
-        let again = Latch::of(Some(&stored), Some("u3 u2 u1"));
+        allowed again = Latch::of(Some(&stored), Some("u3 u2 u1"));
         assert!(!again.bootstrapped, "and again");
         assert_eq!(again.replaced_before, ["u2", "u1"]);
         assert!(!Latch::of(Some(&stored), Some("u3")).bootstrapped, "also when the annotation was dropped before");

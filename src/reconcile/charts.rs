@@ -32,7 +32,7 @@ pub struct Loaded {
 }
 
 /// What a chart reads of the cluster: as far as its text shows, and rather too much than too little. A chart that reads nothing of
-/// `.Capabilities` must not be rendered anew because somebody installed a custom resource definition (docs/design/applying.md A4).
+/// `.Capabilities` must not be rendered again because somebody installed a custom resource definition (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     version: bool,
@@ -176,7 +176,7 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
 }
 
 /// The archive behind a link, with the credentials that Helm would use. What runs with the operator's rights must come from where it
-/// says: by https, unless the archive itself can be told from another one.
+/// says: by https, unless a digest or a signature identifies the archive itself.
 fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     if link.starts_with("http://") && *proof == Proof::default() {
         return Err(SourceError(

@@ -45,7 +45,7 @@ use crate::telemetry::collect::{CreatedAt, STATES, State};
 use crate::telemetry::metrics::{Metrics, PassResult};
 use crate::telemetry::spans;
 
-/// Passes that run may take so long to end after the operator was told to stop.
+/// How long running passes may take to end after the operator was asked to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// A chart that could not be loaded is tried again so often.
@@ -151,7 +151,7 @@ impl Controller {
         self.ctx.cluster.clone()
     }
 
-    /// Runs until it is told to stop; then lets the passes that run end.
+    /// Runs until it is asked to stop; then lets the running passes end.
     pub async fn run(self) {
         if !self.discover().await {
             return;
@@ -184,7 +184,7 @@ impl Controller {
         let _ = tokio::time::timeout(Duration::from_secs(2), tasks.ended()).await;
     }
 
-    /// Asks for kinds and version until the API server answers. `false` when told to stop before.
+    /// Asks for kinds and version until the API server answers. `false` when it is asked to stop before that.
     async fn discover(&self) -> bool {
         let mut pause = FIRST_SEARCH;
         loop {

@@ -51,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is said of it.
+    /// The message.
     pub fn text(&self) -> Text {
         match self {
             Self::Record(error) => Text::own(error.to_string()),
@@ -111,7 +111,7 @@ impl Error {
             | Self::NotAllowed(_)
             | Self::Values(_)
             | Self::NotReady(_) => Retry::Never,
-            // Who gave it a time meant that time.
+            // Whoever set a timeout meant it.
             Self::Hook { timeout, .. } => {
                 if *timeout {
                     Retry::Never
@@ -132,7 +132,7 @@ impl Error {
         matches!(self, Self::Busy(_)) || matches!(self, Self::Api(error) if error.is_outage())
     }
 
-    /// Whether the pass acted on what is no longer so; the next one knows better.
+    /// Whether the pass acted on an outdated state; the next one sees the new one.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
     }

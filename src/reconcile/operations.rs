@@ -52,7 +52,7 @@ pub struct OperationsReport {
     pub due: Option<i64>,
 }
 
-/// What else would be done waits while an operation runs. Repairs and a deletion do not.
+/// While an operation runs, everything else waits, but for repairs and a deletion.
 pub fn hold(observed: &Verified) -> Option<Applied> {
     let is_plan = matches!(
         observed.situation,
@@ -150,7 +150,7 @@ impl Pass<'_> {
     /// Nothing runs.
     fn start(&self, mut kept: StoredOperations, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
-        // What somebody else wrote over is rendered anew first, and then has its operations again.
+        // A release that somebody else changed is rendered again first; then it has its operations again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
             see(&mut kept, self.operations, request, now);
@@ -320,7 +320,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Asks the pods of an object how they ended. Who may not ask is told nothing.
+    /// Asks the pods of an object how they ended. Without the right to read pods the answer is empty.
     async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
         let Placed { hook, id, .. } = placed;
         // Masked here, where it comes from.

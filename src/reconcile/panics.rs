@@ -1,5 +1,5 @@
-//! Panics: of a pass they are a failure of its custom resource, of a task they are the end of the process. Where one was is told; what it
-//! says is not, since it may hold values.
+//! Panics. A panic in a pass fails its custom resource; a panic in a task ends the process. The operator reports where it happened, and
+//! not its message, which may hold values.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};

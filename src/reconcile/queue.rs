@@ -123,7 +123,7 @@ impl Queue {
     }
 
     /// Adds what is due when it is, for as long as it is polled. A release at rest is only looked at, and rests on when it is as
-    /// it should be: then the look answers with what it will be told at the next.
+    /// it should be: then the callback returns the value that it gets at the next one.
     pub async fn follow(&self, look: impl Fn(&ReleaseKey, Option<u64>) -> Option<u64>) {
         loop {
             let sooner = self.sooner.notified();

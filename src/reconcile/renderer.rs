@@ -15,7 +15,7 @@ use crate::render::Stop;
 /// How long a chart may render before it is stopped. kube-prometheus-stack takes a twentieth of a second.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a rendering may keep one of the places that all share.
+/// How long a rendering may keep one of the shared places.
 const QUICK: Duration = Duration::from_secs(5);
 
 /// How long a rendering that was stopped may take to notice: it looks each millisecond, unless it searches in a long text.

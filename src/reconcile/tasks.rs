@@ -34,7 +34,7 @@ impl Tasks {
         &self.stop
     }
 
-    /// Runs a task without which the operator does not do its work: until it is told to stop.
+    /// Runs a task without which the operator does not do its work: until the operator stops.
     pub fn base(&self, name: impl Into<Arc<str>>, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn(self.guarded(name.into(), false, task));
     }

@@ -50,7 +50,7 @@ impl Certificate {
 }
 
 impl Certificate {
-    /// Shakes hands with this certificate; with `http2`, clients that speak it are told that it is served.
+    /// Shakes hands with this certificate; with `http2`, it offers that protocol to clients.
     pub fn acceptor(self: Arc<Self>, http2: bool) -> TlsAcceptor {
         let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(self);
         config.alpn_protocols.extend(http2.then(|| b"h2".to_vec()));

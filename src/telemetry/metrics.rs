@@ -95,7 +95,7 @@ pub enum PassResult {
     RequeueAfter,
 }
 
-/// All metrics, and with them what they tell about the API server.
+/// All metrics, and with them what they say about the API server.
 pub struct Metrics {
     /// Whether the operator gets on.
     pub health: Health,

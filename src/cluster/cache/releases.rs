@@ -132,7 +132,7 @@ impl Cache {
         }
     }
 
-    /// A revision as the API server answered our own write. Nobody needs to be told.
+    /// A revision as the API server answered our own write. No release needs a pass for it.
     pub fn wrote_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) {
         self.put_revision(namespace, name, revision);
         let mut inner = self.write();

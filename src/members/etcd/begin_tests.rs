@@ -218,7 +218,7 @@ fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
         let MemberStep::Wait { why, .. } = world.decide() else { return false };
         why.contains(&format!("e-{k}"))
     };
-    // etcd answers before its pod is ready, and for a moment after it was told to end.
+    // etcd answers before its pod is ready, and for a moment after it was asked to end.
     let change = |world: &mut World, k: u32, ready, terminating| {
         let pod = world.pods.get_mut(&k).expect("it is there");
         (pod.ready, pod.terminating) = (ready, terminating);

@@ -70,7 +70,7 @@ impl Access {
 
     /// What a member says; None when it does not answer in time. `others` are the URLs of all members.
     pub(super) async fn ask(&self, url: &str, others: &[String]) -> Option<Said> {
-        // Without a user: who is without a quorum cannot tell whether a password is right.
+        // Without a user: a member without a quorum cannot check whether a password is right.
         let status = async { self.client_of(url, None, None).await?.maintenance_client().status().await };
         let read = async {
             let client = self.client(url).await.ok()?;
@@ -110,8 +110,8 @@ impl Access {
         Some((answer, read.map(|read| read.members)))
     }
 
-    /// The status of a member that wants to know who asks, by the client that has told it. A learner takes no password, but a token
-    /// that a voter gave: so the client goes from one to the other.
+    /// The status of a member that wants to know who asks, by the client that has identified itself. A learner takes no password, but a
+    /// token that a voter gave: so the client goes from one to the other.
     async fn status_with_user(&self, client: Option<Client>, url: &str, others: &[String]) -> Option<StatusResponse> {
         if let Some(client) = client {
             return client.maintenance_client().status().await.ok();

@@ -95,7 +95,7 @@ impl Document {
     }
 }
 
-/// The thresholds of the operator of `OpenShift`, unless told otherwise.
+/// The thresholds of the operator of `OpenShift`, unless the document has others.
 fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
     let at = "spec.etcd.defragmentation";
     let fragmented_percent = raw.fragmented_percent.unwrap_or(45);

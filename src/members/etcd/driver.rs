@@ -20,7 +20,7 @@ const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
 const STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
 const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
 
-/// How much longer a member may take to write its file anew: some seconds for each GiB, and minutes on a slow disk.
+/// How much longer a member may take to rewrite its file: some seconds for each GiB, and minutes on a slow disk.
 const REWRITE: Duration = Duration::from_secs(180);
 
 /// Reads and writes the `ConfigMap` that members without data read when they start.
@@ -259,7 +259,7 @@ fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
     data
 }
 
-/// What was written. Anything else is as if there were none, and is written anew.
+/// What was written. Anything else is as if there were none, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
     let state = match data.get(STATE)?.as_str() {
         "new" => ClusterState::New,

@@ -22,7 +22,7 @@ pub struct Settings {
     pub defragmentation: Option<Defragmentation>,
     /// What is done when a member has reached its quota.
     pub no_space: NoSpace,
-    /// The quota in bytes, for versions of etcd that do not tell it.
+    /// The quota in bytes, for versions of etcd that do not report it.
     pub quota: Option<u64>,
     /// Members join as learners, where their version has them.
     pub learners: bool,
@@ -40,7 +40,7 @@ pub struct Defragmentation {
 /// What is done when a member has reached its quota, and writes are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoSpace {
-    /// The history goes and the files are written anew; if that is enough, writes are let again.
+    /// The history goes and the files are rewritten; if that is enough, writes are allowed again.
     #[default]
     Reclaim,
     /// A condition says so.
@@ -73,7 +73,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What a member without data is told when it starts. One with data ignores it.
+/// What a member without data reads when it starts. One with data ignores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitialCluster {
     /// `ETCD_INITIAL_CLUSTER_STATE`.
@@ -151,7 +151,7 @@ pub struct Answer {
     pub size: u64,
     /// Bytes of it that are in use, as of the last write: none is written while writes are refused.
     pub used: u64,
-    /// How many it may have, for versions that tell it (from 3.6 on).
+    /// How many it may have, for versions that report it (from 3.6 on).
     pub quota: Option<u64>,
 }
 
@@ -275,7 +275,7 @@ pub enum Call {
         /// Its ID.
         member: u64,
     },
-    /// A member's file is written anew without holes. It answers nobody meanwhile.
+    /// A member's file is rewritten without holes. It answers nobody meanwhile.
     Defragment {
         /// Its ordinal.
         ordinal: u32,
@@ -287,6 +287,6 @@ pub enum Call {
         /// The revision.
         revision: u64,
     },
-    /// An alarm ends, and writes are let again if there is no other.
+    /// An alarm ends, and writes are allowed again if there is no other.
     Disarm(Alarm),
 }

@@ -94,7 +94,7 @@ fn without_space() -> (World, Observed, Alarm) {
     (world, observed, alarm)
 }
 
-/// The history goes, and each file has so many MiB after it was written anew.
+/// The history goes, and each file has so many MiB after it was rewritten.
 fn reclaim(world: &mut World, observed: &mut Observed, size: u64) {
     assert_eq!(called(world, observed), Call::Compact { revision: world.revision });
     assert!(matches!(decided(world, observed), MemberStep::Wait { .. }), "each compacts in its own time");
@@ -155,7 +155,7 @@ fn row_20_an_alarm_that_would_come_back_at_once_is_told_and_nothing_is_done_agai
     assert_eq!(stopped(&step), "NoSpace");
     let text = "e-0 has 188743680 of 209715200 bytes without its history and without holes";
     assert!(matches!(step, MemberStep::Stop { why, .. } if why.contains(text) && why.contains("raise the quota")));
-    // Somebody raises the quota; versions that do not tell it have the document's.
+    // Somebody raises the quota; for versions that do not report it the document's counts.
     observed.answers.values_mut().for_each(|answer| answer.quota = None);
     world.settings.quota = Some(201 * MIB);
     assert_eq!(called(&mut world.clone(), &observed), Call::Disarm(alarm));

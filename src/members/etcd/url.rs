@@ -15,7 +15,7 @@ pub struct Pattern {
 impl Pattern {
     /// A pattern for the pods of a StatefulSet of this name.
     ///
-    /// Fails, with what is wrong, when the host does not tell the pods apart.
+    /// Fails, with what is wrong, when the host does not distinguish the pods.
     pub fn new(text: &str, stateful_set: &str) -> Result<Self, String> {
         if !(text.starts_with("http://") || text.starts_with("https://")) {
             return Err(format!("{text:?} is not a URL of http or https"));
@@ -46,7 +46,7 @@ impl Pattern {
     }
 }
 
-/// The variables, and the flags, by which etcd is told where clients find it and where it listens for them. Flags win over variables.
+/// The variables, and the flags, that say where clients find etcd and where it listens for them. Flags win over variables.
 const CLIENT_URLS: [(&str, &str); 2] =
     [("ETCD_ADVERTISE_CLIENT_URLS", "advertise-client-urls"), ("ETCD_LISTEN_CLIENT_URLS", "listen-client-urls")];
 

@@ -92,7 +92,7 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
 }
 
 /// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, unless
-/// it `must` succeed, and one that refuses does. `since` tells this custom resource from another of its name.
+/// it `must` succeed, and one that refuses does. `since` distinguishes this custom resource from another of its name.
 pub fn before_deletion(view: &View<'_>, since: i64, must: bool) -> MemberStep<Action> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };

@@ -1,4 +1,4 @@
-//! `driver: jobs`: the chart's own Jobs are run before and after members come and go. What has run is told by the Jobs themselves,
+//! `driver: jobs`: the chart's own Jobs are run before and after members come and go. The Jobs themselves show what has run,
 //! which stay until the next run of the same hook for the same ordinal.
 
 pub mod decide;

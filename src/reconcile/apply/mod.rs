@@ -86,7 +86,7 @@ impl Applied {
     }
 }
 
-/// Something that a release waits for; a watch tells when it is there.
+/// Something that a release waits for; a watch sees when it is there.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// What.

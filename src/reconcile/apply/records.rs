@@ -367,7 +367,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A revision that could not be finished is marked so, for `helm history`. The next pass goes on with it.
+    /// A revision that could not be finished is marked so, for `helm history`. The next pass continues it.
     pub async fn mark_failed(&mut self, error: &Error) {
         let Some(head) = self.head.clone().filter(|_| !error.is_outage() && !error.is_stale()) else { return };
         let what = match head.status {

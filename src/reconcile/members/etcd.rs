@@ -37,7 +37,7 @@ use crate::release::owner::{CHART_LABEL, Owner};
 
 /// How long a member may take to answer. A write takes milliseconds; an election, which a read waits for, about a second.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How often members at rest are asked how they are, at least. Kubelets tell of pods that are not ready, and watches of pods that are
+/// How often members at rest are asked how they are, at least. Kubelets report pods that are not ready, and watches pods that are
 /// gone, at once; this is for what only etcd knows: alarms, foreign members, partitions.
 const PERIOD: Duration = Duration::from_secs(20);
 /// One that does not answer once is asked again after this before the API server is.
@@ -124,7 +124,7 @@ async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<
     Ok(Ok(Etcd { settings: document.settings, access, config_maps }))
 }
 
-/// Certificates and password, read anew in each pass: they may have been renewed. No text shows any of it.
+/// Certificates and password, read again in each pass: they may have been renewed. No text shows any of it.
 async fn access(document: &Document, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
     let mut access = Access { tls: None, user: None, timeout: TIMEOUT };
     if let Some(name) = &document.tls_secret {
@@ -276,7 +276,7 @@ async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(
     Ok(())
 }
 
-/// A cluster as a pass found it that had nothing to do. Watches tell when anything of it changes that the API server knows of.
+/// A cluster as a pass found it that had nothing to do. Watches see any change of it that the API server knows of.
 struct Rest {
     /// The StatefulSet.
     pub workload: Workload,

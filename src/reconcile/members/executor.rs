@@ -150,7 +150,7 @@ impl SetPass<'_> {
                     (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))
                 }
             }
-            // Members are told by whoever leads, as objects are written by it alone.
+            // Only the leader calls members, as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
             }

@@ -148,7 +148,7 @@ async fn before_deletion_of(
     Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
 }
 
-/// The first stateful set that is not quiet gets a step; the others are only told.
+/// The first stateful set that is not quiet gets a step; the status of the others is only reported.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
     let mut told = MembersStatus::of(&status, &members.sets);

@@ -1,4 +1,4 @@
-//! What is fought about, release by release. It is kept in memory: a restart is another try.
+//! Fields that two writers change in turn, release by release. They are kept in memory: a restart is another try.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -8,7 +8,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::release::lookups::Lookups;
 use crate::release::object::ObjectId;
 
-/// What releases looked up. After a restart their records tell.
+/// What releases looked up. After a restart their records say it.
 #[derive(Default)]
 pub struct LookedUp(Mutex<HashMap<ReleaseKey, KnownLookups>>);
 

@@ -1,8 +1,8 @@
 //! The records that were written or read last, as their Secrets have them, so that what follows soon need not read them again.
 //!
 //! # Guarantees
-//! - A record is told only to who names the uid and the resourceVersion of its Secret: what somebody else has written since is not
-//!   taken for what it was.
+//! - A caller gets a record only with the uid and the resourceVersion of its Secret, so a record that somebody else has written since is
+//!   never confused with the old one.
 //! - It takes no more memory than [`MAX_BYTES`]. What was used least goes first.
 
 use std::collections::{BTreeMap, HashMap};

@@ -83,7 +83,7 @@ pub fn compare(
     let ids = known.ids();
     let singles = ids.iter().copied().filter(|id| !lookups::is_list(id));
     let followed: BTreeSet<_> = singles.chain(used).cloned().collect();
-    // Before versions are compared: what changes from now on is told.
+    // Before versions are compared: the watch reports what changes from now on.
     ctx.sources.set_used(key, followed.into_iter().collect());
     let mut state = State::default();
     let tried = known.tried.as_ref().map_or(&known.deployed, |(lookups, _)| lookups);
@@ -91,7 +91,7 @@ pub fn compare(
         let now = match version(id, ctx) {
             Version::Is(now) => now,
             Version::Missing => Box::default(),
-            // All who use it are told when it is known.
+            // The watch requests a pass for all releases that use it once it is known.
             Version::Unknown => continue,
             Version::Blind(_) => {
                 state.reads = true;

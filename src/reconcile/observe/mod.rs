@@ -270,7 +270,7 @@ async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
     }
 }
 
-/// Reads the newest record. One that cannot be read is as good as none: what it would have told is found by label and owner.
+/// Reads the newest record. One that cannot be read is as good as none: its objects are found by label and owner.
 async fn read_newest(observed: &mut Observed, ctx: &Context) {
     let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
     match read_record(&observed.owner, newest, ctx).await {

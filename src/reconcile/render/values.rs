@@ -65,7 +65,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
     Ok(all)
 }
 
-/// Reads the sources for what they hide: the pass tells of a record that was made with them.
+/// Reads the sources for what they hide: the pass reports on a record that was made with them.
 pub async fn learn(observed: &Observed, ctx: &Context) {
     if !observed.extras.sources.is_empty()
         && let Err(error) = complete(observed, ctx).await

@@ -7,8 +7,8 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::secret::Revision;
 
-/// After so many passes in a row that no answer helped, with half a minute of pauses between them, a custom resource is told that the API
-/// server, or what stands behind it, is the trouble: a server of an aggregated API may be away for good.
+/// After so many passes in a row without a useful answer, with half a minute of pauses between them, the status of the custom resource
+/// says that the API server, or what stands behind it, is the trouble: a server of an aggregated API may be away for good.
 const LASTING: u32 = 6;
 
 /// Whether nothing is said of an error: the next pass knows better, or the API server is the trouble, and not for long yet.
@@ -21,7 +21,7 @@ pub fn newest(observed: &Observed, ctx: &Context) -> Option<Revision> {
     ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name).pop()
 }
 
-/// Whether a repair found everything as it should be: `helm test` writes a record anew and changes nothing.
+/// Whether a repair found everything as it should be: `helm test` rewrites a record and changes nothing.
 pub fn is_idle(done: &Done) -> bool {
     done.applied.verb == Verb::Repair && done.applied.changed.is_empty() && done.applied.pruned == 0
 }

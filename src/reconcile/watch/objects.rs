@@ -131,7 +131,7 @@ impl ObjectWatches {
                     }
                 }
                 Ok(None) if self.is_over(key) => return Ended::Unneeded,
-                // Its server may be away for ever, and who waits for it is told.
+                // Its server may be away for ever: the releases that wait for it report that.
                 Err(error @ ApiError::Away { .. }) if pause == LAST_SEARCH => {
                     queue.add_all(cache.set_blind(key, &error.to_string()));
                 }

@@ -1,5 +1,5 @@
-//! Why a workload is not ready, told by its pods: while a release has an unhealthy workload, the pods of the first one are
-//! watched. That is one list and one watch by the workload's selector, and nothing at all for releases that are ready.
+//! Why a workload is not ready, as its pods report it. While a release has an unhealthy workload, the operator watches the pods of
+//! the first one. That is one list and one watch by the workload's selector, and nothing at all for releases that are ready.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::reconcile::shared::Shared;
 use crate::release::live::{Health, Live};
 use crate::release::object::ObjectId;
 
-/// Watches of pods at one time. What is over it is told without its pods.
+/// Watches of pods at one time. Beyond them a release shows the words of the workload, without those of its pods.
 const MAX: usize = 64;
 
 /// The watches of pods.
@@ -45,7 +45,7 @@ impl Pods {
     }
 
     /// Puts the pods' reason in place of the workload's own words, and makes sure that the pods of the first unhealthy
-    /// workload are watched, and no others of this release. When they tell something new, the release gets a pass.
+    /// workload are watched, and no others of this release. When they report something new, the release gets a pass.
     pub fn explain(
         &self,
         key: &ReleaseKey,

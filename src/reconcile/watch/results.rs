@@ -13,7 +13,7 @@ use crate::cluster::watch::{Sink, watch};
 use crate::plan::results::{Ended, LABEL};
 use crate::reconcile::shared::Shared;
 
-/// What the pods said last, and the watches that tell.
+/// The last results of pods, and the watches that see them.
 pub struct Results {
     newest: Arc<Newest>,
     shared: Arc<Shared>,
@@ -101,7 +101,7 @@ impl Sink<DynamicObject> for ResultSink {
         }
     }
 
-    // What was said stays said.
+    // A result outlives its pod.
     fn remove(&mut self, _pod: DynamicObject) {}
 
     fn complete(&mut self) {}

@@ -30,7 +30,7 @@ pub struct ObjectSink {
     seen: HashSet<ObjectId>,
     since: u64,
     /// Of each kind of custom resources: a changed object of a release that is at rest starts no pass
-    /// (`watchDependentResources: false`). How it is is told all the same.
+    /// (`watchDependentResources: false`). Its health is reported nevertheless.
     deaf: Vec<bool>,
     waits: Arc<Waits>,
 }
@@ -102,7 +102,7 @@ pub struct HistorySink {
     seen_chunks: HashSet<SecretName>,
     since: u64,
     chunks_since: u64,
-    /// Told when the list is complete for the first time.
+    /// notified when the list is complete for the first time.
     synced: Arc<tokio::sync::Notify>,
 }
 

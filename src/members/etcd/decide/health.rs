@@ -86,7 +86,7 @@ impl<'a> Cluster<'a> {
         self.with_ordinals(false)
     }
 
-    /// The learner. etcd has one at most, unless told otherwise.
+    /// The learner. etcd has one at most, unless its settings say more.
     pub fn learner(&self) -> Option<(u32, &'a Member)> {
         self.with_ordinals(true).last().copied()
     }

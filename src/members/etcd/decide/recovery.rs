@@ -3,7 +3,7 @@
 //! grow from it as learners.
 //!
 //! While a pod can start that goes on alone no other may: each would be a cluster of its own, under the same ID. So the StatefulSet has
-//! only that one pod until it is told so no more. The claims of the others go when it has been seen to go on, and not before.
+//! only that one pod until its settings no longer say so. The claims of the others go when it has been seen to go on, and not before.
 
 use super::{SOON, Scene};
 use crate::members::driver::MemberStep;
@@ -11,7 +11,7 @@ use crate::members::etcd::state::{Action, Answer, ClusterState};
 use crate::members::workload::{Latch, Recovery};
 use crate::names;
 
-/// Annotation of the custom resource: what the user says. The condition `QuorumLost` tells what it must be.
+/// Annotation of the custom resource: what the user says. The condition `QuorumLost` says what it must be.
 pub const FORCE_NEW_CLUSTER: &str = names::FORCE_NEW_CLUSTER;
 
 impl Scene<'_> {
@@ -72,14 +72,14 @@ impl Scene<'_> {
         Some(if alone {
             self.gone_on(recovery)
         } else if members.is_some() && !is_told {
-            // A quorum is back by itself, and nobody was told to be alone yet.
+            // A quorum is back by itself, and no member was started alone yet.
             self.recovery_ends(recovery, None)
         } else {
             self.made_alone(recovery)
         })
     }
 
-    /// Its pod starts anew, as the only one of the StatefulSet, and told that it is the only member.
+    /// Its pod starts again, as the only one of the StatefulSet, with settings that make it the only member.
     fn made_alone(&self, recovery: &Recovery) -> MemberStep<Action> {
         let survivor = recovery.survivor;
         if (self.workload.start, self.workload.replicas) != (survivor, 1) {
@@ -107,7 +107,7 @@ impl Scene<'_> {
         }
     }
 
-    /// It has a quorum by itself: nobody may be told to be alone any more, and the data of the others goes.
+    /// It has a quorum by itself: no pod may start alone any more, and the data of the others goes.
     fn gone_on(&self, recovery: &Recovery) -> MemberStep<Action> {
         if let Some(step) = self.closed() {
             return step;

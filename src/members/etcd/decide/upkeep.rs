@@ -10,26 +10,26 @@ use crate::members::workload::{Latch, Reclaimed};
 
 /// Bytes that a file has more than what is in it, at rest.
 const SLACK: u64 = 64 << 10;
-/// Writes are let again below this share of the quota, in hundredths: else the alarm comes back at once.
+/// Writes are allowed again below this share of the quota, in hundredths: else the alarm comes back at once.
 const ENOUGH: u64 = 90;
-/// etcd's own quota, in bytes, for versions that do not tell it (before 3.6).
+/// etcd's own quota, in bytes, for versions that do not report it (before 3.6).
 const QUOTA: u64 = 2 << 30;
-/// Seconds from one attempt to reclaim space to the next: a member that writes its file anew answers nobody (as etcd-io's operator).
+/// Seconds from one attempt to reclaim space to the next: a member that rewrites its file answers nobody (as etcd-io's operator).
 const AGAIN: i64 = 600;
-/// Seconds that members get to compact their history, each in its own time, before their files are written anew; and before that is
+/// Seconds that members get to compact their history, each in its own time, before their files are rewritten; and before that is
 /// done once more to those that are still too large (etcd compacts 100,000 revisions a second at most).
 const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
-/// An alarm that was raised for a member that has left: it has been replaced, and writes are let again.
+/// An alarm that was raised for a member that has left: it has been replaced, and writes are allowed again.
 pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<MemberStep<Action>> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
 }
 
-/// No space: the history goes, then the files are written anew one by one, and then writes are let again. What is in use of a file is
-/// told as of its last write, and there is none by now: so who is done is remembered.
+/// No space: the history goes, then the files are rewritten one by one, and then writes are allowed again. What is in use of a file is
+/// reported as of its last write, and there is none by now: so who is done is remembered.
 pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
     let settings = c.scene.settings;
     let alarm = no_space(c).next();
@@ -82,7 +82,7 @@ fn is_due_again(c: &Cluster) -> bool {
     (reclaimed.over || deleted) && c.scene.now - reclaimed.since >= AGAIN
 }
 
-/// A member whose file is too large for writes to be let again: its ordinal, the bytes it has, and its quota.
+/// A member whose file is too large for writes to be allowed again: its ordinal, the bytes it has, and its quota.
 fn full(c: &Cluster) -> Option<(u32, u64, u64)> {
     let (ordinal, answer) = c.scene.observed.answers.iter().find(|(_, answer)| is_full(c, answer))?;
     Some((*ordinal, answer.size, quota(c, answer)))
@@ -184,7 +184,7 @@ fn holes(answer: &Answer) -> u64 {
     answer.size.saturating_sub(answer.used)
 }
 
-/// Every member tells the alarms of all.
+/// Every member reports the alarms of all.
 fn alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
     let furthest =
         c.scene.observed.answers.values().filter(|answer| answer.linearizable).max_by_key(|answer| answer.index);

@@ -287,14 +287,14 @@ fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
     if !complete {
         return None;
     }
-    // Without a revision nobody can tell which pods are of the present template, nor that all are.
+    // Without a revision it is unknown which pods are of the present template, nor that all are.
     if c.scene.workload.update_revision.is_empty() {
         let why = format!("the controller of StatefulSet {}", c.scene.workload.name);
         return Some(MemberStep::Wait { why, after: SOON });
     }
     let stale = |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && c.scene.workload.is_outdated(pod));
     let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
-    // One that was replaced before it was told of.
+    // One that was replaced before the others knew its new URL.
     if let Some(k) = (0..c.desired()).find(|k| !old.contains(k) && c.pod(*k).is_some() && c.is_elsewhere(*k)) {
         return update(c, k);
     }
@@ -320,7 +320,7 @@ fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
     }
     let leader = c.leader()?;
     match old.iter().copied().rfind(|k| *k != leader) {
-        // With certificates its URL is another. The others are told before it starts anew: then it calls them, and they call it.
+        // With certificates its URL is another. The others learn it before the member starts again: then it calls them, and they call it.
         Some(follower) if c.is_elsewhere(follower) => update(c, follower),
         None if c.desired() <= 2 && c.is_elsewhere(leader) => update(c, leader),
         Some(follower) => Some(MemberStep::EvictPod { ordinal: follower, uid: uid(follower) }),
@@ -355,7 +355,7 @@ fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
 
 /// Nothing can be done, and it is not as it should be.
 fn what_is_waited_for(c: &Cluster) -> Option<MemberStep<Action>> {
-    // etcd answers before its pod is ready, and for a moment after it was told to end.
+    // etcd answers before its pod is ready, and for a moment after it was asked to end.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
     let wanted =
