@@ -9,7 +9,7 @@
 //! - [`conditions`](mod@conditions): what coreos' etcd-operator told of a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
-//! - [`own`]: drivers that a program brings.
+//! - [`drivers`]: drivers that a program brings.
 //! - [`progress`]: what the status says of them.
 //! - [`substitute`]: what the operator puts into the one apply of the StatefulSet.
 
