@@ -4,6 +4,8 @@ CARGO ?= nice cargo
 OUT := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(OUT)/tillerman
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+# The same with its symbols, for backtraces, profilers and the layout.
+UNSTRIPPED := $(OUT)/$(HOST)/release/tillerman
 # On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner. Its
 # symbols are rustc's "v0", in which each body of a generic function has a name of its own, for the layout.
 STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0)
@@ -24,7 +26,7 @@ protoc:
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --bin tillerman -- $(LAYOUT)
-	ln -f $(OUT)/$(HOST)/release/tillerman $(BIN)
+	strip -o $(BIN) $(UNSTRIPPED)
 
 .PHONY: tools
 tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from their Go modules once
@@ -146,7 +148,7 @@ bench-render: build ## measure rendering beside Helm, on the command line and in
 
 .PHONY: layout
 layout: build ## find out anew which functions a rendering and an operator run, for the layout of the program
-	benches/layout.sh $(BIN) $(BENCH) --
+	benches/layout.sh $(UNSTRIPPED) $(BIN).map $(BENCH) --
 
 .PHONY: clean
 clean: ## remove build results (not the cached tools)

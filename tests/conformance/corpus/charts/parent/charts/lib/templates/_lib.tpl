@@ -1,0 +1,1 @@
+{{- define "lib.name" }}lib-{{ .Chart.Name }}-{{ .Values.global.region }}{{ end }}
