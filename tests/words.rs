@@ -15,7 +15,7 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders with sources whose comments are checked.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 15] = [
     "src/backup",
     "src/chaos",
     "src/chart",
@@ -26,7 +26,9 @@ const SOURCES: [&str; 13] = [
     "src/plan",
     "src/release",
     "src/render",
+    "src/runs",
     "src/source",
+    "src/telemetry",
     "src/template",
     "tests",
 ];
