@@ -88,7 +88,7 @@ const RECOVERING: &str = "RecoveringQuorum";
 /// Conditions after which members do not come back by themselves.
 const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 
-/// Tells of the set in [`FIELDS`]. As there, the target version is empty once it is reached.
+/// Reports the set in [`FIELDS`]. As there, the target version is empty once it is reached.
 fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
     let names = |wanted: bool| -> Value {

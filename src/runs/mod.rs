@@ -72,7 +72,7 @@ pub fn containers(body: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     lists.filter_map(move |at| spec?.pointer(at)?.as_array()).flatten()
 }
 
-/// The name of one run: that of the chart's object, as far as it fits before what distinguishes the run from others.
+/// The name of one run: that of the object in the chart, cut to leave room for the part that makes the run unique.
 pub fn name(of: &str, tail: &str) -> String {
     format!("{}{tail}", head(of, tail.len()))
 }

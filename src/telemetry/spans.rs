@@ -5,7 +5,7 @@
 
 use tracing::{Span, info_span};
 
-/// Target of the spans, which distinguishes them from the log.
+/// Target of the spans, which separates them from the log.
 pub const TARGET: &str = "otel";
 
 /// A pass over one custom resource. What it was for, and how it ended, is entered by [`ended`].

@@ -102,7 +102,7 @@ pub struct HistorySink {
     seen_chunks: HashSet<SecretName>,
     since: u64,
     chunks_since: u64,
-    /// notified when the list is complete for the first time.
+    /// Notified when the list is complete for the first time.
     synced: Arc<tokio::sync::Notify>,
 }
 
