@@ -375,7 +375,7 @@ mod tests {
         let grown = Latch { bootstrapped: true, replicas: Some(1), ..begun };
         let stored = serde_json::to_value(&grown).unwrap();
         assert_eq!(Latch::of(Some(&stored), Some("u2 u1")), grown);
-        allowed again = Latch::of(Some(&stored), Some("u3 u2 u1"));
+        let again = Latch::of(Some(&stored), Some("u3 u2 u1"));
         assert!(!again.bootstrapped, "and again");
         assert_eq!(again.replaced_before, ["u2", "u1"]);
         assert!(!Latch::of(Some(&stored), Some("u3")).bootstrapped, "also when the annotation was dropped before");
