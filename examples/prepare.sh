@@ -12,6 +12,7 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 cd "$top"
 
+touch "$logs/program" "$logs/cluster"
 export FROM_PATH=1
 nice cargo build --profile demo --bin tillerman --target-dir "$(dirname "$(dirname "$program")")" 2>"$logs/program" &
 jobs=($!) names=(program)

@@ -45,7 +45,7 @@ const LOOK: i64 = 30;
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
-    pub told: OperationsStatus,
+    pub status: OperationsStatus,
     /// When the next look is due, in seconds since 1970, while one runs.
     pub next: Option<i64>,
     /// When the first schedule is due, in seconds since 1970.
@@ -90,11 +90,11 @@ pub async fn step(
     let pass = Pass { observed, operations, plan: status.get("plan"), ctx };
     let mut seen = if let Some(running) = kept.running.clone() {
         let mut seen = if matches!(situation, Situation::Paused(_)) {
-            OperationsReport { told: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None }
+            OperationsReport { status: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None }
         } else {
             pass.act(kept, &running).await?
         };
-        seen.told.holds = applied.waiting.is_some();
+        seen.status.holds = applied.waiting.is_some();
         seen
     } else {
         pass.start(kept, request, blocked(observed, applied, members.as_ref()).as_ref())
@@ -106,8 +106,8 @@ pub async fn step(
     if worked && applied.waiting.is_none() && applied.dry_run.is_none() {
         seen.next.get_or_insert(observed.facts.now);
     }
-    let unknown = seen.told.failed.take();
-    seen.told.failed = unknown.or_else(|| failed(&seen.told.kept));
+    let unknown = seen.status.failed.take();
+    seen.status.failed = unknown.or_else(|| failed(&seen.status.kept));
     Ok(Some(seen))
 }
 
@@ -116,7 +116,7 @@ fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersRepor
     let because = |reason, why: &str| Some(Blocked { reason, why: why.to_owned() });
     let switches = &observed.facts.switches;
     let deployed = observed.facts.history.last().is_some_and(|r| r.status == Status::Deployed && r.inputs.is_some());
-    let unready = members.and_then(|seen| seen.told.unready.as_ref());
+    let unready = members.and_then(|seen| seen.status.unready.as_ref());
     match &observed.situation {
         Situation::Paused(_) => because("Paused", "nothing is done while the annotation tillerman.dev/paused is true"),
         Situation::Refused(refusal) => because(refusal.reason, &refusal.message),
@@ -156,29 +156,29 @@ impl Pass<'_> {
             see(&mut kept, self.operations, request, now);
         }
         let mut seen =
-            OperationsReport { told: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None };
-        let told = &mut seen.told;
-        match begin(self.operations, &told.kept, request, blocked.is_some(), now) {
+            OperationsReport { status: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None };
+        let reported = &mut seen.status;
+        match begin(self.operations, &reported.kept, request, blocked.is_some(), now) {
             Begin::Nothing => {}
             Begin::Waits(name) => {
-                told.pending = blocked.map(|b| (b.reason, format!("operation {name} waits: {}", b.why)));
+                reported.pending = blocked.map(|b| (b.reason, format!("operation {name} waits: {}", b.why)));
             }
             Begin::Starts(running) => {
                 event(self.observed, self.ctx, false, "OperationStarted", format!("operation {} begins", running.name));
-                told.plan = Some(plan(self.operations, &running, "begin", State::Done));
-                told.kept.running = Some(running);
+                reported.plan = Some(plan(self.operations, &running, "begin", State::Done));
+                reported.kept.running = Some(running);
                 seen.next = Some(now);
             }
         }
-        let unknown = unknown(self.operations, &seen.told.kept, request).filter(|_| blocked.is_none());
+        let unknown = unknown(self.operations, &seen.status.kept, request).filter(|_| blocked.is_none());
         if let Some(why) = unknown {
             if is_news(self.observed, "UnknownOperation", &why) {
                 event(self.observed, self.ctx, true, "UnknownOperation", why.clone());
             }
-            seen.told.failed = Some(("UnknownOperation", why));
+            seen.status.failed = Some(("UnknownOperation", why));
         }
         if blocked.is_none() && seen.next.is_none() {
-            seen.due = due(self.operations, &seen.told.kept);
+            seen.due = due(self.operations, &seen.status.kept);
         }
         seen
     }
@@ -197,22 +197,22 @@ impl Pass<'_> {
             Some(why) => OperationStep::Wait { why, until: now + UNKNOWN },
             None => next(&view),
         };
-        let told = |plan, kept, next| OperationsReport {
-            told: OperationsStatus { kept, plan: Some(plan), ..OperationsStatus::default() },
+        let reported = |plan, kept, next| OperationsReport {
+            status: OperationsStatus { kept, plan: Some(plan), ..OperationsStatus::default() },
             next: Some(next),
             due: None,
         };
         let done = |running: Running, mut kept: StoredOperations, what: &str| {
             let plan = plan(operations, &running, what, State::Done);
             kept.running = Some(running);
-            told(plan, kept, now)
+            reported(plan, kept, now)
         };
         Ok(match step {
-            OperationStep::Wait { why, until } => told(plan(operations, running, &why, State::Waiting), kept, until),
+            OperationStep::Wait { why, until } => reported(plan(operations, running, &why, State::Waiting), kept, until),
             OperationStep::Start(hook) => match self.create(&placed[hook], running).await? {
                 Ok(until) => {
                     let what = placed[hook].id.to_string();
-                    told(plan(operations, running, &what, State::Waiting), kept, until)
+                    reported(plan(operations, running, &what, State::Waiting), kept, until)
                 }
                 Err(why) => {
                     let message = ctx.show(observed, &Text::own(format!("{}: ", placed[hook].id)).and(why));
@@ -222,7 +222,7 @@ impl Pass<'_> {
             },
             OperationStep::Delete { id, uid, runs } => {
                 self.delete(&id, &uid, runs).await?;
-                told(plan(operations, running, &format!("delete {id}"), State::Done), kept, now)
+                reported(plan(operations, running, &format!("delete {id}"), State::Done), kept, now)
             }
             OperationStep::Remember(running) => done(running, kept, "begin"),
             OperationStep::Judge(trouble) => {
@@ -241,7 +241,7 @@ impl Pass<'_> {
                         event(observed, ctx, true, "OperationFailed", format!("operation {name}: {}", ended.message));
                     }
                 }
-                told(finished(self.plan, running, &ended), kept, now)
+                reported(finished(self.plan, running, &ended), kept, now)
             }
         })
     }

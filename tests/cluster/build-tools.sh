@@ -24,9 +24,11 @@ kube_flags="-s -w -X k8s.io/component-base/version.gitVersion=v$KUBE -X k8s.io/c
 
 is_built() { [ -x "$1" ] && [ "$(cat "$1.built-from" 2>/dev/null)" = "$2" ]; }
 
-# serves PROGRAM: whether PATH has it in a version that can stand in for ours
+# serves PROGRAM: whether PATH has it, outside of the tools folder, in a version that can stand in for ours; where
 serves() {
-	command -v "$1" >/dev/null || return 1
+	local PATH=:$PATH:
+	PATH=${PATH//:"$TOOLS":/:}
+	command -v "$1" || return 1
 	case $1 in
 	# kubectl is supported one minor version off the API server's.
 	kubectl) kubectl version --client 2>/dev/null | grep -qE "v1\.(35|36|37)\." ;;
@@ -43,8 +45,11 @@ build() {
 	# check.go is a source of ours, that changes when its go.mod does not.
 	stamp=$(cat "$here/tools/$module/"{go.mod,check.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
-	if [ -n "${FROM_PATH:-}" ] && serves "$program"; then
-		ln -sf "$(command -v "$program")" "$out"
+	local other
+	if [ -n "${FROM_PATH:-}" ] && other=$(serves "$program"); then
+		# Without the stamp it is never taken for one that was built.
+		rm -f "$out.built-from"
+		ln -sf "$other" "$out"
 		return
 	fi
 	flock 9 # two builds at once would only fight for the cores

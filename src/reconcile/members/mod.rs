@@ -41,7 +41,7 @@ const HELD: &str =
 #[derive(Debug)]
 pub struct MembersReport {
     /// For the status.
-    pub told: MembersStatus,
+    pub status: MembersStatus,
     /// When the next look is due.
     pub next: Option<Duration>,
 }
@@ -54,7 +54,7 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
         ctx.watching.members.forget(&observed.key);
         let gone = rendered.is_some() && applied.error.is_none();
         return Ok(
-            gone.then(|| MembersReport { told: MembersStatus { gone: true, ..MembersStatus::default() }, next: None })
+            gone.then(|| MembersReport { status: MembersStatus { gone: true, ..MembersStatus::default() }, next: None })
         );
     };
     if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
@@ -69,7 +69,7 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
         return each(observed, &members, ctx).await.map(Some);
     }
     let follows = !matches!(applied.verb, Verb::Rest | Verb::Uninstall | Verb::Abandon | Verb::CreateCrds);
-    Ok(follows.then(|| MembersReport { told: MembersStatus::pending(), next: Some(Duration::ZERO) }))
+    Ok(follows.then(|| MembersReport { status: MembersStatus::pending(), next: Some(Duration::ZERO) }))
 }
 
 /// The hooks before a deletion, which nothing of the release may precede. `None` when the release may go.
@@ -151,7 +151,7 @@ async fn before_deletion_of(
 /// The first stateful set that is not quiet gets a step; the status of the others is only reported.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
-    let mut told = MembersStatus::of(&status, &members.sets);
+    let mut reported = MembersStatus::of(&status, &members.sets);
     let mut next = None;
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
@@ -161,7 +161,7 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         let Some(workload) = found else {
             // The pass that applies it comes by itself.
             next = Some(STOPPED);
-            told.wait(&format!("StatefulSet {}", set.target));
+            reported.wait(&format!("StatefulSet {}", set.target));
             break;
         };
         let latch = latch(&observed.cr, &set.name);
@@ -180,11 +180,11 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         }
         let now = observed.facts.now;
         let target = one.target();
-        let left = progress::enter(&mut told, set, &workload, &latch, target.mode, &doing, now);
+        let left = progress::enter(&mut reported, set, &workload, &latch, target.mode, &doing, now);
         next = after.into_iter().chain(left).min();
         if !matches!(doing, Doing::Nothing) {
             break;
         }
     }
-    Ok(MembersReport { told, next })
+    Ok(MembersReport { status: reported, next })
 }

@@ -73,8 +73,8 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     if done.applied.waiting.is_some() {
         return;
     }
-    let told = done.members().map(|seen| &seen.told).filter(|told| told.stopped);
-    if let Some((reason, message)) = told.and_then(|told| told.unready.as_ref())
+    let reported = done.members().map(|seen| &seen.status).filter(|reported| reported.stopped);
+    if let Some((reason, message)) = reported.and_then(|reported| reported.unready.as_ref())
         && is_news(observed, reason, message)
     {
         event(observed, ctx, true, reason, message.clone());

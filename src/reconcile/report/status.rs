@@ -82,7 +82,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     let notes = notes.filter(|_| can_mask).map(|notes| ctx.memory.masks.clean(&observed.key, notes));
     let waiting = done.applied.waiting.as_ref().map(|waiting| ctx.show(observed, &waiting.what));
     let now = format!("{:.0}", jiff::Timestamp::now());
-    let told = done.operations().map(|seen| &seen.told);
+    let reported = done.operations().map(|seen| &seen.status);
     let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
@@ -92,7 +92,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
         attempt: &observed.attempt,
-        asked: observed.facts.switches.reconcile_at.as_deref().filter(|_| !told.is_some_and(|told| told.holds)),
+        asked: observed.facts.switches.reconcile_at.as_deref().filter(|_| !reported.is_some_and(|reported| reported.holds)),
         dry_run: done.applied.dry_run.as_deref(),
         repaired: &repaired(done),
         release: deployed.map(|r| Release {
@@ -110,8 +110,8 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         waiting: waiting.as_deref(),
         objects: &objects,
         blind: observed.blind.as_deref(),
-        members: done.members().map(|seen| &seen.told),
-        operations: told,
+        members: done.members().map(|seen| &seen.status),
+        operations: reported,
         refused: allow::describe(&observed.cr.refused).as_deref(),
     });
     let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
