@@ -50,7 +50,7 @@ const REFILL: Duration = Duration::from_secs(60);
 /// The maximum number of objects and reasons to remember.
 const REMEMBERED: usize = 10_000;
 
-/// Prevents that an object fills the API server with repeated events.
+/// Prevents an object from filling the API server with repeated events.
 #[derive(Default)]
 struct Limits(HashMap<(String, &'static str), Limit>);
 

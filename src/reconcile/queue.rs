@@ -182,7 +182,7 @@ impl Queue {
     }
 
     /// The pass over a key found nothing to do. The next check is due when the period is over, or up to a twelfth of it
-    /// later: checks that are due together run in one go, since a thousand releases at rest would otherwise wake the
+    /// later: checks that are due together run in one go, because separate checks of a thousand releases would wake the
     /// process all the time. `due` is the time of a schedule, in seconds since 1970.
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let until = self.until(period, due);

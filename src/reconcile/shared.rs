@@ -26,7 +26,7 @@ pub struct Shared {
     pub discovery: Arc<Discovery>,
     /// The objects that the watches observed.
     pub cache: Arc<Cache>,
-    /// The Secrets and ConfigMaps that releases take values from, and the objects that templates look up.
+    /// The Secrets and `ConfigMap`s that releases take values from, and the objects that templates look up.
     pub sources: Arc<Sources>,
     /// The kinds of custom resources that the operator serves, with their charts.
     pub kinds: Vec<Served>,

@@ -1,4 +1,5 @@
-//! What the operator reports about itself: metrics, health, and the spans of traces. The module `server` serves them.
+//! What the operator reports about itself: metrics, health, and the spans of traces. The module `server` serves
+//! metrics and health.
 
 pub mod collect;
 pub mod health;

@@ -62,7 +62,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
             && said.len() < ordinals.len()
         {
             let url = self.settings.client_url(*voter, workload);
-            // Whether this worked shows in the next observation, which otherwise asks again.
+            // The next observation shows whether this worked, and asks again if it did not.
             drop(timeout(self.access.timeout, Box::pin(self.asked_for_alarms(&url))).await);
         }
         let members = furthest.and_then(|(_, (_, list))| list.clone());

@@ -43,7 +43,7 @@ pub(super) fn of_error(call: &Call, error: &etcd_client::Error) -> ActionOutcome
     }
 }
 
-/// Whether permission was denied: then the member would otherwise have answered.
+/// Whether permission was denied: then only the permission was missing for an answer.
 pub(super) fn is_denied(error: &etcd_client::Error) -> bool {
     matches!(error, etcd_client::Error::GRpcStatus(status) if status.code() as i32 == PERMISSION_DENIED)
 }

@@ -499,7 +499,7 @@ fn encode(inventory: &Inventory) -> Result<String, Error> {
     Ok(text)
 }
 
-/// A record as the `data` of a Secret: Helm's base64 inside of Kubernetes' base64.
+/// A record as the `data` of a Secret: Helm's base64 inside Kubernetes' base64.
 fn data(record: &Record) -> Result<Value, Error> {
     Ok(json!({record.key(): STANDARD.encode(record.encode()?)}))
 }

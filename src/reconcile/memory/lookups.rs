@@ -57,7 +57,7 @@ impl LookedUp {
 }
 
 impl KnownLookups {
-    /// All objects that a change is looked for in.
+    /// All objects whose changes matter.
     pub fn ids(&self) -> BTreeSet<&ObjectId> {
         let tried = self.tried.iter().flat_map(|(lookups, _)| lookups.iter());
         self.deployed.iter().chain(tried).map(|(id, _)| id).collect()

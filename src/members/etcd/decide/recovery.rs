@@ -75,7 +75,7 @@ impl Scene<'_> {
         Some(if alone {
             self.gone_on(recovery)
         } else if members.is_some() && !is_told {
-            // The quorum has returned without help, and no member was told to be alone yet.
+            // The quorum has returned without help, and no member has been forced to be alone yet.
             self.recovery_ends(recovery, None)
         } else {
             self.made_alone(recovery)
