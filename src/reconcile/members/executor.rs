@@ -93,8 +93,8 @@ impl SetPass<'_> {
                     self.remember(&latch).await?;
                 }
                 let scaled = match self.scale(0, replicas).await {
-                    // Its controller or somebody else has changed it since it was observed, so another step may be
-                    // right now.
+                    // Its controller or somebody else has changed it since it was observed, so
+                    // a different step may be needed now.
                     Err(error) if error.is_stale() => {
                         return Ok((
                             (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE)),

@@ -123,8 +123,8 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
                 Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
-                // No record, or an unreadable one: the objects are found by label and owner (docs/design/applying.md
-                // D2).
+                // No record, or an unreadable one: the objects are found by label and owner
+                // (docs/design/applying.md D2).
                 _ => Vec::new(),
             };
             // Hooks that cannot be read must not block the deletion of a custom resource.
