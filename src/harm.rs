@@ -1,19 +1,19 @@
-//! Harm that tests do to the operator from inside: points at which it panics, ends a task, blocks a thread or waits for ever.
+//! Fault injection for tests: points at which the operator panics, ends a task, blocks a thread or waits for ever.
 //!
 //! All of it exists only with the feature `cluster-tests`. Without it every point is empty and every setting is its default.
 //!
-//! The file that the environment variable `TILLERMAN_HARM` names has a line for each harm, `WHAT POINT NAME`, such as
+//! The environment variable `TILLERMAN_HARM` names a file with a line for each fault, `WHAT POINT NAME`, such as
 //! `panic pass app` or `block pass app 20`. It is read at each point, so a test can change it while the operator runs.
 
 use std::time::Duration;
 
-/// Does what the test wants at this point. `true` when the task shall end.
+/// Injects the fault that the test asks for at this point. Returns `true` if the task has to end.
 #[cfg(feature = "cluster-tests")]
 pub async fn at(point: &str, name: &str) -> bool {
     let Some(file) = std::env::var_os("TILLERMAN_HARM") else { return false };
     let text = std::fs::read_to_string(file).unwrap_or_default();
     for line in text.lines() {
-        // Names of tasks have spaces.
+        // Names of tasks can contain spaces.
         let Some((what, of)) = line.split_once(' ') else { continue };
         let Some(rest) = of.strip_prefix(point).and_then(|rest| rest.trim_start().strip_prefix(name)) else { continue };
         match what {
@@ -34,14 +34,15 @@ pub async fn at(_point: &str, _name: &str) -> bool {
     false
 }
 
-/// A duration that tests cannot wait for: of the environment variable, in milliseconds, or else this one.
+/// A duration that is too long for tests: the value of the environment variable in milliseconds, if set, or the
+/// default.
 #[cfg(feature = "cluster-tests")]
 pub fn setting(variable: &str, default: Duration) -> Duration {
     let given = std::env::var(variable).ok().and_then(|text| text.parse().ok());
     given.map_or(default, Duration::from_millis)
 }
 
-/// This duration.
+/// Returns the default.
 #[cfg(not(feature = "cluster-tests"))]
 pub fn setting(_variable: &str, default: Duration) -> Duration {
     default

@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The operating system's randomness and clock; no cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System {
-    /// Whether `getHostByName` asks the system for names; else it answers with nothing, as in Helm.
+    /// Whether `getHostByName` resolves names with the system's resolver; if not, it returns an empty string, as in
+    /// Helm.
     pub dns: bool,
-    /// How far its clock is ahead of the system's: what a chart makes of the time shows in the difference.
+    /// How far its clock is ahead of the system's. Everything that a chart derives from the time differs then.
     pub ahead: Duration,
 }
 
@@ -27,13 +28,13 @@ impl Host for System {
         Ok(Value::map([]))
     }
     fn resolve(&self, name: &str) -> String {
-        // The port is of no matter; the function asks for one.
+        // The port does not matter, but the function requires one.
         let mut addresses = self.dns.then(|| (name, 0).to_socket_addrs().ok()).flatten().into_iter().flatten();
         addresses.next().map(|address| address.ip().to_string()).unwrap_or_default()
     }
 }
 
-/// Options of a rendering with [`System`] around it.
+/// Options of a rendering in the surroundings of [`System`].
 pub fn options() -> Options {
     Options::new(System::default())
 }

@@ -17,18 +17,18 @@ use crate::template::budget;
 use crate::template::function::{FnResult, Host};
 use crate::template::value::Value;
 
-/// Steps that a lookup takes the time of: a rendering of the operator may look up some 2,500 times.
+/// The number of steps that one lookup counts as: a rendering in the operator may make about 2,500 lookups.
 const LOOKUP: u64 = 20_000;
 
 /// Called for each Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
-/// Whether an object may be looked up, and else why not.
+/// Checks whether an object may be looked up. The error says why not.
 type Bound = Box<dyn Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync>;
 /// Whether an object is the release's own.
 type IsOwn = Box<dyn Fn(&Json) -> bool + Send + Sync>;
 
-/// A rendering with a cluster around it. Rendering blocks, so it must run where blocking is allowed, never on a worker of
-/// the runtime.
+/// The surroundings of a rendering with access to a cluster. Rendering blocks, so it must run where blocking is
+/// allowed, and never on a worker of the runtime.
 pub struct ClusterHost {
     system: System,
     cluster: Cluster,
@@ -40,7 +40,7 @@ pub struct ClusterHost {
 }
 
 impl ClusterHost {
-    /// With requests made on the current runtime.
+    /// Creates a host that sends its requests on the current runtime.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -48,7 +48,7 @@ impl ClusterHost {
         Self { system, cluster, discovery, runtime: Handle::current(), told: None, noted: None, bound: None }
     }
 
-    /// Notes what templates look up, but for what is the release's own.
+    /// Collects what templates look up, except the release's own objects.
     #[must_use]
     pub fn noting(
         mut self,
@@ -59,7 +59,7 @@ impl ClusterHost {
         self
     }
 
-    /// Looks up only what is allowed: `bound` is asked with the kind, the place and what it is called.
+    /// Allows only some lookups: `bound` is called with the kind, the place and a description.
     #[must_use]
     pub fn bounded(
         mut self,
@@ -69,7 +69,7 @@ impl ClusterHost {
         self
     }
 
-    /// Whether an object may be looked up. A kind that the API server does not serve has none.
+    /// Checks whether an object may be looked up. A kind that the API server does not serve has no objects.
     async fn check(&self, id: &ObjectId) -> Result<(), String> {
         let Some(bound) = &self.bound else { return Ok(()) };
         let Ok(Some(resource)) = self.discovery.resolve(&id.gvk).await else { return Ok(()) };
@@ -108,14 +108,14 @@ impl ClusterHost {
     }
 }
 
-/// What a lookup finds, and what it is called: an object without a name is a list.
+/// Looks up an object, and returns its id. An object without a name is a list.
 pub async fn find(
     cluster: &Cluster,
     discovery: &Discovery,
     ObjectId { gvk, namespace, name }: ObjectId,
 ) -> Result<(ObjectId, Option<Json>), ApiError> {
     let Some(resource) = discovery.resolve(&gvk).await? else {
-        // Of a version that is served, a kind that is not counts as one without objects.
+        // If the version is served, an unknown kind counts as a kind without objects.
         if discovery.info().api_versions.contains(&gvk.api_version()) {
             return Ok((ObjectId { gvk, namespace, name }, None));
         }
@@ -155,7 +155,7 @@ fn with_kinds(mut list: Json) -> Json {
     list
 }
 
-/// Helm's words for what went wrong.
+/// The error in Helm's words.
 fn message(error: ApiError, gvk: &Gvk) -> String {
     match error {
         ApiError::Refused { message, .. } | ApiError::Unreachable { message, .. } => message,
@@ -175,7 +175,8 @@ impl Host for ClusterHost {
         self.system.now()
     }
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
-        // A request takes some milliseconds; asking the budget is also how a rendering notices that it is stopped.
+        // A request takes some milliseconds. The call of the budget is also how a rendering notices that it was
+        // stopped.
         budget::work(LOOKUP)?;
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);

@@ -1,4 +1,5 @@
-//! The Secrets that hold parts of records, as the watch of release records shows them, so that nobody has to ask for what a crash left.
+//! The Secrets that contain parts of records, as observed by the watch of release records. So no request is needed to
+//! find what a crash left behind.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,24 +21,24 @@ struct Inner {
 
 struct Chunk {
     digest: Box<str>,
-    /// The clock when we wrote it.
+    /// The clock when this process wrote it.
     written: u64,
 }
 
 impl Chunks {
-    /// The Secrets of a release: name, and digest of what it is a part of.
+    /// The Secrets of a release: their names, and the digests of the records that they belong to.
     pub fn of(&self, namespace: &Arc<str>, release: &Arc<str>) -> Vec<(Box<str>, Box<str>)> {
         let inner = self.lock();
         let chunks = inner.releases.get(&(Arc::clone(namespace), Arc::clone(release)));
         chunks.into_iter().flatten().map(|(secret, chunk)| (secret.clone(), chunk.digest.clone())).collect()
     }
 
-    /// One as the watch shows it.
+    /// Enters a chunk that the watch reports.
     pub fn put(&self, namespace: &Arc<str>, release: &Arc<str>, secret: &str, digest: &str) {
         self.lock().put(namespace, release, secret, digest, 0);
     }
 
-    /// One that we wrote; a list that began before does not have it.
+    /// Enters a chunk that this process wrote; a list that began before does not contain it.
     pub fn wrote(&self, namespace: &Arc<str>, release: &Arc<str>, secret: &str, digest: &str) {
         let mut inner = self.lock();
         inner.clock += 1;
@@ -45,7 +46,7 @@ impl Chunks {
         inner.put(namespace, release, secret, digest, clock);
     }
 
-    /// One is gone.
+    /// Removes a deleted chunk.
     pub fn remove(&self, namespace: &Arc<str>, release: &Arc<str>, secret: &str) {
         let mut inner = self.lock();
         let id = (Arc::clone(namespace), Arc::clone(release));
@@ -62,7 +63,7 @@ impl Chunks {
         self.lock().clock
     }
 
-    /// A list of a namespace, or all, that began at `since` is complete.
+    /// Enters that a list of a namespace, or of all of them, that began at `since` is complete.
     pub fn sync(&self, scope: Option<&Arc<str>>, seen: &HashSet<SecretName>, since: u64) {
         let mut inner = self.lock();
         for ((namespace, _), chunks) in &mut inner.releases {
@@ -103,7 +104,7 @@ mod tests {
         chunks.wrote(&a, &app, "before", "2");
         let since = chunks.clock();
         chunks.wrote(&a, &app, "new", "2");
-        // A late event of the watch does not make it older.
+        // A late event of the watch does not make the chunk older.
         chunks.put(&a, &app, "new", "2");
         chunks.sync(Some(&a), &HashSet::from([("a".into(), "seen".into())]), since);
         let names =

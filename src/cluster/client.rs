@@ -1,4 +1,4 @@
-//! Sending requests: each with a deadline, counted, and with an error that says what was tried.
+//! Sends requests: each one with a deadline, counted in the metrics, and with an error that says what was tried.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,31 +29,31 @@ use crate::release::owned::MANAGER;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans;
 
-/// Field manager of what is not a chart's object: finalizers, status, records. It must not be [`MANAGER`], or an
-/// `Update` entry of that name would co-own fields (docs/design/applying.md B5).
+/// Field manager of everything except the objects of charts: finalizers, status, records. It must not be [`MANAGER`],
+/// or an `Update` entry of that name would co-own fields (docs/design/applying.md B5).
 pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
-/// How long one request may take. A watch is not one of these.
+/// The timeout of a request. It does not apply to watches.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// When nobody answers for so long, the API server was away. Less may be one connection that was cut.
+/// If no request is answered for this long, the API server was down. A shorter gap may be one interrupted connection.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How much of a pod's log is shown: it stands in a condition, of which people read the first lines.
+/// The limits for a pod's log in a condition, of which people read the first lines.
 const LOG_LINES: usize = 10;
 const LOG_BYTES: usize = 1500;
-/// What is read of it, in bytes.
+/// The number of bytes of the log to read.
 const LOG_READ: usize = 64 << 10;
 
 /// Objects per page of a list that is read once.
 const PAGE: u32 = 500;
 
-/// How an applied object is sent.
+/// What to do with conflicts when an object is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
-    /// Values of other managers give way.
+    /// Values of other managers are overwritten.
     Force,
-    /// They are an error.
+    /// A conflict is an error.
     Refuse,
 }
 
@@ -66,9 +66,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// From a configuration. Requests are counted in the metrics.
+    /// Creates a client from a configuration. The metrics count its requests.
     pub fn new(mut config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
-        // The library's own retries would hide a 429 for minutes; the queue retries.
+        // The library's own retries would hide a 429 for minutes. The queue retries.
         config.default_retry = false;
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let presence = Arc::default();
@@ -76,24 +76,24 @@ impl Cluster {
         Ok(Self { client: client(config, &count)?, fence: Arc::default(), presence })
     }
 
-    /// What forbids writes of this cluster and its clones.
+    /// The fence that can forbid writes by this client and its clones.
     pub fn fence(&self) -> Arc<Fence> {
         Arc::clone(&self.fence)
     }
 
-    /// The same cluster for what may write without leading: the lease itself, and questions.
+    /// The same cluster without the fence, for what may write without leadership: the lease itself, and reviews.
     #[must_use]
     pub fn unfenced(&self) -> Self {
         Self { fence: Arc::default(), ..self.clone() }
     }
 
-    /// The same cluster over connections of its own, for another runtime: what works on this one cannot keep them waiting. The fence
-    /// is the same.
+    /// The same cluster over its own connections, for another runtime: work on this runtime cannot delay them. The
+    /// fence is shared.
     pub fn apart(&self, config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
         Ok(Self { fence: Arc::clone(&self.fence), ..Self::new(config, metrics)? })
     }
 
-    /// Changes whenever the API server answers again after it was away.
+    /// Changes whenever the API server answers again after it was down.
     pub fn back(&self) -> watch::Receiver<()> {
         self.presence.back.subscribe()
     }
@@ -103,9 +103,9 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Server-side apply. Answers with the object. The API server is not asked to look for fields that are unknown or stand
-    /// twice (`fieldValidation`): an apply refuses the first in any case, the second do not come out of a parsed manifest, and
-    /// to look it reads each patch once more.
+    /// Applies an object server-side, and returns the result. The API server is not asked to check for unknown or
+    /// duplicate fields (`fieldValidation`): an apply refuses unknown fields in any case, a parsed manifest contains no
+    /// duplicate ones, and for the check it would read each patch once more.
     pub async fn apply<T: Serialize + Debug + Sync>(
         &self,
         resource: &Resource,
@@ -116,7 +116,7 @@ impl Cluster {
         self.apply_or_try(resource, id, body, conflicts, false).await
     }
 
-    /// The same, only to see what comes of it when `dry`.
+    /// The same, as a dry run if `dry`.
     pub async fn apply_or_try<T: Serialize + Debug + Sync>(
         &self,
         resource: &Resource,
@@ -134,8 +134,8 @@ impl Cluster {
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
-    /// Server-side apply of an object that must not exist yet: a conflict when it does, whatever its fields are. No object has
-    /// the resourceVersion 1, and the API server looks at it only when there is an object (tried on 1.36).
+    /// Applies an object that must not exist yet: if it exists, the result is a conflict, whatever its fields are. No
+    /// object has the resourceVersion 1, and the API server checks it only if the object exists (tried on 1.36).
     pub async fn apply_new(
         &self,
         resource: &Resource,
@@ -150,7 +150,7 @@ impl Cluster {
         self.apply_or_try(resource, id, &body, Conflicts::Force, dry).await
     }
 
-    /// Writes who owns which fields, only to the object as it was seen.
+    /// Writes the managers of fields, but only if the object has not changed since it was `seen`.
     pub async fn set_managers(
         &self,
         resource: &Resource,
@@ -163,7 +163,7 @@ impl Cluster {
         self.merge(resource, id, &patch, None).await
     }
 
-    /// A JSON merge patch, of the object or of its status.
+    /// Sends a JSON merge patch for an object or its status.
     pub async fn merge<T: DeserializeOwned>(
         &self,
         resource: &Resource,
@@ -183,7 +183,7 @@ impl Cluster {
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
-    /// Creates an object. Answers with it, or with its metadata.
+    /// Creates an object. Returns the object or its metadata.
     pub async fn create(
         &self,
         resource: &Resource,
@@ -199,8 +199,8 @@ impl Cluster {
         self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
 
-    /// Replaces an object, which has the resourceVersion of the one it replaces; only to try it when `dry`. Answers with the
-    /// object, or with its metadata.
+    /// Replaces an object; the body has the resourceVersion of the object to replace. Only a dry run if `dry`. Returns
+    /// the object or its metadata.
     pub async fn replace(
         &self,
         resource: &Resource,
@@ -216,7 +216,7 @@ impl Cluster {
         self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
 
-    /// Reads an object; `None` when there is none.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
         let what = describe("read", id);
         let request = collection(resource, id);
@@ -229,8 +229,8 @@ impl Cluster {
         }
     }
 
-    /// Deletes an object, only the one with this uid when it is given. Answers with the object when it is still there because
-    /// of finalizers. When another one has its name by now, it is gone.
+    /// Deletes an object; with a uid, only the object with this uid. Returns the object if finalizers still keep it. If
+    /// another object has its name by now, it counts as deleted.
     pub async fn delete(
         &self,
         resource: &Resource,
@@ -242,7 +242,8 @@ impl Cluster {
         self.remove(resource, id, uid, params).await
     }
 
-    /// Deletes an object alone: what it owns stays and loses its owner. Answers as [`Cluster::delete`] does.
+    /// Deletes only the object itself: its dependents stay and lose their owner. Returns the same as
+    /// [`Cluster::delete`].
     pub async fn orphan(&self, resource: &Resource, id: &ObjectId, uid: &str) -> Result<Option<Value>, ApiError> {
         self.remove(resource, id, Some(uid), DeleteParams::orphan()).await
     }
@@ -270,7 +271,7 @@ impl Cluster {
         }
     }
 
-    /// The objects of a namespace that a label selector names.
+    /// The objects in a namespace that match a label selector.
     pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
         let what = format!("list {} in namespace {namespace}", resource.plural);
         let params = kube::core::params::ListParams::default().labels(selector);
@@ -279,7 +280,7 @@ impl Cluster {
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
-    /// Whether an object of a namespace that a label selector names has an owner with this uid. Only metadata is read.
+    /// Whether an object in a namespace that matches a label selector has an owner with this uid. Reads only metadata.
     pub async fn has_owned(
         &self,
         resource: &Resource,
@@ -306,7 +307,7 @@ impl Cluster {
         }
     }
 
-    /// Evicts a pod, only the one with this uid. `false` when a budget does not allow it now.
+    /// Evicts a pod, but only the one with this uid. Returns `false` if a disruption budget does not allow it now.
     pub async fn evict(&self, pods: &Resource, id: &ObjectId, uid: &str) -> Result<bool, ApiError> {
         let what = describe("evict", id);
         let body = json!({
@@ -334,8 +335,9 @@ impl Cluster {
         self.send(request.map(Body::from), &what, false).await
     }
 
-    /// The last lines that the pod of a Job, or a Pod, wrote, with the pod's name: of its first container that failed. `None` when
-    /// there are none. A failure is none of what asks; `get` of `pods/log` is no right that operator-sdk's roles give.
+    /// The last lines of the log of a Job's pod, or of a Pod, with the pod's name. The lines are from the first
+    /// container that failed. Returns `None` if there are none. Callers must not fail because of an error:
+    /// operator-sdk's roles do not include `get` of `pods/log`.
     pub async fn last_lines(
         &self,
         namespace: &str,
@@ -400,12 +402,12 @@ impl Cluster {
     }
 }
 
-/// What of a written object the API server is to answer with.
+/// The part of a written object that the API server should return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All of it.
+    /// The whole object.
     Object,
-    /// Its metadata: who has written a large object knows the rest.
+    /// Only its metadata: the writer of a large object knows the rest.
     Metadata,
 }
 
@@ -419,7 +421,7 @@ impl Answer {
     }
 }
 
-/// What kube makes of a configuration, over connections that send at once. Through a proxy kube's own connections are used.
+/// Builds a client like kube's, with connections that send at once. Through a proxy, kube's own connections are used.
 fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Ok(ClientBuilder::try_from(config)?.with_layer(count).build());
@@ -438,8 +440,8 @@ fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(count).build())
 }
 
-/// Connections without Nagle's algorithm, which kube's have: the first request of one waits there until the API server has
-/// acknowledged the end of the handshake, and it takes its 40 milliseconds for that.
+/// Connections without Nagle's algorithm, which kube's have. With it, the first request of a connection waits until the
+/// API server has acknowledged the end of the handshake, which takes 40 milliseconds.
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -447,7 +449,7 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// The pod that was made last, and its first container that failed, or else its first.
+/// The newest pod, and its first failed container or, if none failed, its first container.
 fn last_pod(list: &Value) -> Option<(String, String)> {
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let created = |pod: &&Value| text(pod, "/metadata/creationTimestamp");
@@ -461,12 +463,12 @@ fn last_pod(list: &Value) -> Option<(String, String)> {
     Some((text(pod, "/metadata/name")?, container))
 }
 
-/// The last lines of a log, as many as are shown. Only whole ones: half a line may end in half a secret, which nobody would find to mask
-/// it. Of a line that is too long only the length is shown.
+/// The last lines of a log within the limits. Only whole lines: half a line may end in half a secret, which could not
+/// be found and masked. A line that is too long is replaced by its length.
 fn whole_lines(log: &str) -> String {
     let mut lines: Vec<&str> = log.trim_end().lines().collect();
     if log.len() >= LOG_READ {
-        // Where the API server cut.
+        // The API server has cut the log here.
         lines.pop();
     }
     let mut room = LOG_BYTES;
@@ -509,7 +511,7 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
     ApiError::refused(what, 400, &status, Sent::Object)
 }
 
-/// Kubernetes' verb for a request.
+/// The Kubernetes verb of a request.
 fn verb<B>(request: &http::Request<B>) -> &'static str {
     let parts: Vec<&str> = request.uri().path().split('/').filter(|p| !p.is_empty()).collect();
     let rest = match parts.as_slice() {
@@ -535,11 +537,12 @@ fn verb<B>(request: &http::Request<B>) -> &'static str {
     }
 }
 
-/// Whether the API server is there. Any answer says so: a 503 may be that of an extension's server, which stays away for long.
+/// Whether the API server is up. Any answer counts: a 503 may come from the server of an extension, which may be down
+/// for long.
 #[derive(Default)]
 struct Presence {
     missed_since: Mutex<Option<Instant>>,
-    /// Changes when it is there again.
+    /// Changes when the API server is up again.
     back: watch::Sender<()>,
 }
 
@@ -554,7 +557,7 @@ impl Presence {
     }
 }
 
-/// Counts requests, makes a span of each, and notices when the API server is away and when it is back.
+/// Counts requests, creates a span for each of them, and notices when the API server goes down and comes back.
 #[derive(Clone)]
 struct CountLayer {
     metrics: Arc<Metrics>,
@@ -648,7 +651,7 @@ mod tests {
         assert!(whole_lines(&many).ends_with("line 399"));
         let wide = (0..10).map(|n| format!("{n}{}\n", "y".repeat(400))).collect::<Vec<_>>().concat();
         assert_eq!(whole_lines(&wide).lines().map(|l| &l[..1]).collect::<String>(), "789");
-        // Cut by the API server in the middle of the last line.
+        // The API server cut the log in the middle of the last line.
         let cut = format!("told\n{}", "z".repeat(LOG_READ - 5));
         assert_eq!(whole_lines(&cut), "told");
     }

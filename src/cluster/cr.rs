@@ -1,4 +1,4 @@
-//! Custom resources as they are kept: what decisions need of them, and spec and status as text.
+//! The stored form of custom resources: what decisions need, with spec and status as text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,11 +12,12 @@ use crate::kind::allow::{Allow, Reach};
 use crate::release::object::Gvk;
 use crate::release::secret;
 
-/// Bytes of the annotation [`secret::KINDS`]: thirty kinds with the longest names are shorter. Who writes more has not got it from us.
+/// The maximum size of the annotation [`secret::KINDS`] in bytes: thirty kinds with the longest names are shorter. A
+/// longer annotation is not the operator's.
 const MAX_KINDS_TEXT: usize = 16 << 10;
 
-/// A custom resource as it comes over the wire. Spec and status stay text: no depth of nesting in them can make reading
-/// it fail, and with it the list of all others.
+/// A custom resource as received. Spec and status remain text, so that deep nesting in them cannot make its parsing
+/// fail, and with it the list of all others.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct CrObject {
     /// `metadata`.
@@ -54,7 +55,7 @@ impl kube::Resource for CrObject {
     }
 }
 
-/// What is kept of a custom resource.
+/// The stored parts of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cr {
     /// `metadata.uid`.
@@ -65,24 +66,24 @@ pub struct Cr {
     pub generation: i64,
     /// `metadata.creationTimestamp`, seconds.
     pub created: i64,
-    /// It has a deletionTimestamp.
+    /// Whether it has a deletionTimestamp.
     pub deleting: bool,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Box<str>>,
-    /// Annotations, without the large one of `kubectl apply`, and the one for [`Cr::first_kinds`].
+    /// Annotations, without the large one of `kubectl apply` and the one for [`Cr::first_kinds`].
     pub annotations: BTreeMap<Box<str>, Box<str>>,
     /// The annotations that the kind does not allow.
     pub refused: Vec<Reach>,
     /// Our own annotation [`secret::KINDS`].
     kinds: Option<Box<str>>,
-    /// `spec` as JSON text: parsed when a pass needs it, small while none does.
+    /// `spec` as JSON text. It is parsed when a pass needs it, and small until then.
     pub spec: Option<Box<str>>,
     /// `status` as JSON text.
     pub status: Box<str>,
 }
 
 impl Cr {
-    /// From the object. What of its annotations the kind does not allow nobody sees but [`Cr::refused`].
+    /// Reads the object. Annotations that the kind does not allow appear only in [`Cr::refused`].
     pub fn read(object: CrObject, allow: &Allow) -> Option<Self> {
         let metadata = object.metadata;
         let text = |raw: Option<Box<RawValue>>| raw.map(|r| Box::<str>::from(r.get())).filter(|t| &**t != "null");
@@ -113,13 +114,13 @@ impl Cr {
         serde_json::from_str(&self.status).unwrap_or_default()
     }
 
-    /// The kinds that the first installation of its release began with, all in one namespace.
+    /// The kinds of objects that the first installation of its release started with, all in one namespace.
     pub fn first_kinds(&self) -> impl Iterator<Item = Gvk> {
         let kinds = self.kinds.as_deref().map(secret::decode_kinds).unwrap_or_default();
         kinds.into_iter().map(|(gvk, _)| gvk).take(secret::MAX_KINDS)
     }
 
-    /// Whether a change concerns the release. Our own status writes, and anybody else's, do not.
+    /// Whether a change affects the release. A change of the status does not.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let Self { uid, generation, deleting, finalizers, annotations, refused, spec, .. } = self;
         *uid != other.uid

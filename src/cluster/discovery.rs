@@ -1,4 +1,4 @@
-//! Which kinds the API server serves, asked once and again when a kind is missing.
+//! The kinds that the API server serves. They are discovered once, and again when a kind is missing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
@@ -13,13 +13,13 @@ use super::error::{ApiError, Sent};
 use super::progress;
 use crate::release::object::Gvk;
 
-/// A kind is looked for again at most this often.
+/// The shortest time between two searches for a kind.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long it may take to ask for all kinds.
+/// The timeout of the discovery of all kinds.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How to address a kind.
+/// The address of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The kind.
@@ -40,7 +40,7 @@ impl Resource {
             None => format!("{root}/{}", self.plural),
         }
     }
-    /// For the library's `Api`.
+    /// The kind in the form of the library's `Api`.
     pub fn api_resource(&self) -> ApiResource {
         ApiResource {
             group: self.gvk.group.to_string(),
@@ -50,7 +50,7 @@ impl Resource {
             plural: self.plural.to_string(),
         }
     }
-    /// `v1/Secret`, which every cluster has.
+    /// `v1/Secret`, which every cluster serves.
     pub fn secrets() -> Self {
         Self { gvk: Gvk::new("", "v1", "Secret"), plural: "secrets".into(), namespaced: true }
     }
@@ -70,7 +70,7 @@ impl Resource {
     }
 }
 
-/// What charts see as `.Capabilities`.
+/// What charts see in `.Capabilities`.
 #[derive(Clone, Debug, Default)]
 pub struct ServerInfo {
     /// Such as `v1.36.3`.
@@ -95,7 +95,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Knows nothing yet.
+    /// Starts without any known kinds.
     pub fn new(cluster: Cluster) -> Self {
         Self { cluster, known: RwLock::default(), refreshing: tokio::sync::Mutex::default() }
     }
@@ -105,7 +105,8 @@ impl Discovery {
         self.read().resources.get(gvk).cloned()
     }
 
-    /// The known kinds that people call so, as kubectl understands it: by kind or plural, with or without the group behind a dot.
+    /// The known kinds with this name, as kubectl understands it: a kind or plural, optionally with a dot and the
+    /// group.
     pub fn named(&self, word: &str) -> Vec<Arc<Resource>> {
         let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
         let is_it = |resource: &&Arc<Resource>| {
@@ -126,12 +127,12 @@ impl Discovery {
         versions
     }
 
-    /// What charts see of the server.
+    /// What charts see of the API server.
     pub fn info(&self) -> Arc<ServerInfo> {
         Arc::clone(&self.read().info)
     }
 
-    /// A kind; the API server is asked again when it is not known.
+    /// Looks up a kind. If it is unknown, the API server is asked again.
     pub async fn resolve(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, ApiError> {
         if let Some(found) = self.cached(gvk) {
             return Ok(Some(found));
@@ -149,8 +150,9 @@ impl Discovery {
         Ok(None)
     }
 
-    /// A kind that discovery does not list is gone only when its version is not served, or serves without it: the server
-    /// of an aggregated API may just be away, and then its objects are not to be taken for gone (docs/design/applying.md D1).
+    /// A kind that discovery does not list is deleted only if its version is not served, or is served without the kind.
+    /// The server of an aggregated API may be down, and then the objects of the kind must not count as deleted
+    /// (docs/design/applying.md D1).
     async fn check_gone(&self, gvk: &Gvk) -> Result<(), ApiError> {
         if gvk.group.is_empty() {
             return Ok(());
@@ -164,7 +166,7 @@ impl Discovery {
         }
     }
 
-    /// Asks the API server for all kinds (two requests) and its version (one).
+    /// Asks the API server for all kinds (two requests) and for its version (one request).
     pub async fn refresh(&self) -> Result<(), ApiError> {
         let asked = tokio::time::timeout(DEADLINE, self.ask()).await;
         progress::note();
@@ -177,7 +179,7 @@ impl Discovery {
     async fn ask(&self) -> Result<(), ApiError> {
         let discovery = Discovered::new(self.cluster.client());
         let discovered = match discovery.run_aggregated().await {
-            // Before Kubernetes 1.26 there is no aggregated discovery.
+            // Aggregated discovery exists since Kubernetes 1.26.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 406) => {
                 Discovered::new(self.cluster.client()).run().await
             }
@@ -193,7 +195,7 @@ impl Discovery {
                     let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
                     api_versions.insert(gvk.api_version());
                     api_versions.insert(format!("{}/{}", gvk.api_version(), gvk.kind));
-                    // As in Helm, kinds of subresources count as kinds of their resource's version.
+                    // As in Helm, the kinds of subresources count as kinds of their resource's version.
                     let below = capabilities.subresources.iter();
                     api_versions.extend(below.map(|(sub, _)| format!("{}/{}", gvk.api_version(), sub.kind)));
                     let namespaced = capabilities.scope == Scope::Namespaced;

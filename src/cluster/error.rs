@@ -1,4 +1,4 @@
-//! What went wrong with a request, in words for a condition.
+//! The errors of requests, in words for a condition.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use kube::core::Status;
 
 use crate::mask::Text;
 
-/// How server-side apply says that an object is not of its kind's type.
+/// The message of server-side apply for an object that does not match its kind's schema.
 const UNTYPED: &str = "failed to create typed patch object";
 
-/// How validations of Kubernetes say that a field cannot be changed (`pkg/apis/*/validation` of 1.36).
+/// The words of Kubernetes' validations for a field that cannot be changed (`pkg/apis/*/validation` of 1.36).
 const IMMUTABLE: [&str; 6] =
     ["immutable", "may not change", "may not be changed", "cannot change", "updates to", "cannot be changed"];
 
-/// What a request carried, which the answer may repeat.
+/// The content of a request, which the answer may repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Nothing: it asked.
+    /// Nothing: it was a read.
     Nothing,
     /// An object.
     Object,
@@ -35,72 +35,73 @@ pub struct Causes {
     immutable: Vec<(String, String)>,
 }
 
-/// Why a request failed. `Display` shows nothing that a request with an object repeats; [`ApiError::text`] has all of it.
+/// Why a request failed. `Display` does not show anything that may repeat a sent object; [`ApiError::text`] contains
+/// it.
 #[derive(Clone, Debug)]
 pub enum ApiError {
     /// The API server answered with an error.
     Refused {
         /// What was tried, such as `apply Deployment web in namespace x`.
         what: String,
-        /// The API server's sentence, without values of a Secret that was sent.
+        /// The API server's message, without values of a Secret that was sent.
         message: String,
-        /// The same without any values, when the sentence may repeat some.
+        /// A message without any values, if `message` may repeat some.
         bare: Option<Box<str>>,
         /// HTTP status.
         code: u16,
-        /// The API server's reason, such as `Forbidden`.
+        /// The reason of the API server, such as `Forbidden`.
         reason: Box<str>,
-        /// What the API server names one by one.
+        /// The causes that the API server lists.
         causes: Box<Causes>,
     },
-    /// No answer.
+    /// There was no answer.
     Unreachable {
         /// What was tried.
         what: String,
-        /// The transport's error.
+        /// The error of the transport.
         message: String,
     },
-    /// No such kind.
+    /// The API server does not serve the kind.
     UnknownKind {
         /// What was tried.
         what: String,
         /// The kind.
         kind: String,
     },
-    /// The API server answers, and the server behind it that serves an aggregated API does not.
+    /// The API server answers, but the server of an aggregated API behind it does not.
     Away {
         /// The group and version.
         api: String,
-        /// What was looked for.
+        /// The kind that was looked up.
         kind: String,
     },
-    /// Fields of an object cannot be changed.
+    /// Fields of an object are immutable.
     Immutable {
         /// What was tried.
         what: String,
-        /// Which fields.
+        /// The fields.
         fields: String,
-        /// What recreating it would cost.
+        /// What would be lost if it were recreated.
         lost: &'static str,
-        /// What allows it.
+        /// How to allow it.
         remedy: String,
     },
-    /// An object was deleted in order to be recreated, and is not gone yet.
+    /// An object was deleted to be recreated, and still exists.
     Remaking {
         /// What was tried.
         what: String,
     },
-    /// An object of this name is there, and it is somebody else's.
+    /// An object of this name exists and belongs to somebody else.
     Foreign {
         /// What was tried.
         what: String,
-        /// How that shows.
+        /// The evidence for that.
         why: String,
     },
 }
 
 impl ApiError {
-    /// From a Status. Of an answer that may repeat values of a Secret only the names of fields are kept.
+    /// Converts a Status. If the answer may repeat values of a Secret, only the names of fields are kept.
     pub fn refused(what: &str, code: u16, status: &Status, sent: Sent) -> Self {
         let secret = sent == Sent::Secret;
         let causes = status.details.iter().flat_map(|d| &d.causes);
@@ -135,7 +136,7 @@ impl ApiError {
         Self::Refused { what: what.to_owned(), message, bare, code, reason: status.reason.as_str().into(), causes }
     }
 
-    /// From an error of the client library.
+    /// Converts an error of the client library.
     pub fn from_kube(what: &str, error: &kube::Error, sent: Sent) -> Self {
         match error {
             kube::Error::Api(status) => Self::refused(what, status.code, status, sent),
@@ -143,7 +144,7 @@ impl ApiError {
         }
     }
 
-    /// What is said of it.
+    /// The text that reports the error.
     pub fn text(&self) -> Text {
         match self {
             Self::Refused { what, message, bare: None, .. } => Text::own(format!("{what}: {message}")),
@@ -168,12 +169,13 @@ impl ApiError {
         }
     }
 
-    /// All of it, also what repeats values. For what no tenant sent: a lease, what a command sends.
+    /// The whole text, including repeated values. Only for requests without a tenant's data: a lease, or a request of a
+    /// command.
     pub fn whole(&self) -> String {
         self.text().whole()
     }
 
-    /// Reason of a condition, an event and a metric.
+    /// The reason in conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused { code, .. } => match code {
@@ -195,11 +197,11 @@ impl ApiError {
             Self::Remaking { .. } => "Remaking",
         }
     }
-    /// Whether the API server, and not the request, is the trouble: no status is written for it unless it lasts.
+    /// Whether the API server is at fault, not the request. The status then reports the error only if it persists.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            // A plain 500 is an answer to this request: a webhook that failed, an object that is not of its type.
+            // A plain 500 is an answer to this request: a webhook failed, or the object does not match its type.
             Self::Refused { code, .. } => *code == 429 || *code > 500,
             Self::UnknownKind { .. }
             | Self::Away { .. }
@@ -208,25 +210,26 @@ impl ApiError {
             | Self::Remaking { .. } => false,
         }
     }
-    /// Server-side apply answers 500 when a field has another type than the kind's schema says (tried on 1.36).
+    /// Whether the object does not match its schema. Server-side apply answers 500 if the type of a field differs from
+    /// the kind's schema (tried on 1.36).
     pub fn is_untyped(&self) -> bool {
         matches!(self, Self::Refused { message, .. } if message.contains(UNTYPED))
     }
-    /// The API server's sentence.
+    /// The API server's message.
     pub fn message(&self) -> &str {
         match self {
             Self::Refused { message, .. } => message,
             _ => "",
         }
     }
-    /// The fields that cannot be changed, if that is why.
+    /// The immutable fields, if the request failed because of them.
     pub fn immutable(&self) -> &[(String, String)] {
         match self {
             Self::Refused { causes, .. } => &causes.immutable,
             _ => &[],
         }
     }
-    /// The fields that are invalid, if that is why: `spec.strategy.rollingUpdate`.
+    /// The invalid fields, if the request failed because of them: `spec.strategy.rollingUpdate`.
     pub fn invalid(&self) -> &[String] {
         match self {
             Self::Refused { causes, .. } => &causes.fields,
@@ -245,7 +248,7 @@ impl ApiError {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { code: 409, .. })
     }
-    /// Nothing can be created because the namespace is going.
+    /// Whether nothing can be created because the namespace is being deleted.
     pub fn is_namespace_terminating(&self) -> bool {
         matches!(self, Self::Refused { causes, .. } if causes.reasons.iter().any(|c| c == "NamespaceTerminating"))
     }

@@ -1,4 +1,5 @@
-//! Kubernetes events: a few, for what people want to know of a release; sent in the background and never in the way.
+//! Kubernetes events: a small number, about what people want to know of a release. They are sent in the background and
+//! never delay a pass.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use super::discovery::Resource;
 use crate::release::object::{Gvk, ObjectId};
 use crate::telemetry::metrics::Metrics;
 
-/// Warnings, and other events, that may wait to be sent; more than this are dropped.
+/// The maximum number of warnings, and of other events, that wait to be sent. Further ones are dropped.
 const WAITING: usize = 4096;
-/// How long an event that is no warning may wait for work to be done: until a thousand custom resources are installed.
+/// How long a normal event may wait for more important work: the time to install a thousand custom resources.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it looks.
+/// The pause between two checks for more important work.
 const LOOK: Duration = Duration::from_millis(50);
-/// Kubernetes refuses a longer message.
+/// The maximum length of a message. Kubernetes refuses a longer one.
 const MAX_NOTE: usize = 1000;
 
 /// An event about a custom resource.
@@ -33,34 +34,35 @@ pub struct Event {
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// `Warning`, or else `Normal`.
+    /// Whether its type is `Warning`; if not, it is `Normal`.
     pub warning: bool,
     /// `PascalCase`.
     pub reason: &'static str,
-    /// A sentence, in which nothing is secret.
+    /// A sentence without secrets.
     pub note: String,
 }
 
-/// How many events of one reason an object may have at once, as in client-go (`EventSourceObjectSpamFilter`).
+/// The number of events with one reason that an object may send at once, as in client-go
+/// (`EventSourceObjectSpamFilter`).
 const BURST: u32 = 25;
-/// How often it may have one more.
+/// The time after which it may send one more.
 const REFILL: Duration = Duration::from_secs(60);
-/// Objects and reasons that are remembered.
+/// The maximum number of objects and reasons to remember.
 const REMEMBERED: usize = 10_000;
 
-/// Keeps an object that repeats itself from filling the API server with events.
+/// Prevents an object from filling the API server with repeated events.
 #[derive(Default)]
 struct Limits(HashMap<(String, &'static str), Limit>);
 
 struct Limit {
     left: u32,
-    /// When the last one was added to `left`.
+    /// When `left` was last increased.
     filled: Instant,
     left_out: u32,
 }
 
 impl Limits {
-    /// Whether an event is sent, and how many were not since the last that was.
+    /// Whether to send an event, and how many were left out since the last one that was sent.
     fn admit(&mut self, event: &Event, now: Instant) -> Option<u32> {
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, limit| now.duration_since(limit.filled) < REFILL * BURST);
@@ -81,14 +83,14 @@ impl Limits {
     }
 }
 
-/// An event on its way, and when it came.
+/// An event that waits, and when it was created.
 struct Came {
     event: Event,
     since: Instant,
     at: Timestamp,
 }
 
-/// Where events are handed over: warnings, which never wait, and the others.
+/// The queues of events: warnings, which never wait for other work, and normal events.
 #[derive(Clone)]
 pub struct Events {
     warnings: mpsc::Sender<Came>,
@@ -96,8 +98,9 @@ pub struct Events {
 }
 
 impl Events {
-    /// Hands over, and the task that sends until all senders are gone. While there is more important work, what is no warning
-    /// waits: of a thousand releases that are installed at once, the events would take a tenth of the API server's time.
+    /// Creates the queues, and the task that sends events until all senders are dropped. While there is more important
+    /// work, normal events wait: if a thousand releases are installed at once, their events would take a tenth of the
+    /// API server's time.
     pub fn new(
         cluster: Cluster,
         reporter: String,
@@ -129,15 +132,15 @@ impl Events {
         (Self { warnings, others }, first, second)
     }
 
-    /// Sends an event soon.
+    /// Queues an event.
     pub fn send(&self, event: Event) {
         let channel = if event.warning { &self.warnings } else { &self.others };
-        // A full queue means that the API server is slow; an event less is better than a pass that waits.
+        // A full queue means that the API server is slow. Losing an event is better than delaying a pass.
         let _ = channel.try_send(Came { event, since: Instant::now(), at: Timestamp::now() });
     }
 }
 
-/// The next event that is no warning, when there is nothing more important or it has waited long enough.
+/// The next normal event, when there is no more important work or the event has waited long enough.
 async fn next(events: &mut mpsc::Receiver<Came>, is_busy: impl Fn() -> bool) -> Option<Came> {
     let came = events.recv().await?;
     while is_busy() && came.since.elapsed() < PATIENCE {
@@ -146,7 +149,7 @@ async fn next(events: &mut mpsc::Receiver<Came>, is_busy: impl Fn() -> bool) -> 
     Some(came)
 }
 
-/// What sends events.
+/// The sender of events.
 struct Sender {
     cluster: Cluster,
     reporter: String,
@@ -168,7 +171,7 @@ impl Sender {
     }
 }
 
-/// `v1/Event`, because that is what the roles that operator-sdk scaffolds allow; `events.k8s.io` shows it too.
+/// Writes a `v1/Event`, since the roles that operator-sdk scaffolds allow these; `events.k8s.io` shows them too.
 async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -> Result<(), super::error::ApiError> {
     let id = ObjectId {
         gvk: Resource::events().gvk,

@@ -1,14 +1,14 @@
-//! What watches have seen go. The answer to one of our own requests may come later than a watch's word that its object is gone; it
-//! must not bring the object back, which no event would ever take away again.
+//! The deletions that watches have observed. The answer to one of our own requests may arrive after a watch has
+//! reported the deletion of the object. It must not bring the object back, since no event would remove it again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Twice as long as a request may take: no answer comes later.
+/// Twice the timeout of a request: no answer arrives later.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The objects that went lately, by their uid, with the version in which they went.
+/// The recently deleted objects by uid, with the version of their deletion.
 #[derive(Default)]
 pub struct Gone {
     known: HashMap<Arc<str>, (u64, Instant)>,
@@ -16,7 +16,7 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// An object went, or left what a watch selects, in this version.
+    /// Enters that an object was deleted, or no longer matches a watch's selector, in this version.
     pub fn enter(&mut self, uid: &str, version: u64) {
         self.enter_at(uid, version, Instant::now());
     }
@@ -24,7 +24,7 @@ impl Gone {
     fn enter_at(&mut self, uid: &str, version: u64, now: Instant) {
         while self.order.front().is_some_and(|(at, _)| is_over(*at, now)) {
             let Some((_, uid)) = self.order.pop_front() else { break };
-            // It may have gone again since.
+            // The object may have been deleted again since.
             if self.known.get(&uid).is_some_and(|(_, at)| is_over(*at, now)) {
                 self.known.remove(&uid);
             }
@@ -35,7 +35,8 @@ impl Gone {
         self.order.push_back((now, uid));
     }
 
-    /// Whether an object in this version is one that went since. One that only left what a watch selects comes back in a later one.
+    /// Whether an object in this version was deleted since. An object that only did not match the selector returns in a
+    /// later version.
     pub fn has(&self, uid: &str, version: u64) -> bool {
         self.has_at(uid, version, Instant::now())
     }
@@ -60,12 +61,12 @@ mod tests {
         gone.enter_at("a", 5, start);
         let has = |gone: &Gone, uid: &str, version: u64| gone.has_at(uid, version, start);
         assert!(has(&gone, "a", 4) && has(&gone, "a", 5) && !has(&gone, "a", 6) && !has(&gone, "b", 1));
-        // It came back and went again; what is older changes nothing.
+        // It returned and was deleted again; older versions change nothing.
         let again = start + Duration::from_secs(1);
         gone.enter_at("a", 9, again);
         gone.enter_at("a", 7, again);
         assert!(has(&gone, "a", 9) && !has(&gone, "a", 10));
-        // Its time counts from the last time that it went.
+        // Its time counts from its last deletion.
         let late = start + REMEMBERED + Duration::from_millis(1);
         gone.enter_at("b", 1, late);
         assert!(gone.has_at("a", 9, late) && !gone.has_at("a", 9, again + REMEMBERED + Duration::from_millis(1)));

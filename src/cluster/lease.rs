@@ -1,6 +1,6 @@
-//! Leader election with a Lease, as client-go does it: whoever renews it leads, and it is taken over when it was not
-//! renewed for its duration **by our own clock** since we last saw it change, so that clocks need not agree.
-//! Every write carries the resourceVersion, so that of two only one succeeds.
+//! Leader election with a Lease, as in client-go. The instance that renews the lease leads. Another one takes the lease
+//! over if it was not renewed for its duration **by our own clock** since we last saw it change, so clocks need not
+//! agree. Every write contains the resourceVersion, so only one of two concurrent writes succeeds.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -20,24 +20,25 @@ use super::discovery::Resource;
 use super::error::ApiError;
 use crate::release::object::ObjectId;
 
-/// client-go's defaults as controller-runtime sets them.
+/// client-go's defaults as set by controller-runtime.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Between two attempts, whatever wakes us.
+/// The shortest time between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Forbids writes once the lease may be somebody else's (docs/design/applying.md A8): before each write the time of the last renewal is
-/// looked at, by our own clock. A process that was stopped and goes on after its lease has expired writes nothing more.
+/// Forbids writes once somebody else may hold the lease (docs/design/applying.md A8): before each write it checks the
+/// time of the last renewal by our own clock. A process that was suspended and continues after its lease has expired
+/// cannot write any more.
 #[derive(Debug)]
 pub struct Fence(AtomicU64);
 
-/// When the process began to measure.
+/// The start of the clock.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Default for Fence {
-    /// Open for ever: without a lease nobody else writes.
+    /// Always open: without a lease, no other instance writes.
     fn default() -> Self {
         LazyLock::force(&START);
         Self(AtomicU64::new(u64::MAX))
@@ -50,13 +51,13 @@ impl Fence {
         millis(Instant::now()) < self.0.load(Ordering::Acquire)
     }
 
-    /// Since when writes have been forbidden, when a lease was held and was not renewed.
+    /// How long writes have been forbidden, if a lease was held and not renewed.
     pub fn closed_for(&self) -> Option<Duration> {
         let closed = millis(Instant::now()).checked_sub(self.0.load(Ordering::Acquire))?;
         Some(Duration::from_millis(closed))
     }
 
-    /// Writes are allowed until then.
+    /// Allows writes until this time.
     fn open_until(&self, until: Instant) {
         self.0.store(millis(until), Ordering::Release);
     }
@@ -66,22 +67,22 @@ fn millis(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*START).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A lease, and who we are.
+/// A lease, and our own identity.
 pub struct Lease {
-    /// The lease is written also while nothing else may be.
+    /// Without the fence: the lease is written even while other writes are forbidden.
     cluster: Cluster,
     fence: Arc<Fence>,
     id: ObjectId,
     identity: String,
-    /// What we last saw of the lease, and when it changed for us.
+    /// The last observed state of the lease, and when we observed its last change.
     seen: Option<SeenLease>,
 }
 
-/// A lease as we saw it.
+/// The observed state of a lease.
 #[derive(Clone, Debug)]
 struct SeenLease {
     version: String,
-    /// When it became so for us.
+    /// When we first observed this version.
     at: Instant,
     duration: Duration,
 }
@@ -90,7 +91,7 @@ fn holder(lease: &Value) -> &str {
     lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Attempt {
     Held,
@@ -98,13 +99,13 @@ enum Attempt {
 }
 
 impl Lease {
-    /// For a lease of this name.
+    /// Creates the client of a lease with this name.
     pub fn new(cluster: &Cluster, namespace: &str, name: &str, identity: String) -> Self {
         let id = ObjectId { gvk: Resource::leases().gvk, namespace: Some(namespace.into()), name: name.into() };
         Self { fence: cluster.fence(), cluster: cluster.unfenced(), id, identity, seen: None }
     }
 
-    /// Waits until we lead. `false` when cancelled before.
+    /// Waits until this instance leads. Returns `false` if it was cancelled before.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         let mut said = String::new();
         loop {
@@ -127,8 +128,8 @@ impl Lease {
         }
     }
 
-    /// Waits until it is worth another attempt: the lease was given up, or nobody has renewed it for its duration. A watch reports
-    /// the former at once; where it is not to be had, it is looked at from time to time.
+    /// Waits until another attempt makes sense: the lease was released, or nobody has renewed it for its duration. A
+    /// watch reports the former at once. Without a watch, the lease is checked from time to time.
     async fn wait(&mut self) {
         tokio::time::sleep(PAUSE).await;
         let Some(seen) = self.seen.clone() else { return tokio::time::sleep(RETRY).await };
@@ -153,14 +154,15 @@ impl Lease {
                     }
                     expiry = expires(self.see(&lease));
                 }
-                // Nobody has renewed it, or it is gone.
+                // Nobody has renewed the lease, or it was deleted.
                 Err(_) | Ok(Some(Ok(WatchEvent::Deleted(_)))) => return,
                 Ok(_) => return tokio::time::sleep(RETRY).await,
             }
         }
     }
 
-    /// Renews until cancelled, and then gives the lease up. Returns early when it is lost: then the process must stop at once.
+    /// Renews the lease until cancelled, then releases it. Returns early if the lease is lost: then the process must
+    /// stop at once.
     pub async fn hold(&mut self, stop: &CancellationToken) -> Result<(), String> {
         let mut renewed = Instant::now();
         loop {
@@ -184,7 +186,7 @@ impl Lease {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, ApiError> {
-        // The time before the request: the API server's answer may have come long after it wrote.
+        // The time before the request counts, since the answer may arrive long after the API server's write.
         let began = Instant::now();
         let attempt = self.try_once().await;
         if matches!(attempt, Ok(Attempt::Held)) {
@@ -212,19 +214,19 @@ impl Lease {
         let body = self.body(Some(&lease), transitions + changed);
         match self.cluster.merge::<Value>(&resource, &self.id, &body, None).await {
             Ok(_) => Ok(Attempt::Held),
-            // Somebody else wrote in between; look again.
+            // Somebody else has written in between. The next attempt reads the lease again.
             Err(e) if e.is_conflict() => Ok(Attempt::Other(holder)),
             Err(e) => Err(e),
         }
     }
 
-    /// Whether nobody renewed it for its duration since we first saw it as it is.
+    /// Whether nobody has renewed the lease for its duration since we first observed this version.
     fn is_expired(&mut self, lease: &Value) -> bool {
         let seen = self.see(lease);
         seen.at.elapsed() > seen.duration
     }
 
-    /// Remembers the lease, and since when it is as it is.
+    /// Stores the state of the lease, and when it was first observed.
     fn see(&mut self, lease: &Value) -> &SeenLease {
         let version = lease.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
@@ -252,7 +254,7 @@ impl Lease {
         body
     }
 
-    /// Lets the next instance start at once.
+    /// Releases the lease, so that the next instance can start at once.
     async fn release(&self) {
         let resource = Resource::leases();
         let Ok(Some(lease)) = self.cluster.get(&resource, &self.id).await else { return };

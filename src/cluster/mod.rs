@@ -1,8 +1,8 @@
-//! Everything that talks to the API server. It knows nothing of charts.
+//! Everything that communicates with the API server. It does not know about charts.
 //!
-//! [`client`] sends requests and says what went wrong, [`discovery`] knows which kinds there are, [`cache`] holds what the
-//! watches of [`watch`] saw, [`readiness`] judges objects, [`events`] informs people, [`lease`] elects a leader and lets
-//! nobody else write.
+//! [`client`] sends requests and explains errors, [`discovery`] knows the served kinds, [`cache`] holds what the
+//! watches of [`watch`] observed, [`readiness`] judges objects, [`events`] informs people, and [`lease`] elects a
+//! leader and forbids writes by others.
 
 pub mod cache;
 pub mod chunks;

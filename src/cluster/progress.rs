@@ -1,5 +1,5 @@
-//! Whether a pass gets on: it notes each answer of the API server, whatever it says. A pass has no other end that can be known
-//! beforehand: it may apply a thousand objects to an API server that is slow.
+//! Records the progress of a pass: every answer of the API server counts, whatever it is. There is no fixed limit for
+//! the duration of a pass: it may apply a thousand objects to a slow API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ tokio::task_local! {
     static PASS: Progress;
 }
 
-/// When a pass last got on.
+/// When a pass last made progress.
 #[derive(Clone, Debug)]
 pub struct Progress {
     began: Instant,
@@ -24,12 +24,12 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// When it began.
+    /// When the pass began.
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// When it last got on.
+    /// When the pass last made progress.
     pub fn last(&self) -> Instant {
         self.began + Duration::from_millis(self.at.load(Ordering::Acquire))
     }
@@ -39,23 +39,23 @@ impl Progress {
         self.at.store(now, Ordering::Release);
     }
 
-    /// Runs a pass, whose [`note`]s are entered here.
+    /// Runs a pass. Its calls of [`note`] are recorded here.
     pub async fn of<F: Future>(self, pass: F) -> F::Output {
         PASS.scope(self, pass).await
     }
 }
 
-/// The pass that runs got on. Outside of passes nothing is noted.
+/// Records that the current pass makes progress. Has no effect outside of a pass.
 pub fn note() {
     let _ = PASS.try_with(Progress::note);
 }
 
-/// The longest wait in a line of others.
+/// The maximum number of rounds of a wait that count as progress.
 const LONGEST: u32 = 30;
-/// How often one who waits in a line is counted as getting on.
+/// The duration of a round.
 const ROUND: Duration = Duration::from_secs(30);
 
-/// Waits for what others hold for a while each: for a quarter of an hour that is no standing still.
+/// Waits for something that others hold for a while each. For a quarter of an hour, this counts as progress.
 pub async fn in_line<F: Future>(turn: F) -> F::Output {
     let mut turn = std::pin::pin!(turn);
     for _ in 0..LONGEST {
@@ -76,7 +76,7 @@ mod tests {
     async fn what_a_pass_notes_is_its_own() {
         let (one, other) = (Progress::default(), Progress::default());
         let noting = async {
-            // Until the clock has moved on.
+            // Waits until the clock has advanced.
             while one.last() == one.began() {
                 note();
                 tokio::task::yield_now().await;

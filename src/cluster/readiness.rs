@@ -1,8 +1,8 @@
 //! Whether a live object is ready, by the rules of kstatus (`pkg/kstatus/status`, cli-utils 1.2).
 //!
-//! Stricter than kstatus where `Ready` would else hide that nothing runs: a Job is ready when it has completed and not when it
-//! has started, a pod that failed is not ready, a load balancer must have an address, and a `StatefulSet` with `OnDelete` must
-//! have its replicas.
+//! It is stricter than kstatus where `Ready` would hide that nothing runs: a Job is ready when it has completed, not
+//! when it has started; a failed pod is not ready; a load balancer must have an address; and a `StatefulSet` with
+//! `OnDelete` must have its replicas.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use crate::mask::Text;
 use crate::release::live::Health;
 use crate::release::object::Gvk;
 
-/// The health of an object. Of a kind without a rule here: it is ready because it exists, unless it has a `Ready`,
-/// `Reconciling` or `Stalled` condition that says otherwise, or its controller has not seen its last change.
+/// The health of an object. An object of a kind without a rule here is ready if it exists, unless a `Ready`,
+/// `Reconciling` or `Stalled` condition says that it is not, or its controller has not observed its last change.
 pub fn health(gvk: &Gvk, object: &Value) -> Health {
     if let Some(told) = generic(object) {
         return told;
@@ -29,13 +29,13 @@ pub fn health(gvk: &Gvk, object: &Value) -> Health {
         ("policy", "PodDisruptionBudget") => disruption_budget(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
         ("apiregistration.k8s.io", "APIService") => api_service(object),
-        // What the core kinds' conditions mean is above; a Node's `Ready` is not the release's.
+        // The conditions of the core kinds are handled above. The `Ready` of a Node does not concern the release.
         ("" | "batch" | "rbac.authorization.k8s.io" | "networking.k8s.io", _) => Health::Ready,
         _ => custom(object),
     }
 }
 
-/// Whether an object is a Job or a Pod that has come to its end, well or not, and does nothing more.
+/// Whether an object is a Job or a Pod that has ended, successfully or not, and will not run again.
 pub fn is_finished(gvk: &Gvk, object: &Value) -> bool {
     let is_true = |name: &str| condition(object, name).is_some_and(|c| text(c, "status") == "True");
     match (&*gvk.group, &*gvk.kind) {
@@ -49,7 +49,7 @@ pub fn is_finished(gvk: &Gvk, object: &Value) -> bool {
     }
 }
 
-/// The label selector of a workload's pods; `None` for what has none of its own.
+/// The label selector of a workload's pods; `None` for an object without its own pods.
 pub fn pod_selector(gvk: &Gvk, object: &Value) -> Option<String> {
     match (&*gvk.group, &*gvk.kind) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job") => {
@@ -64,7 +64,8 @@ pub fn pod_selector(gvk: &Gvk, object: &Value) -> Option<String> {
     }
 }
 
-/// Why a pod is not ready, as `REASON: MESSAGE`; `None` when it is, or goes, or nobody knows yet.
+/// Why a pod is not ready, as `REASON: MESSAGE`; `None` if it is ready, is being deleted, or the reason is not known
+/// yet.
 pub fn pod_reason(pod: &Value) -> Option<Text> {
     let is_ready = condition(pod, "Ready").is_some_and(|c| text(c, "status") == "True");
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
@@ -84,8 +85,8 @@ pub fn pod_reason(pod: &Value) -> Option<Text> {
         .then(|| Text::reason(text(unscheduled, "reason"), text(unscheduled, "message")))
 }
 
-/// The first container that waits for more than its turn, or ended badly. What a program wrote before it ended is not shown: it may
-/// quote anything.
+/// The first container that waits for more than its turn, or that failed. The output of a program is not shown, since
+/// it may quote anything.
 fn container_reason(pod: &Value) -> Option<Text> {
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let all = || statuses.iter().filter_map(|s| pod.pointer(s)).filter_map(Value::as_array).flatten();
@@ -93,7 +94,7 @@ fn container_reason(pod: &Value) -> Option<Text> {
         if let Some(waiting) = container.pointer("/state/waiting") {
             let reason = text(waiting, "reason");
             if let ("CrashLoopBackOff", Some(ended)) = (reason, ended(container)) {
-                // kubelet's own message counts seconds, and would be news each time.
+                // The kubelet's own message contains a number of seconds, and would be new each time.
                 return Some(Text::own(format!("{reason}: {ended}")));
             }
             if !matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
@@ -108,7 +109,7 @@ fn container_reason(pod: &Value) -> Option<Text> {
     })
 }
 
-/// How a container ended, when it ended badly.
+/// How a container ended, if it failed.
 fn ended(container: &Value) -> Option<String> {
     let code = |state: &str| container.pointer(state).and_then(Value::as_i64);
     let code = code("/state/terminated/exitCode").or_else(|| code("/lastState/terminated/exitCode"));
@@ -116,7 +117,7 @@ fn ended(container: &Value) -> Option<String> {
     Some(format!("container {} ended with exit code {code}", text(container, "name")))
 }
 
-/// What kstatus asks of any object before its kind's own rule.
+/// The checks of kstatus for every object, before the rule of its kind.
 fn generic(object: &Value) -> Option<Health> {
     if object.pointer("/status/observedGeneration").is_some()
         && let Some(stale) = stale(object)
@@ -200,7 +201,7 @@ fn stateful_set(object: &Value) -> Health {
 }
 
 fn daemon_set(object: &Value) -> Health {
-    // Until the controller has seen it there is no status at all, and zero of zero would be ready.
+    // Before the controller has observed it there is no status, and zero of zero pods would be ready.
     if object.pointer("/status/observedGeneration").is_none() {
         return progressing("its controller has not seen it yet");
     }
@@ -281,7 +282,8 @@ fn service(object: &Value) -> Health {
     Health::Ready
 }
 
-/// One that cannot find what it scales does nothing. Missing metrics are no reason: a fresh cluster has none for minutes.
+/// An autoscaler that cannot find its target does nothing. Missing metrics do not matter: a new cluster has none for
+/// minutes.
 fn autoscaler(object: &Value) -> Health {
     match condition(object, "AbleToScale").filter(|c| text(c, "status") == "False") {
         Some(c) => progressing(Text::reason(text(c, "reason"), text(c, "message"))),
@@ -312,7 +314,7 @@ fn definition(object: &Value) -> Health {
     }
 }
 
-/// Its own server answers.
+/// Whether the API's own server answers.
 fn api_service(object: &Value) -> Health {
     match condition(object, "Available") {
         Some(c) if text(c, "status") == "True" => Health::Ready,
@@ -321,7 +323,7 @@ fn api_service(object: &Value) -> Health {
     }
 }
 
-/// A custom resource as kstatus reads it; one that says nothing is ready because it exists.
+/// A custom resource by the rules of kstatus. Without a condition it is ready if it exists.
 fn custom(object: &Value) -> Health {
     match condition(object, "Ready") {
         Some(c) if text(c, "status") != "True" => {
@@ -331,7 +333,7 @@ fn custom(object: &Value) -> Health {
     }
 }
 
-/// The controller of a workload has not seen its last change.
+/// Whether the controller of a workload has not observed its last change.
 fn stale(object: &Value) -> Option<Health> {
     let generation = number(object, "/metadata/generation").unwrap_or(0);
     let observed = number(object, "/status/observedGeneration").unwrap_or(0);
@@ -342,7 +344,7 @@ fn is_on_delete(object: &Value) -> bool {
     object.pointer("/spec/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete")
 }
 
-/// The numbers of a workload's status.
+/// The numbers in a workload's status.
 #[derive(Clone, Copy)]
 struct Status<'a>(&'a Value);
 

@@ -1,5 +1,5 @@
-//! What is known of the objects that releases are made from, which are those that values come from and those that templates look up:
-//! which version there is, and who uses it. Contents are read in a pass only (docs/design/applying.md A4).
+//! What is known about the objects that releases are made from, which are sources of values and what templates look up:
+//! their versions, and the releases that use them. Only a pass reads their content (docs/design/applying.md A4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use super::cache::{ReleaseKey, WatchKey};
 use super::watch::Sink;
 use crate::release::object::ObjectId;
 
-/// What is known of one source.
+/// The known state of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
     /// The watch is not complete yet.
     Unknown,
-    /// It cannot be watched, and why.
+    /// It cannot be watched, for this reason.
     Blind(String),
     /// It does not exist.
     Missing,
@@ -39,7 +39,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// A release uses these sources and no others.
+    /// Sets the sources that a release uses.
     pub fn set_used(&self, key: &ReleaseKey, ids: Vec<ObjectId>) {
         let mut inner = self.lock();
         if inner.used.get(key).map_or(&[][..], Vec::as_slice) == ids {
@@ -61,7 +61,7 @@ impl Sources {
         }
     }
 
-    /// A release uses these, too, from now on.
+    /// Adds sources that a release uses.
     pub fn add_used(&self, key: &ReleaseKey, ids: &BTreeSet<ObjectId>) {
         let known = self.lock().used.get(key).cloned().unwrap_or_default();
         if !ids.iter().all(|id| known.contains(id)) {
@@ -100,12 +100,12 @@ impl Sources {
         inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 
-    /// Whether a release uses a source that a watch sees.
+    /// Whether a release uses a source that this watch sees.
     pub fn is_used(&self, watch: &WatchKey) -> bool {
         self.lock().users.keys().any(|id| is_in(watch, id))
     }
 
-    /// A watch has ended since nobody uses what it sees: nothing is known of that any more.
+    /// Drops what is known from a watch that has ended because no release uses its objects.
     pub fn unwatch(&self, watch: &WatchKey) {
         let mut inner = self.lock();
         inner.synced.remove(watch);
@@ -113,7 +113,7 @@ impl Sources {
         inner.versions.retain(|id, _| !is_in(watch, id));
     }
 
-    /// A watch cannot see: why.
+    /// Enters that a watch cannot see its objects, for this reason.
     pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.lock();
         if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
@@ -132,7 +132,7 @@ fn is_in(watch: &WatchKey, id: &ObjectId) -> bool {
     id.gvk == watch.0 && (watch.1.is_none() || id.namespace == watch.1)
 }
 
-/// Enters what one watch sees, and hands over the releases that deserve a pass.
+/// Enters what one watch sees, and passes on the releases that need a pass.
 pub struct SourceSink<F> {
     watch: WatchKey,
     sources: Arc<Sources>,
@@ -141,7 +141,7 @@ pub struct SourceSink<F> {
 }
 
 impl<F: Fn(Vec<ReleaseKey>) + Send> SourceSink<F> {
-    /// For one watch.
+    /// The sink of one watch.
     pub fn new(watch: WatchKey, sources: Arc<Sources>, changed: F) -> Self {
         Self { watch, sources, seen: HashSet::new(), changed }
     }

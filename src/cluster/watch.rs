@@ -1,4 +1,4 @@
-//! Watches: one task each, which keeps a part of the cache complete and never gives up.
+//! Watches: one task each, which keeps a part of the cache complete and retries for ever.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -15,43 +15,43 @@ use tokio_util::sync::CancellationToken;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Objects per page where streaming lists are not to be had.
+/// Objects per page if the API server does not support streaming lists.
 const PAGE: u32 = 200;
 
-/// What a watch reports.
+/// Receives what a watch reports.
 pub trait Sink<K>: Send {
     /// A list begins.
     fn begin(&mut self);
-    /// An object as it is; `listed` during a list.
+    /// The current state of an object; `listed` is true during a list.
     fn put(&mut self, object: K, listed: bool);
-    /// An object is gone.
+    /// An object is deleted.
     fn remove(&mut self, object: K);
     /// The list is complete.
     fn complete(&mut self);
-    /// The objects cannot be seen, and why. The watch goes on trying.
+    /// The objects cannot be seen, for this reason. The watch keeps trying.
     fn blind(&mut self, why: String);
 }
 
 /// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The API server does not serve the kind (any more).
+    /// The API server does not serve the kind, or not any more.
     Gone,
     /// It was cancelled.
     Cancelled,
 }
 
-/// How all watches are kept.
+/// The settings of all watches.
 #[derive(Clone)]
 pub struct Manner {
-    /// Lists come as streams (Kubernetes 1.34 by default), which takes no more memory than a watch; a server that refuses it is asked for
-    /// pages.
+    /// Whether lists come as streams (the default since Kubernetes 1.34), which takes no more memory than a watch. If a
+    /// server refuses this, it is asked for pages.
     pub streaming: bool,
-    /// Changes when the API server answers again after it was away: no watch goes on waiting then.
+    /// Changes when the API server answers again after it was down. This ends the pauses of all watches.
     pub back: Receiver<()>,
 }
 
-/// Watches until the kind is gone or the token is cancelled.
+/// Watches until the API server does not serve the kind any more, or the token is cancelled.
 pub async fn watch<K, S>(
     api: Api<K>,
     selector: Option<&str>,
@@ -63,7 +63,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
-    // What was before this watch is no news to it.
+    // Earlier changes do not count for this watch.
     back.mark_unchanged();
     let mut pause = Pause { next: FIRST_PAUSE, last: Instant::now(), back };
     loop {
@@ -83,9 +83,10 @@ where
 
 enum Stopped {
     End(End),
-    /// The server refused the request as such.
+    /// The server refused the request itself.
     NoStreaming,
-    /// It was forbidden. A watch that went on where it was would never report that it sees again: it begins with a list.
+    /// The request was forbidden. A watch that continued at its last position would not report that it can see again,
+    /// so it starts with a list.
     Blind,
 }
 
@@ -116,7 +117,7 @@ where
             Some(Err(error)) => match code(&error) {
                 Some(404) => return Stopped::End(End::Gone),
                 Some(400 | 422) => return Stopped::NoStreaming,
-                // Too old a resourceVersion: the next poll lists again.
+                // The resourceVersion is too old. The next poll lists again.
                 Some(410) => {}
                 Some(403) => {
                     sink.blind(message(&error));
@@ -131,17 +132,17 @@ where
     }
 }
 
-/// What lies between a watch's errors.
+/// The pause after an error of a watch.
 struct Pause {
     next: Duration,
-    /// When the last one was over.
+    /// When the last pause ended.
     last: Instant,
     back: Receiver<()>,
 }
 
 impl Pause {
-    /// Sleeps, and doubles the next pause, until the API server is back. A watch that was well for a while starts again with the first
-    /// pause: one that continues where it was says nothing.
+    /// Sleeps, and doubles the next pause, until the API server is back. If the watch was healthy for a while, the
+    /// pauses start from the shortest again: a watch that continues at its last position reports nothing.
     async fn rest(&mut self, stop: &CancellationToken) {
         if self.last.elapsed() > LAST_PAUSE {
             self.next = FIRST_PAUSE;
@@ -158,13 +159,14 @@ impl Pause {
     }
 }
 
-/// 0 to 99, from the clock's nanoseconds: enough to keep watches from coming back in step.
+/// A number from 0 to 99, from the nanoseconds of the clock: random enough to keep watches from retrying at the same
+/// time.
 pub(crate) fn fastrand_percent() -> u32 {
     let nanoseconds = jiff::Timestamp::now().as_nanosecond() / 1000 % 100;
     u32::try_from(nanoseconds).unwrap_or(0)
 }
 
-/// What the API server said, if it was the API server.
+/// The API server's error, if the error came from the API server.
 fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

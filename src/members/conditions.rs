@@ -1,5 +1,6 @@
-//! The conditions that coreos' etcd-operator reported of a cluster (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in its words: `Available`,
-//! `Scaling`, `Upgrading`, `Recovering`. As there, those of what is not happening are not there.
+//! The conditions that coreos' etcd-operator reported for a cluster (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in its
+//! words: `Available`, `Scaling`, `Upgrading`, `Recovering`. As there, a condition is absent while its process does not
+//! happen.
 
 use serde_json::{Map, Value};
 
@@ -7,12 +8,12 @@ use super::document::Set;
 use super::progress::Doing;
 use super::workload::{Latch, Workload};
 
-/// Their types.
+/// The types of the conditions.
 pub const TYPES: [&str; 4] = ["Available", "Scaling", "Upgrading", "Recovering"];
 
-/// After these reasons nobody is served what a quorum agrees on.
+/// Reasons after which no client is served the data that a quorum agrees on.
 const NOT_SERVED: [&str; 3] = ["QuorumLost", "SplitBrain", "DataLost"];
-/// What reasons begin with that stop an upgrade.
+/// The prefix of the reasons that stop an upgrade.
 const NOT_UPGRADED: &str = "Version";
 
 /// A condition.
@@ -20,15 +21,15 @@ const NOT_UPGRADED: &str = "Version";
 pub struct Condition {
     /// One of [`TYPES`].
     pub name: &'static str,
-    /// Its status.
+    /// Whether its status is `True`.
     pub on: bool,
-    /// In coreos' words, or as a reason of `Ready`.
+    /// The reason, in coreos' words or as the reason of `Ready`.
     pub reason: String,
-    /// What is to be said of it.
+    /// The message for people.
     pub message: String,
 }
 
-/// Those of a set of which `status` says the versions, see [`FIELDS`](super::progress::FIELDS).
+/// The conditions of a set whose versions are in `status`, see [`FIELDS`](super::progress::FIELDS).
 pub fn conditions(
     set: &Set,
     workload: &Workload,

@@ -1,7 +1,7 @@
-//! What a chart says of its stateful sets with members: `Members` documents and the Jobs of scale hooks.
+//! The declarations of a chart about its stateful sets with members: `Members` documents and the Jobs of scale hooks.
 //!
-//! Both carry `helm.sh/hook` with a name that Helm does not know, so it passes over them, and `helm install` works as without
-//! them. They are never sent to the API server as they are.
+//! Both have a `helm.sh/hook` name that Helm does not know. So Helm ignores them, and `helm install` works as without
+//! them. They are never sent to the API server unchanged.
 
 use crate::names;
 use std::borrow::Cow;
@@ -24,16 +24,17 @@ pub const API_VERSION: &str = names::MEMBERS_API_VERSION;
 pub const KIND: &str = "Members";
 /// Its hook name.
 pub const MEMBERS: &str = "members";
-/// Annotation of a scale hook: the `Members` document that it is for, when there are more than one.
+/// Annotation of a scale hook with the name of its `Members` document. It is required if there is more than one
+/// document.
 const OF: &str = names::SCALE_HOOK_OF;
-/// Members of one stateful set.
+/// The maximum number of members in one stateful set.
 const MAX_SIZE: u32 = 100;
-/// Bytes that the annotation may take, beside the inventory in the same 256 KiB.
+/// The maximum size of the annotation in bytes. The inventory is in the same 256 KiB.
 const MAX_ENCODED: usize = 40 << 10;
-/// Seconds without progress after which the condition says so.
+/// The default number of seconds without progress after which the condition reports it.
 const PROGRESS_DEADLINE: u64 = 600;
 
-/// All that a rendering says of members.
+/// All declarations about members in a rendering.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Members {
     /// The stateful sets, in the order of their documents.
@@ -49,15 +50,15 @@ pub struct Set {
     pub name: String,
     /// Name of the StatefulSet.
     pub target: String,
-    /// How many members there shall be.
+    /// The wanted number of members.
     pub size: u32,
-    /// Who knows how they come and go.
+    /// The driver that adds and removes members.
     pub driver: DriverName,
-    /// What becomes of the claims of a member that left.
+    /// What happens to the claims of a member that left.
     pub on_remove: OnRemove,
-    /// What becomes of claims that are there without a member.
+    /// What happens to claims that exist without a member.
     pub on_orphan: OnOrphan,
-    /// Seconds.
+    /// Seconds without progress after which the condition reports it.
     pub progress_deadline: u64,
     /// `serviceName` of the StatefulSet.
     pub service: String,
@@ -67,10 +68,10 @@ pub struct Set {
     /// `settings` of the document, for a driver of the program's own.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
-    /// No member comes, goes or is restarted.
+    /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What the status says about the one set of a database, in the words of coreos' etcd-operator.
+    /// What the status reports about the only set of a database, in the words of coreos' etcd-operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
 }
@@ -81,19 +82,19 @@ pub struct Set {
 pub struct Status {
     /// The Service for clients.
     pub service_name: Option<String>,
-    /// Its port.
+    /// The port of the Service.
     pub client_port: Option<u16>,
-    /// The version that is wanted.
+    /// The wanted version.
     pub target_version: Option<String>,
 }
 
-/// The name of the driver, which knows how members come and go: one that is built in, or one that the program brings
+/// The name of the driver, which adds and removes members: a built-in driver, or one of the program's own
 /// ([`Drivers`](super::drivers::Drivers)), such as `example.com/database`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "EncodedDriver", into = "EncodedDriver")]
 pub struct DriverName(Cow<'static, str>);
 
-/// The name in a record.
+/// The form of the name in a record.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum EncodedDriver {
@@ -133,18 +134,19 @@ impl DriverName {
         built_in.or_else(|| is_own(text).then(|| Self(text.to_owned().into())))
     }
 
-    /// As the document writes it.
+    /// The name as in the document.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the program brings it.
+    /// Whether it is a driver of the program's own.
     pub fn is_own(&self) -> bool {
         is_own(&self.0)
     }
 }
 
-/// Whether a driver of a program's own can have this name: a domain and a name, so that it is never mistaken for one of ours.
+/// Whether a program's own driver can have this name: a domain and a name, so that it cannot be mistaken for a built-in
+/// driver.
 pub fn is_own(name: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -153,7 +155,7 @@ pub fn is_own(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, name)| domain.split('.').all(is_label) && is_label(name))
 }
 
-/// What becomes of the claims of a member that left.
+/// What happens to the claims of a member that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnRemove {
@@ -161,7 +163,7 @@ pub enum OnRemove {
     Retain,
 }
 
-/// What becomes of claims that are there without a member.
+/// What happens to claims that exist without a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnOrphan {
@@ -169,7 +171,7 @@ pub enum OnOrphan {
     Adopt,
 }
 
-/// When scale hooks run.
+/// The events at which scale hooks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -185,7 +187,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 8] = [
         Self::Bootstrap,
         Self::BeforeScaleUp,
@@ -197,7 +199,7 @@ impl Event {
         Self::BeforeDelete,
     ];
 
-    /// As charts write it.
+    /// The name as charts write it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bootstrap => "bootstrap",
@@ -211,7 +213,7 @@ impl Event {
         }
     }
 
-    /// From what a chart writes.
+    /// Parses the name as charts write it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == text)
     }
@@ -223,7 +225,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// A Job that a chart wants to be run when members come and go.
+/// A Job that a chart runs when members are added or removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleHook {
     /// Name of its [`Set`].
@@ -234,18 +236,18 @@ pub struct ScaleHook {
     pub events: Vec<Event>,
     /// The order within an event.
     pub weight: i64,
-    /// The container whose exit code counts; the first one otherwise.
+    /// The container whose exit code counts; `None` means the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Digest of the Job: another Job is another run.
+    /// Digest of the Job. A changed Job is a new run.
     pub digest: String,
-    /// The Job as the chart wrote it.
+    /// The Job as in the chart.
     pub job: Map<String, Value>,
 }
 
 impl Members {
-    /// Of a rendering: from the documents that Helm passes over, checked against the objects. `None` when the chart has no stateful
-    /// set with members. The error is a sentence, without any value but names.
+    /// Reads the documents of a rendering that Helm ignores, and checks them against the objects. Returns `None` if the
+    /// chart has no stateful set with members. The error is a sentence; it contains names, but no other values.
     pub fn read(unknown: &[Hook], objects: &[Object], namespace: &str) -> Result<Option<Self>, String> {
         if let Some(object) = objects.iter().find(|o| is_members(&o.gvk.api_version(), &o.gvk.kind)) {
             return Err(format!("Members {} lacks the annotation helm.sh/hook: members", object.name));
@@ -272,7 +274,7 @@ impl Members {
             return Ok(None);
         }
         for hook in unknown.iter().filter(|h| !is_document(h)) {
-            // Some other program's hook names are none of ours.
+            // Hook names of other programs are ignored.
             if hook.events.iter().any(|e| Event::parse(e).is_some()) {
                 let name = &hook.manifest.name;
                 members.hooks.push(
@@ -285,18 +287,18 @@ impl Members {
         Ok(Some(members))
     }
 
-    /// The stateful set of an object.
+    /// The stateful set that an object is.
     pub fn of(&self, id: &ObjectId) -> Option<&Set> {
         let is_set = &*id.gvk.kind == "StatefulSet" && &*id.gvk.group == "apps";
         self.sets.iter().find(|set| is_set && set.target == *id.name)
     }
 
-    /// As an annotation. The error is a sentence.
+    /// Encodes the members for an annotation. The error is a sentence.
     pub fn encode(&self) -> Result<String, String> {
         packed::encode(self, "scale hooks", MAX_ENCODED)
     }
 
-    /// Reads what [`Self::encode`] wrote; `None` for anything else.
+    /// Decodes a text from [`Self::encode`]. Returns `None` for any other text.
     pub fn decode(text: &str) -> Option<Self> {
         packed::decode(text)
     }
@@ -344,7 +346,7 @@ fn body(hook: &Hook) -> Result<Map<String, Value>, String> {
     Ok(Object::parse(&hook.manifest.text)?.ok_or("it is empty")?.body)
 }
 
-/// Fields of an object, each taken once, so that what is left is unknown.
+/// The fields of an object. Each is taken once; a field that is not known is an error.
 struct Fields<'a> {
     at: &'static str,
     left: Map<String, Value>,
@@ -444,7 +446,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         Some(_) => return Err("spec.paused is neither true nor false".to_owned()),
     };
     let status = spec.take("status").map(read_status).transpose()?;
-    // They stand beside the names of documents.
+    // In the status these two fields are next to the names of documents.
     if status.is_some() && ["ready", "unready"].contains(&manifest.name.as_str()) {
         return Err(format!("with spec.status, the name of the document cannot be {}", manifest.name));
     }
@@ -479,7 +481,7 @@ fn read_status(value: Value) -> Result<Status, String> {
     Ok(Status { service_name: status.text("serviceName")?, client_port, target_version: status.text("targetVersion")? })
 }
 
-/// Whether the StatefulSet can be stepped: its service name.
+/// Checks that the operator can step the StatefulSet. Returns its service name.
 fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<String, String> {
     let is_set = |o: &&Object| &*o.gvk.group == "apps" && &*o.gvk.kind == "StatefulSet" && o.name == target;
     let set = objects.iter().find(is_set).ok_or_else(|| format!("the chart has no StatefulSet {target}"))?;
@@ -511,7 +513,7 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// The driver alone says who may join: it has one `ConfigMap` for that, which nobody else writes.
+/// Only the driver decides which member may join: it has one `ConfigMap` for that, which nobody else may write.
 fn check_etcd(document: &Document, objects: &[Object], namespace: &str) -> Result<(), String> {
     let name = &document.config_map;
     let is_it = |o: &&Object| {
@@ -542,7 +544,7 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         let annotations = job.get("metadata").and_then(|m| m.get("annotations"));
         annotations.and_then(|a| a.get(name)).and_then(Value::as_str).map(str::to_owned)
     };
-    // Before a deletion a driver of its own has nothing to say.
+    // A driver of the program's own has no part in a deletion.
     let any = events == [Event::BeforeDelete];
     let jobs: Vec<&str> =
         sets.iter().filter(|s| any || s.driver == DriverName::JOBS).map(|s| s.name.as_str()).collect();

@@ -1,70 +1,72 @@
-//! What a driver says is to be done. It does what concerns its application; the operator does what concerns the StatefulSet.
+//! The decisions of a driver. The driver acts on its application; the operator acts on the StatefulSet.
 
 use std::future::Future;
 use std::time::Duration;
 
 use super::workload::{Latch, Target, Workload};
 
-/// The one thing that a pass does.
+/// The single step of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberStep<A> {
-    /// Nothing: it is as it should be.
+    /// Nothing: everything is as it should be.
     Quiet,
     /// Nothing yet.
     Wait {
-        /// For what, in words.
+        /// What the pass waits for, in words.
         why: String,
-        /// When to look again, when no event comes before.
+        /// When to look again if no event arrives earlier.
         after: Duration,
     },
-    /// Nothing but a condition. Passes go on looking, and the first that sees it gone goes on: a quorum may come back by itself.
+    /// Nothing except a condition. Passes continue to observe, and the first pass that finds the problem solved
+    /// continues: a quorum may return without help.
     Stop {
-        /// Reason of the condition, such as `QuorumLost`.
+        /// The reason of the condition, such as `QuorumLost`.
         reason: &'static str,
-        /// What is wrong and what to do.
+        /// What is wrong, and what to do about it.
         why: String,
     },
-    /// The status remembers this from now on, and nothing else.
+    /// Store this latch in the status, and do nothing else.
     Latch(Latch),
-    /// The StatefulSet has so many replicas from now on. [`Latch::replicas`] says so first, so that whoever finds fewer knows that it
-    /// was not the operator who lowered them.
+    /// Set the number of replicas of the StatefulSet. [`Latch::replicas`] is written first, so that a pass that finds
+    /// fewer replicas knows that somebody else has lowered them.
     Scale(u32),
-    /// The StatefulSet has the pod of this ordinal from now on, and no other. [`MemberStep::Scale`] ends that.
+    /// Run only the pod of this ordinal. [`MemberStep::Scale`] ends this.
     Only(u32),
-    /// A claim goes, and no other than the one of this uid.
+    /// Delete a claim, but only the one with this uid.
     DeleteClaim {
         /// Its name.
         name: std::sync::Arc<str>,
         /// Its uid.
         uid: Box<str>,
     },
-    /// A pod goes, and no other than the one of this uid. Budgets do not count: it is broken.
+    /// Delete a pod, but only the one with this uid. The pod is broken, so disruption budgets do not count.
     DeletePod {
         /// Its ordinal.
         ordinal: u32,
         /// Its uid.
         uid: Box<str>,
     },
-    /// A pod is evicted, so that it comes back from the present template; budgets count.
+    /// Evict a pod, so that it is recreated from the current template. Disruption budgets count.
     EvictPod {
         /// Its ordinal.
         ordinal: u32,
         /// Its uid.
         uid: Box<str>,
     },
-    /// What the driver itself does.
+    /// Carry out an action of the driver.
     Act(A),
-    /// The same, and the status remembers this once it is done. Whoever dies in between does it again.
+    /// Carry out an action of the driver, and store this latch in the status when it is done. After a crash in between,
+    /// the action is repeated.
     ActThen {
-        /// What is done.
+        /// The action.
         action: A,
-        /// What is remembered.
+        /// The latch.
         latch: Latch,
     },
 }
 
 impl<A> MemberStep<A> {
-    /// The same step of a driver whose actions are others.
+    /// The same step for another type of actions.
     pub fn map<B>(self, other: impl FnOnce(A) -> B) -> MemberStep<B> {
         match self {
             Self::Quiet => MemberStep::Quiet,
@@ -82,39 +84,41 @@ impl<A> MemberStep<A> {
     }
 }
 
-/// How an action came out.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// Done, or it was done already.
+    /// The action is done, or was done before.
     Done,
-    /// Not now: ask again.
+    /// Not now: the pass has to ask again.
     Wait {
-        /// For what, in words.
+        /// What the action waits for, in words.
         why: String,
         /// When to ask again.
         after: Duration,
     },
-    /// The application does not allow it, such as for a quorum.
+    /// The application does not allow it, for example to protect a quorum.
     Refused(String),
-    /// Nobody knows: it may have happened, or may still happen. The next observation shows which.
+    /// The outcome is unknown: the action may have happened, or may still happen. The next observation will show it.
     Indeterminate(String),
     /// It cannot work until somebody changes something.
     Fatal(String),
 }
 
-/// An application that must be informed before its members come and go.
+/// An application whose members have to be announced before they are added and removed.
 ///
-/// A pass calls [`observe`](Self::observe), [`decide`](Self::decide) and, when that says so, [`act`](Self::act); then it ends.
+/// A pass calls [`observe`](Self::observe), then [`decide`](Self::decide) and, if the decision requires it,
+/// [`act`](Self::act). Then it ends.
 pub trait MemberDriver: Send + Sync {
-    /// What the application says of itself.
+    /// What the application reports about itself.
     type Observed: Send;
-    /// What can be done to it.
+    /// The actions on the application.
     type Action: Send;
 
-    /// Asks the application. Members that do not answer are part of the answer; it never fails, and ends within seconds.
+    /// Asks the application. Members that do not answer are part of the result. This never fails, and ends within
+    /// seconds.
     fn observe(&self, workload: &Workload, latch: &Latch) -> impl Future<Output = Self::Observed> + Send;
 
-    /// What is to be done now, from nothing but the arguments. `now` is in seconds since 1970.
+    /// Decides what to do now, by its arguments only. `now` is in seconds since 1970.
     fn decide(
         &self,
         workload: &Workload,
@@ -124,9 +128,9 @@ pub trait MemberDriver: Send + Sync {
         now: i64,
     ) -> MemberStep<Self::Action>;
 
-    /// Does it. Every call has a deadline, and one that passed is [`ActionOutcome::Indeterminate`].
+    /// Carries out an action. Every call has a deadline; a call that passes it is [`ActionOutcome::Indeterminate`].
     fn act(&self, action: Self::Action) -> impl Future<Output = ActionOutcome> + Send;
 
-    /// An action in words, for the plan in the status.
+    /// Describes an action in words, for the plan in the status.
     fn describe(&self, action: &Self::Action) -> String;
 }

@@ -1,4 +1,4 @@
-//! Drivers that a program brings for databases of its own: `examples/custom-driver` is such a program.
+//! Drivers that a program registers for databases of its own: `examples/custom-driver` is such a program.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use super::workload::{Latch, Target, Workload};
 
 type Make = dyn Fn(&Set) -> Result<OwnDriver, String> + Send + Sync;
 
-/// The drivers of a program, by the names that `spec.driver` of a Members document gives them.
+/// The drivers of a program, by the names in `spec.driver` of a Members document.
 #[derive(Clone, Default)]
 pub struct Drivers(BTreeMap<&'static str, Arc<Make>>);
 
 impl Drivers {
-    /// None but those that are built in.
+    /// No drivers except the built-in ones.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more. `make` makes it for one stateful set, from what its document says ([`Set::settings`]); its error is a
-    /// sentence for the condition, and it is asked again when the chart says something else.
+    /// Adds a driver. `make` creates it for one stateful set, from the settings in its document ([`Set::settings`]).
+    /// The error of `make` is a sentence for the condition; `make` is called again when the chart changes.
     ///
     /// # Panics
     /// When the name is not a domain and a name, as in `example.com/database`.

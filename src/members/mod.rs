@@ -1,17 +1,19 @@
-//! Stateful sets whose application must be informed before members come and go: the contract of scale hooks, and the drivers that carry it.
+//! Stateful sets whose members have to be announced before they are added and removed: the contract of scale hooks, and
+//! the drivers that fulfil it.
 //!
-//! What is to be done next follows from what is seen now (the StatefulSet, its pods and claims, and what the application itself
-//! says of its members), never from a stored step. So every crash is the same as a pass that ended there.
+//! The next step follows from what is observed now (the StatefulSet, its pods and claims, and what the application
+//! reports about its members), and never from a stored step. So a crash is the same as a pass that ended at that point.
 //!
-//! - [`workload`]: what the API server knows of a StatefulSet, and what little only the status of the custom resource remembers.
-//! - [`driver`]: what a driver answers: one step at most in each pass.
-//! - [`document`]: what a chart says of them.
-//! - [`conditions`](mod@conditions): what coreos' etcd-operator reported of a cluster.
+//! - [`workload`]: what the API server knows about a StatefulSet, and the little that only the status of the custom
+//!   resource remembers.
+//! - [`driver`]: the decisions of a driver: at most one step in each pass.
+//! - [`document`]: the declarations of a chart about its members.
+//! - [`conditions`](mod@conditions): the conditions that coreos' etcd-operator reported for a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
-//! - [`drivers`]: drivers that a program brings.
-//! - [`progress`]: what the status says of them.
-//! - [`substitute`]: what the operator puts into the one apply of the StatefulSet.
+//! - [`drivers`]: drivers that a program registers.
+//! - [`progress`]: what the status reports about members.
+//! - [`substitute`]: what the operator inserts when it applies the StatefulSet.
 
 pub mod conditions;
 pub mod document;

@@ -1,5 +1,5 @@
-//! What the status says of members: how many there are, what is remembered, and the plan with its phases and steps. It is derived from
-//! what is seen, and nothing is decided by it.
+//! What the status reports about members: their number, the latches, and the plan with its phases and steps. It is
+//! computed from observations, and no decision depends on it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::conditions::{Condition, conditions};
 use super::document::Set;
 use super::workload::{Latch, Mode, Move, MoveKind, Workload};
 
-/// What a pass did about a stateful set.
+/// What a pass did with a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Nothing: it is as it should be.
+    /// Nothing: everything is as it should be.
     Nothing,
-    /// A step, in words.
+    /// It carried out a step, in words.
     Done(String),
     /// It waits for something.
     Waiting(String),
@@ -27,33 +27,33 @@ pub enum Doing {
     },
 }
 
-/// For the status.
+/// The part of the status about members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembersStatus {
-    /// `status.members` by document; empty: as before.
+    /// `status.members`, by document; empty keeps the previous one.
     pub members: Map<String, Value>,
-    /// `status.plan`; none: as before.
+    /// `status.plan`; `None` keeps the previous one.
     pub plan: Option<Value>,
     /// [`FIELDS`] of the status.
     pub status: Map<String, Value>,
-    /// coreos' conditions, once there is a set that reports itself so.
+    /// coreos' conditions, if a set asks for this form of the status.
     pub conditions: Option<Vec<Condition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
-    /// That is a condition that somebody should know of.
+    /// Whether `unready` is a problem that somebody should know of.
     pub stopped: bool,
-    /// The chart has no members any more: the status says nothing of them.
+    /// Whether the chart has no members any more, so that the status must not mention them.
     pub gone: bool,
 }
 
 impl MembersStatus {
-    /// The members have not been looked at.
+    /// The members have not been observed.
     pub fn pending() -> Self {
         let unready = Some(("Progressing", "its members are looked at next".to_owned()));
         Self { unready, ..Self::default() }
     }
 
-    /// As the status had it.
+    /// Reads the previous status.
     fn read(status: &Map<String, Value>) -> Self {
         let members = status.get("members").and_then(Value::as_object).cloned().unwrap_or_default();
         let field = |name: &str| Some((name.to_owned(), status.get(name)?.clone()));
@@ -61,7 +61,7 @@ impl MembersStatus {
         Self { members, plan: status.get("plan").cloned(), status: fields, ..Self::default() }
     }
 
-    /// As the status had it, for these sets.
+    /// Reads the previous status for these sets.
     pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
         let mut told = Self::read(status);
         if sets.iter().all(|set| set.status.is_none()) {
@@ -71,24 +71,24 @@ impl MembersStatus {
         told
     }
 
-    /// It waits for something.
+    /// Sets that the release waits for something.
     pub fn wait(&mut self, what: &str) {
         self.unready = Some(("Progressing", format!("waiting for {what}")));
     }
 }
 
-/// Fields of the status as coreos' etcd-operator wrote it (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), beside `members.ready` and
-/// `members.unready`.
+/// Fields of the status as coreos' etcd-operator reported them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in addition
+/// to `members.ready` and `members.unready`.
 pub const FIELDS: [&str; 7] =
     ["phase", "controlPaused", "size", "serviceName", "clientPort", "currentVersion", "targetVersion"];
 
-/// A quorum is lost for good, and one member is made to go on alone.
+/// A quorum is lost for good, and one member is made to continue alone.
 const RECOVERING: &str = "RecoveringQuorum";
 
-/// Conditions after which members do not come back by themselves.
+/// Conditions after which members do not return without help.
 const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 
-/// Reports the set in [`FIELDS`]. As there, the target version is empty once it is reached.
+/// Reports the set in [`FIELDS`]. As in coreos' operator, the target version is empty once it is reached.
 fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
     let names = |wanted: bool| -> Value {
@@ -122,7 +122,7 @@ fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch,
     told.conditions = Some(conditions(set, workload, latch, doing, status));
 }
 
-/// Enters what was done about a stateful set. How long until its progress deadline, while it waits.
+/// Enters what a pass did with a stateful set. Returns the time until its progress deadline, if it waits.
 pub fn enter(
     told: &mut MembersStatus,
     set: &Set,
@@ -194,7 +194,7 @@ pub fn enter(
     (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
 }
 
-/// What is still to be done, the present first.
+/// The remaining phases, with the current one first.
 fn phases(set: &Set, workload: &Workload, latch: &Latch) -> Vec<Value> {
     let name = |what: &str, ordinal: u32| format!("{what} {}-{ordinal}", set.target);
     let mut names = Vec::new();
@@ -226,7 +226,7 @@ fn verb(moving: &Move) -> &'static str {
     }
 }
 
-/// What changed in what is remembered, in words.
+/// Describes the change of a latch in words.
 pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
     match (&old.moving, &new.moving) {
         (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),

@@ -68,7 +68,7 @@ fn what_makes_no_progress_in_time_says_so_and_why() {
     assert_eq!(reason, "ProgressDeadlineExceeded");
     assert_eq!(message, "add db-1: no progress for 60 seconds: waiting for pod db-1: Unschedulable");
     assert!(told.stopped);
-    // Progress ends that.
+    // Progress ends this.
     let mut told = MembersStatus::read(&status(&told));
     enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
     assert_eq!(told.unready.unwrap().0, "Progressing");
@@ -112,7 +112,7 @@ fn the_status_is_told_in_the_words_of_coreos_when_the_chart_asks() {
         "targetVersion": "", "currentVersion": "3.5.0"});
     assert_eq!(Value::Object(told.status.clone()), expected);
     assert_eq!(told.members["ready"], json!(["db-0"]));
-    // On its way to another version it runs, with the old one.
+    // While it is upgraded, it still runs the old version.
     set.status.as_mut().unwrap().target_version = Some("3.6.0".into());
     step(&mut told, &set, Doing::Waiting("a pod".into()));
     assert_eq!((&told.status["phase"], &told.status["currentVersion"]), (&json!("Running"), &json!("3.5.0")));

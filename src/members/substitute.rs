@@ -1,4 +1,4 @@
-//! What the operator puts into the one apply of a StatefulSet with members, and what it takes from its record.
+//! What the operator inserts when it applies a StatefulSet with members, and what it removes from its record.
 
 use serde_json::{Map, Value, json};
 
@@ -8,9 +8,9 @@ use crate::release::owned::STEPPED;
 use crate::render::Manifest;
 use crate::template::yaml;
 
-/// The StatefulSet as it is applied: replicas are substituted and never left out, or the API server would make it one member. Pods
-/// are replaced by the operator alone, and counted from `start`. With the resourceVersion of the one that was `found`, the API server
-/// refuses the write when it is stale.
+/// Prepares the StatefulSet for the apply. The replicas are always set, since the API server would default them to one.
+/// Pods are numbered from `start`, and only the operator replaces them. If the StatefulSet was `found`, its
+/// resourceVersion makes the write fail when it is outdated.
 pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, start: u32, found: Option<&Value>) {
     let at = |pointer: &str| found.and_then(|found| found.pointer(pointer));
     let spec = child(body, "spec");
@@ -26,9 +26,9 @@ pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, start: u32, 
     child(metadata, "annotations").insert(STEPPED.into(), set.driver.as_str().into());
 }
 
-/// What is applied before [`put`]'s to one that was `found` with the API server's default of `rollingUpdate`. That belongs to nobody,
-/// so no apply takes it away, and with it the other type is invalid: it is made ours first, such that no pod is replaced by it (tried
-/// on 1.36).
+/// What has to be applied before the result of [`put`] if the StatefulSet was `found` with the API server's default for
+/// `rollingUpdate`. No manager owns this field, so no apply removes it, and the other type is invalid together with it.
+/// So the operator takes ownership first, with a partition that replaces no pod (tried on 1.36).
 pub fn own_strategy(body: &Map<String, Value>, found: &Value) -> Option<Map<String, Value>> {
     found.pointer("/spec/updateStrategy/rollingUpdate")?;
     let mut body = body.clone();
@@ -45,7 +45,8 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
     value.as_object_mut().expect("it was made an object")
 }
 
-/// Takes `replicas` from the stateful sets with members: the record holds what Helm may apply without scaling past the hooks.
+/// Removes `replicas` from the stateful sets with members: the record must contain what Helm may apply without scaling
+/// and so bypassing the hooks.
 pub fn strip(manifests: &mut [Manifest], members: &Members) -> Result<(), String> {
     for manifest in manifests.iter_mut().filter(|m| m.kind == "StatefulSet") {
         if !members.sets.iter().any(|set| set.target == manifest.name) {

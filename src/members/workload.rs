@@ -1,4 +1,4 @@
-//! What is seen of a StatefulSet with members, by ordinals.
+//! The observed state of a StatefulSet with members, by ordinals.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -7,32 +7,32 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A StatefulSet as it is.
+/// The observed state of a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Its namespace.
     pub namespace: Arc<str>,
     /// Its name; pod `k` is `NAME-k`.
     pub name: Arc<str>,
-    /// `metadata.resourceVersion` of a live read in this pass: every write of `replicas` carries it.
+    /// `metadata.resourceVersion` as read from the API server in this pass: every write of `replicas` contains it.
     pub resource_version: Box<str>,
     /// `spec.replicas`.
     pub replicas: u32,
-    /// `spec.ordinals.start`: 0, but while only one of several members may run.
+    /// `spec.ordinals.start`: 0, except while only one of several members may run.
     pub start: u32,
-    /// `status.updateRevision`: the revision that pods of the present template have; empty until the StatefulSet's controller has
-    /// seen what was last written.
+    /// `status.updateRevision`: the revision of pods from the current template. It is empty until the StatefulSet's
+    /// controller has observed the last write.
     pub update_revision: Box<str>,
     /// Its pods by ordinal.
     pub pods: BTreeMap<u32, Pod>,
-    /// Pods of its names that it does not own: those of an earlier StatefulSet of this name that is still going.
+    /// Pods with its names that it does not own: those of an earlier StatefulSet of this name that still terminate.
     pub earlier: Vec<Arc<str>>,
-    /// The claims of its claim templates by ordinal, also of ordinals that have no pod.
+    /// The claims of its claim templates by ordinal, including those of ordinals without a pod.
     pub claims: BTreeMap<u32, Vec<VolumeClaim>>,
 }
 
 impl Workload {
-    /// What is still there of an earlier StatefulSet of this name, and is waited for before the first member comes: its members would
+    /// What is left of an earlier StatefulSet of this name. The first member has to wait for it: the old members would
     /// answer under the names of the new ones.
     pub fn predecessor(&self) -> Option<String> {
         let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
@@ -41,7 +41,7 @@ impl Workload {
         pod.or(claim)
     }
 
-    /// Whether a pod has another template than the present one; false while that is unknown.
+    /// Whether a pod has an outdated template; `false` while this is unknown.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
         !self.update_revision.is_empty() && pod.revision != self.update_revision
     }
@@ -56,39 +56,40 @@ pub struct Pod {
     pub revision: Box<str>,
     /// When it was created, in seconds since 1970.
     pub created: i64,
-    /// How it is.
+    /// Its phase.
     pub phase: PodPhase,
-    /// Its condition `Ready`.
+    /// Whether its condition `Ready` is true.
     pub ready: bool,
-    /// It has a deletionTimestamp.
+    /// Whether it has a deletionTimestamp.
     pub terminating: bool,
-    /// How often its containers were started again.
+    /// How often its containers were restarted.
     pub restarts: u32,
-    /// How its first container ended last, if it ever did.
+    /// How its first container ended last, if it ever ended.
     pub exit: Option<Exit>,
-    /// Why it is not ready, for people: `ImagePullBackOff: …`, `Unschedulable: …`; empty when it is.
+    /// Why it is not ready, for people: `ImagePullBackOff: …`, `Unschedulable: …`; empty if it is ready.
     pub reason: Box<str>,
-    /// Whether it takes clients by TLS alone, as its own template says, which may be an older one; None when that says nothing.
+    /// Whether it accepts clients only over TLS, by its own template, which may be outdated; `None` if the template
+    /// does not show it.
     pub secure: Option<bool>,
 }
 
 impl Pod {
-    /// It is ready, and was not asked to end.
+    /// Whether it is ready and not being deleted.
     pub fn stays_ready(&self) -> bool {
         self.ready && !self.terminating
     }
 }
 
-/// `status.phase`, with a value of its own for a pod that no node takes.
+/// `status.phase`, with a separate value for a pod without a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Not on a node.
+    /// It has no node.
     Unscheduled,
-    /// On a node, and its containers have not all been started.
+    /// It has a node, but not all of its containers have been started.
     Pending,
-    /// Started.
+    /// It has been started.
     Running,
-    /// Over, well or not; the StatefulSet controller replaces it.
+    /// It has ended, successfully or not. The StatefulSet controller replaces it.
     Ended,
     /// Its node does not answer.
     Unknown,
@@ -97,11 +98,11 @@ pub enum PodPhase {
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Its code.
+    /// Its exit code.
     pub code: i32,
-    /// Its termination message, which is the end of its log when the chart asks for that.
+    /// Its termination message, which is the end of its log if the chart asks for that.
     pub message: Box<str>,
-    /// When it was started again, in seconds since 1970, if it runs now.
+    /// When it was restarted, in seconds since 1970, if it runs now.
     pub running_since: Option<i64>,
 }
 
@@ -114,99 +115,103 @@ pub struct VolumeClaim {
     pub uid: Box<str>,
     /// When it was created, in seconds since 1970.
     pub created: i64,
-    /// It has a deletionTimestamp.
+    /// Whether it has a deletionTimestamp.
     pub terminating: bool,
-    /// `status.phase` is `Lost`: its volume is gone.
+    /// Whether `status.phase` is `Lost`: its volume is gone.
     pub lost: bool,
 }
 
-/// What is wanted.
+/// The wanted state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// How many members (D).
+    /// The number of members (D).
     pub size: u32,
-    /// Whether it is to be brought about.
+    /// Whether the operator may act.
     pub mode: Mode,
-    /// Claims of members that left go too.
+    /// Whether the claims of members that left are deleted.
     pub delete_claims: bool,
-    /// Claims that are there before the first member was: adopted, or a reason to stop.
+    /// Whether claims that exist before the first member are adopted; if not, they are a reason to stop.
     pub adopt_claims: bool,
-    /// What the user said about a quorum that is lost for good.
+    /// The user's statement about a quorum that is lost for good.
     pub recover: Option<Box<str>>,
 }
 
-/// Whether what is wanted is to be brought about.
+/// Whether the operator may act on the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Yes.
+    /// It acts.
     Run,
-    /// Nothing is changed, only reported.
+    /// It changes nothing and only reports.
     Paused,
-    /// The custom resource is going: nobody leaves, all of it goes.
+    /// The custom resource is being deleted: no member leaves, since all of them are deleted.
     Deleting,
 }
 
-/// The annotation with the uids of those for which the data of a cluster was replaced, the last first. Whoever writes it has taken away
-/// all there was before.
+/// The annotation with the uids of the objects for which the data of a cluster was replaced, with the newest first.
+/// Whoever writes it has removed all earlier data.
 pub const REPLACED: &str = names::REPLACED_FOR;
-/// A claim that is at most so many seconds older than its pod was made for it, by the StatefulSet's controller.
+/// The StatefulSet's controller created a claim for a pod if the claim is at most this many seconds older than the pod.
 const MADE: i64 = 60;
-/// How many of them are remembered.
+/// The maximum number of uids to remember.
 const REMEMBERED: usize = 10;
 
-/// What nobody but the status of the custom resource remembers. Every driver finds here what it wrote.
+/// What only the status of the custom resource remembers. Every driver finds here what it stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latch {
-    /// The first member was there once: from then on nothing starts a new cluster.
+    /// The first member has existed. From then on nothing may start a new cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bootstrapped: bool,
-    /// `replicas` as the operator wrote it last (`S_last`).
+    /// The last `replicas` that the operator wrote (`S_last`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
     /// The identity that the application gave itself, such as etcd's cluster ID in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// How far its data was when it was last looked at, such as etcd's revision: it never goes back.
+    /// The position of the data when it was last observed, such as etcd's revision. It never decreases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// Since when an ordinal is unhealthy or has not joined, in seconds since 1970.
+    /// When an ordinal was first found unhealthy or not joined, in seconds since 1970.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub since: BTreeMap<u32, i64>,
-    /// Uids of the claims and the pod that an ordinal had when its member was found to have left: they must be gone before another
-    /// member of that ordinal joins, and what has another uid is fresh.
+    /// Uids of the claims and the pod that an ordinal had when its member was found to have left. They have to be
+    /// deleted before another member of that ordinal joins; objects with other uids are fresh.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stale: BTreeMap<u32, Vec<String>>,
-    /// Uids of the claims that the members of an ordinal have or had, as long as those are there. No other claim is deleted: one that
-    /// has the name and was restored, or is somebody else's, is nobody's to delete.
+    /// Uids of the claims that the members of an ordinal have or had, as long as these exist. No other claim is
+    /// deleted: a claim of the same name that was restored, or that belongs to somebody else, must not be deleted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub claims: BTreeMap<u32, Vec<String>>,
-    /// For whom the data was replaced that this is about, by uid ([`REPLACED`]); None: it is the first.
+    /// The uid ([`REPLACED`]) of the object for which the current data replaced earlier data; `None` if it is the first
+    /// data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced: Option<String>,
-    /// For whom it was replaced before, the last first: an annotation that names one of these as the last is an old one.
+    /// The uids of earlier replacements, with the newest first. An annotation that names one of these as the newest is
+    /// outdated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced_before: Vec<String>,
-    /// A quorum is lost for good, and one member goes on alone: the user said so.
+    /// A quorum is lost for good, and one member continues alone, as the user requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
-    /// What the user said the last time: the same is not done twice.
+    /// The user's last statement. The same statement is not acted on twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovered: Option<String>,
-    /// How space was reclaimed last, or is just now.
+    /// The last or current attempt to reclaim space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimed: Option<Reclaimed>,
-    /// The member that comes, goes or is started again just now, for a driver that cannot ask the application which it is.
+    /// The member that is being added, removed or restarted, for a driver that cannot ask the application which one it
+    /// is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Move>,
 }
 
 impl Latch {
-    /// What a status says that is about the present data. `replaced` is the value of [`REPLACED`].
+    /// The latch of a status, as far as it is about the current data. `replaced` is the value of [`REPLACED`].
     ///
-    /// A pass that began before the data was replaced may write down afterwards what it knew; of that nothing counts. It would be a
-    /// cluster that is there, and no member could begin the new one. But an annotation that is gone, or an old one, was dropped or put
-    /// back by whoever wrote the custom resource (`kubectl replace`, a restore of it): then all that is remembered counts.
+    /// A pass that began before the data was replaced may store afterwards what it knew, and that must not count: it
+    /// would claim that a cluster exists, and no member could start the new one. But if the annotation is missing or
+    /// outdated, whoever wrote the custom resource has dropped it or put it back (`kubectl replace`, a restored
+    /// backup). Then everything that is stored counts.
     pub fn of(stored: Option<&serde_json::Value>, replaced: Option<&str>) -> Self {
         let mut stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();
         let said: Vec<String> = replaced.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
@@ -228,8 +233,8 @@ impl Latch {
         Self { replaced: Some(newest.clone()), replaced_before: past, ..Self::default() }
     }
 
-    /// The claims that members have or had, with those of these ordinals, which have a member now, and those that were made for pods of
-    /// the StatefulSet, which somebody may have scaled up.
+    /// The claims that members have or had, plus the claims of these ordinals, which have a member now, and the claims
+    /// that were created for pods of the StatefulSet, which somebody may have scaled up.
     pub fn claims_with(&self, workload: &Workload, members: impl Iterator<Item = u32>) -> BTreeMap<u32, Vec<String>> {
         let mut claims = self.claims.clone();
         let mut note = |ordinal: u32, since: i64| {
@@ -251,12 +256,12 @@ impl Latch {
         claims
     }
 
-    /// Whether a claim is that of a member, or of one that left.
+    /// Whether a claim belongs to a member, or to one that left.
     pub fn knows(&self, ordinal: u32, claim: &VolumeClaim) -> bool {
         self.claims.get(&ordinal).is_some_and(|known| known.iter().any(|uid| **uid == *claim.uid))
     }
 
-    /// Why a claim is in the way of a member that is to join, and stays.
+    /// Why a claim is in the way of a member that is about to join, and is not deleted.
     pub fn orphan(&self, ordinal: u32, claim: &VolumeClaim) -> String {
         let name = &claim.name;
         if self.knows(ordinal, claim) {
@@ -272,15 +277,15 @@ impl Latch {
     }
 }
 
-/// One member goes on alone.
+/// A member that continues alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Recovery {
-    /// What the user said.
+    /// The user's statement.
     pub statement: String,
-    /// The ordinal of the one that goes on.
+    /// The ordinal of the member that continues.
     pub survivor: u32,
-    /// The uid of the pod that it had before it started alone.
+    /// The uid of the pod that it had before it was started as the only member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
 }
@@ -291,28 +296,28 @@ pub struct Recovery {
 pub struct Reclaimed {
     /// When it began, in seconds since 1970.
     pub since: i64,
-    /// There is no history before this position any more.
+    /// The history before this position is deleted.
     pub before: u64,
-    /// How often the file of an ordinal was rewritten since then.
+    /// How often the file of an ordinal has been rewritten since then.
     pub written: BTreeMap<u32, u32>,
     /// Writes are allowed again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub over: bool,
 }
 
-/// A member that comes, goes or is started again.
+/// A member that is being added, removed or restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
-    /// Which of the three.
+    /// The kind of the change.
     pub kind: MoveKind,
     /// Its ordinal.
     pub ordinal: u32,
-    /// Since when, in seconds since 1970: it distinguishes this move from an earlier one of the same ordinal.
+    /// When it began, in seconds since 1970. This distinguishes it from an earlier change of the same ordinal.
     pub since: i64,
 }
 
-/// What a member does.
+/// The kind of a member's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum MoveKind {
@@ -323,7 +328,7 @@ pub enum MoveKind {
 
 #[cfg(test)]
 impl Workload {
-    /// One without pods, for tests.
+    /// A workload without pods, for tests.
     pub fn example(replicas: u32) -> Self {
         Self {
             namespace: "ns".into(),
@@ -341,7 +346,7 @@ impl Workload {
 
 #[cfg(test)]
 impl Pod {
-    /// One that is ready, for tests.
+    /// A ready pod, for tests.
     pub fn example() -> Self {
         Self {
             uid: "pod".into(),
@@ -367,7 +372,7 @@ mod tests {
     fn what_was_known_of_data_that_was_replaced_does_not_count() {
         let old = json!({"bootstrapped": true, "cluster": "c1", "replicas": 3});
         assert_eq!(Latch::of(Some(&old), None).replicas, Some(3));
-        // Written by a pass that began before.
+        // Written by a pass that began earlier.
         let begun = Latch::of(Some(&old), Some("u2 u1"));
         let before = vec!["u1".into()];
         assert_eq!(begun, Latch { replaced: Some("u2".into()), replaced_before: before, ..Latch::default() });

@@ -1,4 +1,4 @@
-//! A kind that the operator serves, with its chart: loaded once, shared by all passes.
+//! A kind that the operator serves, with its chart. The chart is loaded once, and all passes share it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,15 +24,16 @@ use crate::template::budget::Budget;
 pub struct Loaded {
     /// The chart.
     pub chart: Chart,
-    /// Its digest.
+    /// Digest of the chart.
     pub digest: String,
-    /// It as records embed it.
+    /// The chart in the form that records embed.
     pub json: Box<RawValue>,
     reads: Reads,
 }
 
-/// What a chart reads of the cluster: as far as its text shows, and rather too much than too little. A chart that reads nothing of
-/// `.Capabilities` must not be rendered again because somebody installed a custom resource definition (docs/design/applying.md A4).
+/// What a chart reads from the cluster, judged by its text; when in doubt, the answer is yes. The operator must not
+/// render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
+/// (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     version: bool,
@@ -41,7 +42,7 @@ struct Reads {
 }
 
 impl Loaded {
-    /// From a chart.
+    /// Prepares a chart for rendering.
     pub fn new(chart: Chart) -> Self {
         let digest = digest::chart(&chart);
         let json = chart_json(&chart);
@@ -50,7 +51,7 @@ impl Loaded {
         Self { chart, digest, json, reads }
     }
 
-    /// What of the capabilities goes into the inputs digest.
+    /// The digest of those capabilities that the chart reads, for the inputs digest.
     pub fn capabilities_digest(&self, capabilities: &Capabilities) -> String {
         let mut hasher = Hasher::default();
         if self.reads.version {
@@ -64,7 +65,7 @@ impl Loaded {
         if self.reads.version || self.reads.kinds { hasher.finish() } else { String::new() }
     }
 
-    /// Whether it may look up objects.
+    /// Whether the chart may look up objects.
     pub fn looks_up(&self) -> bool {
         self.reads.objects
     }
@@ -97,8 +98,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Loads the kind's chart; one that cannot be loaded stops nobody else. A chart that is not on this machine is left to
-    /// [`Served::retry`].
+    /// Loads the kind's chart. A chart that cannot be loaded does not stop the other kinds. A chart that is not on this
+    /// machine is left to [`Served::retry`].
     pub fn new(kind: Kind) -> Self {
         let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
         let chart = match &kind.chart {
@@ -109,18 +110,18 @@ impl Served {
         Self { kind, controller, chart: RwLock::new(chart) }
     }
 
-    /// Whether the chart comes from elsewhere.
+    /// Whether the chart has to be fetched.
     pub fn is_remote(&self) -> bool {
         matches!(self.kind.chart, ChartRef::Link(_))
     }
 
-    /// The chart, or why there is none.
+    /// The chart, or the reason why there is none.
     pub fn chart(&self) -> Result<Arc<Loaded>, String> {
         self.chart.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tries again to load a chart that could not be loaded. `true` when it can now, or cannot for another reason. May take
-    /// as long as a download.
+    /// Tries again to load a chart that could not be loaded. Returns `true` if the chart is loaded now, or if the
+    /// reason has changed. May take as long as a download.
     pub fn retry(&self) -> bool {
         let Err(before) = self.chart() else { return false };
         let loaded = load(&self.kind);
@@ -139,7 +140,7 @@ impl Served {
     }
 }
 
-/// What reading a chart may cost, beside the limits of its files.
+/// The budget for reading a chart, in addition to the limits on its files.
 const READING: budget::Limits = budget::Limits { steps: None, output: usize::MAX, memory: Some(256 << 20) };
 
 fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
@@ -164,7 +165,7 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     }
 }
 
-/// The archive, if it has the digest that it must have.
+/// Returns the archive if it has the required digest.
 fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     let digest = sha256(&data);
     match &proof.digest {
@@ -175,8 +176,9 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     }
 }
 
-/// The archive behind a link, with the credentials that Helm would use. What runs with the operator's rights must come from where it
-/// says: by https, unless a digest or a signature identifies the archive itself.
+/// Fetches the archive behind a link, with the credentials that Helm would use. The content of the archive runs with
+/// the operator's rights, so its origin must be authentic: the link must use https, unless a digest or a keyring proves
+/// the archive.
 fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     if link.starts_with("http://") && *proof == Proof::default() {
         return Err(SourceError(

@@ -1,4 +1,4 @@
-//! What every pass uses.
+//! The state that every pass uses.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::cluster::events::Events;
 use crate::kind::switches::Switches;
 use crate::members::drivers::Drivers;
 
-/// What every pass uses. What watches use, too, is in [`Shared`], to which this dereferences.
+/// The state that every pass uses. The part that watches use as well is in [`Shared`], to which this type dereferences.
 pub struct Context {
-    /// The cluster, and what is known of it.
+    /// The state that passes share with watches.
     pub shared: Arc<Shared>,
     /// The watches.
     pub watching: Arc<Watching>,
-    /// What is remembered of releases between their passes.
+    /// What the operator remembers of releases between their passes.
     pub memory: Memory,
-    /// Renders charts off the workers.
+    /// Renders charts outside the workers.
     pub renderer: Renderer,
-    /// Kubernetes events.
+    /// Sends Kubernetes events.
     pub events: Events,
-    /// Drivers of members that the program brings.
+    /// Drivers of members that the program registers.
     pub drivers: Drivers,
-    /// How often a release is compared with the caches when nothing happens.
+    /// How often the operator compares a release with the caches when nothing happens.
     pub period: Duration,
-    /// Events show no overridden values.
+    /// Whether events hide overridden values.
     pub hide_overrides: bool,
-    /// The status shows what is deployed.
+    /// Whether the status shows the deployed manifest.
     pub show_manifest: bool,
 }
 
@@ -44,7 +44,7 @@ impl Deref for Context {
 }
 
 impl Context {
-    /// A custom resource is gone, and what is kept for it goes too.
+    /// Drops everything that is kept for a custom resource after the custom resource is gone.
     pub fn forget(&self, key: &ReleaseKey) {
         let release = (Arc::clone(&key.namespace), self.cache.release_name(key));
         self.watching.forget(key, &release);
@@ -54,12 +54,13 @@ impl Context {
         self.renderer.forget(key);
     }
 
-    /// How often a release is compared with the caches, in helm-operator's order: the custom resource's annotation, the entry of
-    /// watches.yaml, the flag.
+    /// How often the operator compares a release with the caches. The precedence is that of helm-operator: the
+    /// annotation of the custom resource, then the entry in watches.yaml, then the flag.
     pub fn period(&self, switches: &Switches, key: &ReleaseKey) -> Duration {
         let of_kind = self.kinds[key.kind].kind.reconcile_period;
         let period = switches.reconcile_period.or(of_kind).unwrap_or(self.period);
-        // A period of 0 means never in helm-operator; here it costs nothing, so a long one is as good.
+        // In helm-operator, a period of 0 disables the comparison. Here a comparison costs almost nothing, so a long
+        // period serves as well.
         if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
     }
 }

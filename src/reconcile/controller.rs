@@ -1,4 +1,4 @@
-//! What runs beside the passes: watches of custom resources and release records, the workers, start and stop.
+//! Runs what surrounds the passes: the watches of custom resources and release records, the workers, start and stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,34 +45,34 @@ use crate::telemetry::collect::{CreatedAt, STATES, State};
 use crate::telemetry::metrics::{Metrics, PassResult};
 use crate::telemetry::spans;
 
-/// How long running passes may take to end after the operator was asked to stop.
+/// How long running passes may take to end after the operator received the signal to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// A chart that could not be loaded is tried again so often.
+/// The pause between two attempts to load a chart that could not be loaded.
 const RETRY_CHARTS: Duration = Duration::from_secs(15);
 
 /// The first minor version of Kubernetes whose API servers stream lists by default.
 const STREAMING_SINCE: u32 = 34;
 
-/// What the operator is to do.
+/// The settings of the operator.
 pub struct Settings {
     /// The kinds that it serves.
     pub kinds: Vec<Kind>,
-    /// The namespaces that it watches; none: all.
+    /// The namespaces that it watches; empty means all.
     pub namespaces: Vec<String>,
-    /// Which custom resources are its own.
+    /// Selects the custom resources that this operator manages.
     pub scope: Scope,
-    /// Passes that may run at once.
+    /// How many passes may run at the same time.
     pub workers: usize,
-    /// How often a release is compared with the caches when nothing happens.
+    /// How often the operator compares a release with the caches when nothing happens.
     pub period: Duration,
-    /// Name in events.
+    /// The reporter's name in events.
     pub reporter: String,
-    /// Events show no overridden values.
+    /// Whether events hide overridden values.
     pub hide_overrides: bool,
-    /// The status shows what is deployed.
+    /// Whether the status shows the deployed manifest.
     pub show_manifest: bool,
-    /// Drivers of members that the program brings.
+    /// Drivers of members that the program registers.
     pub drivers: Drivers,
 }
 
@@ -86,7 +86,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Loads the charts; asks the cluster nothing yet.
+    /// Loads the charts. Sends no request to the cluster yet.
     pub fn new(settings: Settings, config: Config, metrics: &Arc<Metrics>, tasks: &Tasks) -> Result<Self, kube::Error> {
         let cluster = Cluster::new(config, metrics)?;
         let (tasks, stop) = (tasks.clone(), tasks.stop().clone());
@@ -146,12 +146,12 @@ impl Controller {
         Ok(Self { ctx, workers: settings.workers.max(1), tasks, stop, history_synced: Arc::default() })
     }
 
-    /// The cluster, for a lease.
+    /// The cluster; the caller needs it for a lease.
     pub fn cluster(&self) -> Cluster {
         self.ctx.cluster.clone()
     }
 
-    /// Runs until it is asked to stop; then lets the running passes end.
+    /// Runs until the stop signal, then waits for the running passes to end.
     pub async fn run(self) {
         if !self.discover().await {
             return;
@@ -179,12 +179,13 @@ impl Controller {
             tracing::warn!("passes were still running after {} seconds", GRACE.as_secs());
         }
         let Self { ctx, tasks, .. } = self;
-        // The last events are sent when the last sender is gone.
+        // The sender task sends the last events after the last sending handle is dropped.
         drop(ctx);
         let _ = tokio::time::timeout(Duration::from_secs(2), tasks.ended()).await;
     }
 
-    /// Asks for kinds and version until the API server answers. `false` when it is asked to stop before that.
+    /// Asks for the served kinds and the version until the API server answers. Returns `false` if the stop signal came
+    /// first.
     async fn discover(&self) -> bool {
         let mut pause = FIRST_SEARCH;
         loop {
@@ -215,7 +216,7 @@ impl Controller {
             let mut sink = HistorySink::new(scope, cache, queue, Arc::clone(&self.history_synced));
             let (stop, manner) = (self.stop.clone(), self.ctx.manner());
             self.tasks.base("watch of release records", async move {
-                // Secrets are always served; a 404 can only be a proxy's.
+                // Every API server serves Secrets. A 404 can only come from a proxy.
                 while watch(api.clone(), Some(SELECTOR), manner.clone(), &mut sink, &stop).await == End::Gone {
                     tokio::time::sleep(LAST_SEARCH).await;
                 }
@@ -224,7 +225,8 @@ impl Controller {
     }
 }
 
-/// Once the release records are known, the objects of all releases are watched: no pass has to ask for it.
+/// Waits until the release records are known, then watches the kinds of all objects that releases list. No pass has to
+/// start these watches.
 async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: CancellationToken) {
     loop {
         let notified = synced.notified();
@@ -248,7 +250,7 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
     ctx.metrics.set_synced();
 }
 
-/// Watches the custom resources of a kind while the API server serves it, and waits for it while not.
+/// Watches the custom resources of a kind while the API server serves the kind, and waits while it does not.
 async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
     let stop = tasks.stop().clone();
     let gvk = ctx.kinds[kind].gvk().clone();
@@ -305,7 +307,7 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
     }
 }
 
-/// Fetches the charts that come from elsewhere, and tries again those that cannot be used.
+/// Fetches remote charts, and retries charts that cannot be used.
 async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
     let mut pause = Duration::ZERO;
     while ctx.kinds.iter().any(|served| served.chart().is_err()) {
@@ -326,12 +328,12 @@ async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
     }
 }
 
-/// Tries a chart again where it may block: it may be a download.
+/// Loads a chart again on a thread that may block, since this can download the chart.
 async fn retry_chart(ctx: Arc<Context>, kind: usize) -> bool {
     tokio::task::spawn_blocking(move || ctx.kinds[kind].retry()).await.unwrap_or(false)
 }
 
-/// Passes that are due by the clock. A release at rest costs a look at the caches each period, and no pass.
+/// Starts the passes that are due by the clock. A release at rest costs one look at the caches per period, and no pass.
 async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
     let look = |key: &ReleaseKey, seen: Option<u64>| {
         let seen = ctx.cache.is_as_recorded(key, jiff::Timestamp::now().as_second(), seen)?;
@@ -344,14 +346,14 @@ async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
     }
 }
 
-/// A worker: takes a key, makes a pass, puts the key back.
+/// A worker: takes a key, runs a pass, returns the key.
 async fn work(ctx: Arc<Context>) {
     while let Some(key) = ctx.queue.next().await {
         let controller = &ctx.kinds[key.kind].controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
         let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
-        // What a pass needs is much, and most workers have none.
+        // The future of a pass is large, and most workers do not run one at a given time.
         let pass = Box::pin(async {
             harm::at("pass", &key.name).await;
             reconcile(&key, &ctx).await
@@ -383,7 +385,7 @@ async fn work(ctx: Arc<Context>) {
     }
 }
 
-/// What `/healthz` looks at.
+/// Registers the checks of `/healthz`.
 fn register_health(ctx: &Context, tasks: &Tasks) {
     let health = &ctx.metrics.health;
     let (tasks, queue) = (tasks.clone(), Arc::clone(&ctx.queue));
@@ -403,7 +405,7 @@ fn register_health(ctx: &Context, tasks: &Tasks) {
     });
 }
 
-/// How many custom resources are in each state, by their own conditions.
+/// Counts the custom resources in each state, as their conditions report it.
 fn states(cache: &Cache, controllers: &[String]) -> Vec<(State, i64)> {
     let mut counts: BTreeMap<State, i64> = BTreeMap::new();
     for controller in controllers {

@@ -1,4 +1,4 @@
-//! Why a pass failed.
+//! The reasons why a pass fails.
 
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
@@ -7,51 +7,51 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 
-/// Why a pass failed. `Display` shows nothing that others wrote; [`Error::text`] has all of it.
+/// Why a pass failed. `Display` shows no text of other authors; [`Error::text`] contains it.
 #[derive(Clone, Debug)]
 pub enum Error {
     /// The record could not be read or written.
     Record(RecordError),
-    /// The chart and these values make nothing that can be applied.
+    /// Rendering the chart with these values gives nothing that can be applied.
     Render(Diagnostic),
-    /// Rendering took too long, or failed in a way that it should not.
+    /// Rendering took too long, or failed with an internal error.
     Renderer(String),
-    /// What was rendered is not a list of objects, or too many.
+    /// The rendered manifests are not a list of objects, or list too many.
     Manifest(String),
     /// A hook failed.
     Hook {
-        /// What it ran for.
+        /// The event that the hook ran for.
         event: Event,
-        /// Its object.
+        /// The object of the hook.
         hook: String,
-        /// What its object says, and the last lines of its pod.
+        /// What the object reports, and the last lines of its pod's log.
         why: Text,
-        /// It took as long as it may.
+        /// Whether the hook ran into its timeout.
         timeout: bool,
     },
     /// The objects did not get ready in time.
     NotReady(Text),
-    /// The record cannot be compared with what the chart renders, or is something else.
+    /// The record does not match what the chart renders, or the two cannot be compared.
     Unverified {
-        /// Of the record.
+        /// The revision of the record.
         revision: u64,
-        /// A sentence.
+        /// The reason, as a sentence.
         why: Text,
     },
-    /// An object is where the kind does not allow it.
+    /// An object is in a place that the kind does not allow.
     NotAllowed(String),
-    /// Renderings that take long have used up their share.
+    /// Slow renderings use all of their slots.
     Busy(String),
-    /// A source of values does not hold what it should.
+    /// A source of values does not contain what it should.
     Values(String),
     /// A request failed.
     Api(ApiError),
-    /// The pass panicked, and where.
+    /// The pass panicked, at this place.
     Panic(String),
 }
 
 impl Error {
-    /// The message.
+    /// The text that reports the error.
     pub fn text(&self) -> Text {
         match self {
             Self::Record(error) => Text::own(error.to_string()),
@@ -84,7 +84,7 @@ impl Error {
         }
     }
 
-    /// Reason of conditions, events and metrics.
+    /// The reason in conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Record(RecordError::TooLarge(_)) => "ReleaseTooLarge",
@@ -102,7 +102,7 @@ impl Error {
         }
     }
 
-    /// Whether it is tried again without anything having changed.
+    /// Whether the operator retries although nothing has changed.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Record(RecordError::TooLarge(_))
@@ -111,7 +111,7 @@ impl Error {
             | Self::NotAllowed(_)
             | Self::Values(_)
             | Self::NotReady(_) => Retry::Never,
-            // Whoever set a timeout meant it.
+            // The author of the hook chose this timeout, so the hook gets no second one.
             Self::Hook { timeout, .. } => {
                 if *timeout {
                     Retry::Never
@@ -121,18 +121,19 @@ impl Error {
             }
             Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
-            // The object is wrong, and not the cluster.
+            // The object is at fault, not the cluster.
             Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
             Self::Unverified { .. } | Self::Panic(_) | Self::Busy(_) | Self::Api(_) => Retry::Always,
         }
     }
 
-    /// Whether the API server or the operator is the trouble and not the release: then nothing is written about it unless it lasts.
+    /// Whether the API server or the operator is at fault, not the release. The status then reports the error only if
+    /// it persists.
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::Busy(_)) || matches!(self, Self::Api(error) if error.is_outage())
     }
 
-    /// Whether the pass acted on an outdated state; the next one sees the new one.
+    /// Whether the pass acted on outdated observations. The next pass has newer ones.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_conflict() || matches!(error, ApiError::Remaking { .. }))
     }

@@ -1,7 +1,8 @@
-//! One pass over one release, step by step, and what surrounds it: the queue, the workers, the watches.
+//! Reconciles one release per pass, step by step, and runs what surrounds the passes: the queue, the workers, the
+//! watches.
 //!
-//! A pass never waits: it does what can be done now, says in the status what it waits for, and ends. A watch event or a
-//! deadline starts the next one.
+//! A pass never waits. It does what it can do now, writes into the status what it waits for, and ends. A watch event or
+//! a deadline starts the next pass.
 
 mod apply;
 mod blocking;

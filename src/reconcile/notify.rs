@@ -6,7 +6,7 @@ use super::context::Context;
 use super::observe::observed::Observed;
 use crate::cluster::events::Event;
 
-/// Whether the status did not say so before: a failure that repeats makes one event.
+/// Whether the status does not report this yet. So a failure that repeats causes only one event.
 pub fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
     let status = observed.cr.status();
     let conditions = status.get("conditions").and_then(Value::as_array);
@@ -17,7 +17,8 @@ pub fn is_news(observed: &Observed, reason: &str, message: &str) -> bool {
     })
 }
 
-/// Sends an event about a custom resource. In its note is nothing secret: our own words, or a text as [`Context::show`] gives it.
+/// Sends an event about a custom resource. The note must not contain secrets: it is the operator's own text, or a text
+/// from [`Context::show`].
 pub fn event(observed: &Observed, ctx: &Context, warning: bool, reason: &'static str, note: String) {
     ctx.events.send(Event {
         gvk: observed.owner.gvk.clone(),

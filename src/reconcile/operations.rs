@@ -1,5 +1,5 @@
-//! Operations: begins the one that is asked for or due, does one step of the one that runs, and remembers it in the status. While one
-//! runs, nothing else of the release is begun.
+//! Operations: begins an operation that is requested or due, carries out one step of the running operation, and stores
+//! its state in the status. While an operation runs, no other plan of the release begins.
 
 use serde_json::Value;
 
@@ -35,24 +35,24 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::runs::{self, Exit};
 
-/// Seconds until the next look while the caches do not know the objects yet.
+/// Seconds until the next look while the caches do not have the objects yet.
 const UNKNOWN: i64 = 2;
 
-/// Seconds until the next look at an object that was made, should no event come.
+/// Seconds until the next look at an object that was created, if no event arrives.
 const LOOK: i64 = 30;
 
-/// What a pass found out and did about operations.
+/// What a pass found and did about operations.
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
-    pub status: OperationsStatus,
-    /// When the next look is due, in seconds since 1970, while one runs.
+    pub told: OperationsStatus,
+    /// When the next look at the running operation is due, in seconds since 1970.
     pub next: Option<i64>,
     /// When the first schedule is due, in seconds since 1970.
     pub due: Option<i64>,
 }
 
-/// While an operation runs, everything else waits, but for repairs and a deletion.
+/// While an operation runs, other plans wait, except repairs and a deletion.
 pub fn hold(observed: &Verified) -> Option<Applied> {
     let is_plan = matches!(
         observed.situation,
@@ -64,7 +64,7 @@ pub fn hold(observed: &Verified) -> Option<Applied> {
     Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Rest) })
 }
 
-/// One step, once the rest of the pass is done. `None` when operations are not looked at.
+/// Carries out one step after the rest of the pass. Returns `None` if operations are not observed in this pass.
 pub async fn step(
     observed: &Verified,
     applied: &Applied,
@@ -111,7 +111,7 @@ pub async fn step(
     Ok(Some(seen))
 }
 
-/// Why none may begin now.
+/// Why no operation may begin now.
 fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersReport>) -> Option<Blocked> {
     let because = |reason, why: &str| Some(Blocked { reason, why: why.to_owned() });
     let switches = &observed.facts.switches;
@@ -137,20 +137,21 @@ fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersRepor
     }
 }
 
-/// Operations in one pass.
+/// The operations of a release in one pass.
 struct Pass<'a> {
     observed: &'a Observed,
     operations: &'a Operations,
-    /// `status.plan`, as it was.
+    /// `status.plan` at the start of the pass.
     plan: Option<&'a Value>,
     ctx: &'a Context,
 }
 
 impl Pass<'_> {
-    /// Nothing runs.
+    /// Begins an operation, if none runs.
     fn start(&self, mut kept: StoredOperations, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
-        // A release that somebody else changed is rendered again first; then it has its operations again.
+        // A revision that somebody else has overwritten is rendered again first. After that it has its operations
+        // again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
             see(&mut kept, self.operations, request, now);
@@ -183,7 +184,7 @@ impl Pass<'_> {
         seen
     }
 
-    /// One step of what runs.
+    /// Carries out one step of the running operation.
     async fn act(&self, mut kept: StoredOperations, running: &Running) -> Result<OperationsReport, Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let now = observed.facts.now;
@@ -246,7 +247,7 @@ impl Pass<'_> {
         })
     }
 
-    /// The objects of what runs, and the watches that show them.
+    /// The objects of the running operation, and the watches that show them.
     async fn place(&self, running: &Running) -> Result<(Vec<Placed>, Vec<WatchKey>), Error> {
         let Self { observed, operations, ctx, .. } = *self;
         let revision = observed.facts.history.last().map_or(0, |r| r.revision);
@@ -265,12 +266,12 @@ impl Pass<'_> {
         Ok((placed, watched))
     }
 
-    /// Seconds that an object may take that does not say it itself.
+    /// The timeout in seconds of an object that has none of its own.
     fn timeout(&self) -> i64 {
         self.observed.facts.switches.hook_timeout().as_secs().cast_signed()
     }
 
-    /// Makes an object: when to look at it, or why it cannot be made.
+    /// Creates an object. Returns when to look at it, or why it cannot be created.
     async fn create(&self, placed: &Placed, running: &Running) -> Result<Result<i64, Text>, Error> {
         let Self { observed, ctx, .. } = *self;
         let (now, Placed { hook, id, body }) = (observed.facts.now, placed);
@@ -320,10 +321,10 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Asks the pods of an object how they ended. Without the right to read pods the answer is empty.
+    /// Asks the pods of an object how they ended. If the role does not allow this, the answer is empty.
     async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
         let Placed { hook, id, .. } = placed;
-        // Masked here, where it comes from.
+        // The text is masked here, at its source.
         learn(self.observed, self.ctx).await;
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
         let mut said = Said { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
@@ -347,7 +348,7 @@ impl Pass<'_> {
         if trouble.late || !matches!(said.exit, Some(Exit::Later | Exit::Refused)) {
             said.lines = match cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
                 Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{}", clean(&lines)),
-                // The end of the log is in the termination message too.
+                // The termination message contains the end of the log, too.
                 _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
                 Ok(None) => String::new(),
                 Err(error) if error.reason() == "Forbidden" => format!("; what it wrote is not known: {error}"),

@@ -1,5 +1,5 @@
-//! Panics. A panic in a pass fails its custom resource; a panic in a task ends the process. The operator reports where it happened, and
-//! not its message, which may hold values.
+//! Handles panics. A panic in a pass is a failure of its custom resource; a panic in a task ends the process. The log
+//! shows the place of the panic, but not its message, since the message may contain values.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
@@ -7,15 +7,16 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo};
 use futures::FutureExt as _;
 
 thread_local! {
-    /// Where the last panic of this thread was.
+    /// The place of this thread's last panic.
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// From now on the log has the place of each panic. The default writes what a panic says past the log and its masks.
+/// Installs a panic hook that logs the place of each panic. The default hook would print the message past the log and
+/// its masks.
 pub fn install() {
     std::panic::set_hook(Box::new(|panic| {
         let place = place(panic);
-        // Text that was written in the source. What is made of values is another type.
+        // A `&'static str` is text from the source code. A message that contains values has another type.
         let what = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("what it says is not shown");
         let backtrace = std::backtrace::Backtrace::capture();
         let backtrace = match backtrace.status() {
@@ -28,7 +29,8 @@ pub fn install() {
     }));
 }
 
-/// File, line and column; of a file of another crate only the part that is the same everywhere.
+/// File, line and column. For a file of another crate the path starts at the crate, so that it is the same on every
+/// machine.
 fn place(panic: &PanicHookInfo<'_>) -> String {
     let Some(location) = panic.location() else { return "an unknown place".to_owned() };
     let file = location.file();
@@ -37,9 +39,10 @@ fn place(panic: &PanicHookInfo<'_>) -> String {
     format!("{file}:{}:{}", location.line(), location.column())
 }
 
-/// Runs a future to its end; an error with the place when it panics.
+/// Runs a future to its end. Returns an error with the place if the future panics.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
-    // Locks are taken whatever panicked while it held them, and what they guard is whole after each statement.
+    // Code that takes a lock ignores that an earlier holder panicked, and the guarded data is consistent after each
+    // statement.
     AssertUnwindSafe(future).catch_unwind().await.map_err(|_| {
         let place = PLACE.with_borrow_mut(std::mem::take);
         if place.is_empty() { "an unknown place".to_owned() } else { place }

@@ -1,4 +1,4 @@
-//! One pass over one release: the picture of ARCHITECTURE.md in code.
+//! One pass over one release: the diagram of ARCHITECTURE.md in code.
 
 use super::apply::{Planned, apply};
 use super::context::Context;
@@ -12,8 +12,8 @@ use super::trust::verify;
 use super::{members, operations};
 use crate::cluster::cache::ReleaseKey;
 
-/// Brings one release closer to what its custom resource says. Each step takes what an earlier one made: a pass that leaves one out
-/// does not compile.
+/// Brings one release closer to the state that its custom resource describes. Each step takes the result of an earlier
+/// step as an argument, so a pass that leaves out a step does not compile.
 pub async fn reconcile(key: &ReleaseKey, ctx: &Context) -> Result<Next, Error> {
     let Some(observed) = observe(key, ctx).await else {
         ctx.forget(key);

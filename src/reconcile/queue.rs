@@ -1,8 +1,8 @@
-//! The queue of releases that wait for a pass, as client-go's workqueue: a key waits at most once, no key has two passes at
-//! once, and one that failed comes back after its own, growing pause.
+//! The queue of releases that wait for a pass. It works like client-go's workqueue: a key waits at most once, a key
+//! never has two passes at the same time, and a key that failed returns after its own, growing pause.
 //!
-//! What is due by the clock is the business of one task, [`Queue::follow`]. Workers have no timers: a thousand releases at rest
-//! wake none of them.
+//! One task, [`Queue::follow`], handles what is due by the clock. Workers have no timers: a thousand releases at rest
+//! do not wake any worker.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -21,59 +21,59 @@ use crate::telemetry::metrics::{Metrics, QueueAge};
 pub struct Queue {
     state: Mutex<State>,
     wake: Notify,
-    /// Something is due sooner than what was the first to be.
+    /// Notified when a key becomes due earlier than all others.
     sooner: Notify,
     metrics: Arc<Metrics>,
-    /// Seconds are counted from here.
+    /// The start of the clock.
     started: Instant,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// So many releases at rest are looked at before others get their turn.
+/// The number of releases at rest to check before other tasks get their turn.
 const LOOKS: usize = 100;
 
 #[derive(Default)]
 struct State {
     ready: VecDeque<ReleaseKey>,
-    /// Since when each key of `ready` waits.
+    /// When each key of `ready` began to wait.
     waiting: HashMap<ReleaseKey, Instant>,
-    /// Since when each pass runs.
+    /// The progress of each running pass.
     running: HashMap<ReleaseKey, Progress>,
     /// When a pass last began or ended.
     moved: Option<Instant>,
-    /// Keys that something happened to while their pass ran.
+    /// Keys for which something happened while their pass ran.
     again: HashSet<ReleaseKey>,
-    /// When a key is due; an entry of the heap that says otherwise is outdated.
+    /// When a key is due. An entry of the heap with another time is outdated.
     due: HashMap<ReleaseKey, Instant>,
     heap: BinaryHeap<Reverse<(Instant, ReleaseKey)>>,
     failures: HashMap<ReleaseKey, u32>,
-    /// Keys to which nothing happened since their pass found nothing to do.
+    /// Keys for which nothing has happened since their pass found nothing to do.
     resting: HashMap<ReleaseKey, Resting>,
-    /// When they are looked at; one that rests until another time, or no more, is outdated.
+    /// When these keys are checked. An entry is outdated if the key rests until another time, or no longer rests.
     looks: BTreeMap<Instant, Vec<ReleaseKey>>,
     closed: bool,
 }
 
-/// What has not got on for long.
+/// Something that has made no progress for a long time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stuck {
     /// The pass over a custom resource.
     Pass(ReleaseKey, Duration),
-    /// So many custom resources wait, and no pass begins or ends.
+    /// This many custom resources wait, and no pass begins or ends.
     Workers(usize, Duration),
-    /// What is due by the clock is not put into the queue.
+    /// Keys that are due by the clock are not added to the queue.
     Clock(Duration),
 }
 
-/// How long a release at rest is let alone.
+/// How long a release stays at rest.
 #[derive(Clone, Copy)]
 struct Resting {
     period: Duration,
-    /// When it is looked at.
+    /// When the release is checked.
     until: Instant,
-    /// When a schedule of it is due, by the clock in seconds since 1970.
+    /// When one of its schedules is due, in seconds since 1970.
     due: Option<i64>,
-    /// What the last look at it answered.
+    /// The result of its last check.
     seen: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Queue {
         Self { state: Mutex::default(), wake: Notify::new(), sooner: Notify::new(), metrics, started: Instant::now() }
     }
 
-    /// A key deserves a pass now.
+    /// Adds a key that needs a pass now.
     pub fn add(&self, key: ReleaseKey) {
         let mut state = self.lock();
         if state.add(key) {
@@ -93,14 +93,14 @@ impl Queue {
         }
     }
 
-    /// Some keys deserve a pass now.
+    /// Adds keys that need a pass now.
     pub fn add_all(&self, keys: impl IntoIterator<Item = ReleaseKey>) {
         for key in keys {
             self.add(key);
         }
     }
 
-    /// The next key; `None` when the queue is closed.
+    /// The next key. Returns `None` when the queue is closed.
     pub async fn next(&self) -> Option<ReleaseKey> {
         loop {
             let woken = self.wake.notified();
@@ -122,8 +122,8 @@ impl Queue {
         }
     }
 
-    /// Adds what is due when it is, for as long as it is polled. A release at rest is only looked at, and rests on when it is as
-    /// it should be: then the callback returns the value that it gets at the next one.
+    /// Adds keys when they are due, for as long as the future is polled. A release at rest is only checked by `look`.
+    /// If nothing has changed, `look` returns a value for its next call, and the release stays at rest.
     pub async fn follow(&self, look: impl Fn(&ReleaseKey, Option<u64>) -> Option<u64>) {
         loop {
             let sooner = self.sooner.notified();
@@ -144,7 +144,7 @@ impl Queue {
             let keys = looks.into_iter().flat_map(|(until, keys)| keys.into_iter().map(move |key| (until, key)));
             for (looked_at, (until, key)) in keys.enumerate() {
                 self.look(key, until, clock, &look);
-                // Passes do not wait for all of ten thousand.
+                // Passes must not wait for the check of ten thousand releases.
                 if looked_at % LOOKS == LOOKS - 1 {
                     tokio::task::yield_now().await;
                 }
@@ -152,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// Looks at a release that rests `until` then, if it still does.
+    /// Checks a release that rests `until` then, if it still does.
     fn look(
         &self,
         key: ReleaseKey,
@@ -166,13 +166,13 @@ impl Queue {
         let Some(seen) = (if is_due { None } else { look(&key, before.seen) }) else { return self.add(key) };
         let after = Resting { seen: Some(seen), until: self.until(before.period, before.due), ..before };
         let mut state = self.lock();
-        // Something may have happened to it meanwhile.
+        // Something may have happened to the release in the meantime.
         if resting(&state).is_some() {
             state.rest(key, after);
         }
     }
 
-    /// The pass over a key ended well; the next is due after a time, or when something happens.
+    /// The pass over a key succeeded. The next one is due after a time, or when something happens.
     pub fn done(&self, key: &ReleaseKey, after: Option<Duration>) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -181,9 +181,9 @@ impl Queue {
         self.finish(state, key, sooner);
     }
 
-    /// The pass over a key found nothing to do; the next look is due when its period is over, or up to a twelfth of it later: what
-    /// is due by then is looked at in one go, or a thousand releases at rest would wake the process all the time. A schedule is
-    /// `due` by the clock, in seconds since 1970.
+    /// The pass over a key found nothing to do. The next check is due when the period is over, or up to a twelfth of it
+    /// later: checks that are due together run in one go, because separate checks of a thousand releases would wake the
+    /// process all the time. `due` is the time of a schedule, in seconds since 1970.
     pub fn rest(&self, key: &ReleaseKey, period: Duration, due: Option<i64>) {
         let until = self.until(period, due);
         let mut state = self.lock();
@@ -192,7 +192,8 @@ impl Queue {
         self.finish(state, key, sooner);
     }
 
-    /// When a release that comes to rest now is looked at: the same for all that do so within a twelfth of the period.
+    /// When a release that comes to rest now is checked: the same time for all that do so within a twelfth of the
+    /// period.
     fn until(&self, period: Duration, due: Option<i64>) -> Instant {
         let period = period.min(MAX);
         let over = self.started.elapsed() + period;
@@ -203,12 +204,12 @@ impl Queue {
         left.map_or(until, |left| until.min(later(Duration::from_secs(left))))
     }
 
-    /// Whether more passes wait than can be made.
+    /// Whether keys wait because all workers are busy.
     pub fn is_busy(&self) -> bool {
         !self.lock().ready.is_empty()
     }
 
-    /// The pass over a key failed; it comes back after a pause.
+    /// The pass over a key failed. The key returns after a pause.
     pub fn failed(&self, key: &ReleaseKey) {
         let mut state = self.lock();
         state.resting.remove(key);
@@ -220,25 +221,25 @@ impl Queue {
         self.finish(state, key, sooner);
     }
 
-    /// How many passes over a key have failed in a row.
+    /// The number of failed passes over a key in a row.
     pub fn failures(&self, key: &ReleaseKey) -> u32 {
         self.lock().failures.get(key).copied().unwrap_or_default()
     }
 
-    /// Lets the workers end after their pass.
+    /// Lets the workers end after their current passes.
     pub fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_waiters();
-        // A worker between its look and its sleep takes this one.
+        // A worker between its check of the queue and its sleep receives this one.
         self.wake.notify_one();
     }
 
-    /// Where the pass over a key notes that it gets on.
+    /// The progress of the pass over a key, where the pass records its steps.
     pub fn progress(&self, key: &ReleaseKey) -> Progress {
         self.lock().running.get(key).cloned().unwrap_or_default()
     }
 
-    /// What has not got on for this long.
+    /// What has made no progress for this long.
     pub fn stuck(&self, limit: Duration) -> Option<Stuck> {
         let state = self.lock();
         let now = Instant::now();
@@ -247,7 +248,7 @@ impl Queue {
         if let Some((key, progress)) = slowest.filter(|(_, progress)| age(progress.last()) >= limit) {
             return Some(Stuck::Pass(key.clone(), age(progress.last())));
         }
-        // A worker that runs gets on, so somebody has.
+        // A running pass is making progress, so the workers are not stuck.
         let oldest = state.ready.front().and_then(|key| state.waiting.get(key)).copied();
         if let Some(oldest) = oldest.filter(|_| state.running.is_empty()) {
             let since = oldest.max(state.moved.unwrap_or(oldest));
@@ -258,7 +259,7 @@ impl Queue {
         state.first().map(age).filter(|late| *late >= limit).map(Stuck::Clock)
     }
 
-    /// How old what waits and runs is.
+    /// The ages of waiting and running keys.
     pub fn age(&self) -> QueueAge {
         let state = self.lock();
         let now = Instant::now();
@@ -317,7 +318,7 @@ impl State {
         Some((key, since))
     }
 
-    /// When a key is due; whether that is sooner than all others.
+    /// Sets when a key is due. Returns whether that is earlier than all others.
     fn set_due(&mut self, key: &ReleaseKey, at: Instant) -> bool {
         let sooner = self.first().is_none_or(|first| at < first);
         self.due.insert(key.clone(), at);
@@ -325,7 +326,7 @@ impl State {
         sooner
     }
 
-    /// When a key at rest is looked at; whether that is sooner than all others.
+    /// Sets when a key at rest is checked. Returns whether that is earlier than all others.
     fn rest(&mut self, key: ReleaseKey, resting: Resting) -> bool {
         let sooner = self.first().is_none_or(|first| resting.until < first);
         self.resting.insert(key.clone(), resting);
@@ -333,14 +334,14 @@ impl State {
         sooner
     }
 
-    /// When the next is due or looked at.
+    /// When the next key is due or checked.
     fn first(&self) -> Option<Instant> {
         let due = self.heap.peek().map(|Reverse((at, _))| *at);
         let look = self.looks.keys().next().copied();
         due.into_iter().chain(look).min()
     }
 
-    /// Takes what is due.
+    /// Removes and returns the keys that are due.
     fn release_due(&mut self, now: Instant) -> Vec<ReleaseKey> {
         let mut released = Vec::new();
         while let Some(Reverse((at, key))) = self.heap.peek() {
@@ -357,7 +358,7 @@ impl State {
         released
     }
 
-    /// Takes what is to be looked at, and since when.
+    /// Removes and returns the keys to check, with the times of their checks.
     fn release_looks(&mut self, now: Instant) -> Vec<(Instant, Vec<ReleaseKey>)> {
         let mut released = Vec::new();
         while let Some(group) = self.looks.first_entry().filter(|group| *group.key() <= now) {
@@ -367,12 +368,13 @@ impl State {
     }
 }
 
-/// So long from now. Times come from users and records, and one that is too far away for an [`Instant`] would be a panic.
+/// The time after this duration. Times come from users and records, and one that is too late for an [`Instant`] would
+/// panic.
 fn later(after: Duration) -> Instant {
     Instant::now() + after.min(MAX)
 }
 
-/// A pause and up to half as much again, so that what failed together does not come back together.
+/// A pause plus up to half of it, so that keys that failed together do not return together.
 pub fn with_jitter(pause: Duration) -> Duration {
     pause.min(MAX).mul_f64(1.0 + f64::from(crate::cluster::watch::fastrand_percent()) / 200.0)
 }
@@ -418,12 +420,12 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
     }
 
-    /// Follows the clock beside the test; what rests is as it should be or not.
+    /// Follows the clock beside the test. Returns what the checks of resting keys answer.
     fn follow(queue: &Arc<Queue>, looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) {
         let (queue, looks) = (Arc::clone(queue), Arc::clone(looks));
         tokio::spawn(async move {
             let look = |_: &ReleaseKey, seen: Option<u64>| {
-                // What the last one answered, and nothing at first.
+                // The answer of the last check, and `None` at first.
                 assert_eq!(seen.unwrap_or_default(), looks.fetch_add(1, Ordering::Relaxed) as u64);
                 is_as_it_should_be.then(|| looks.load(Ordering::Relaxed) as u64)
             };
@@ -431,7 +433,7 @@ mod tests {
         });
     }
 
-    /// A queue whose clock is followed, and these keys, whose passes run.
+    /// A queue whose clock is followed, with these keys, whose passes run.
     async fn running(names: &[&str], looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) -> Arc<Queue> {
         let queue = Arc::new(queue());
         follow(&queue, looks, is_as_it_should_be);
@@ -446,9 +448,9 @@ mod tests {
     async fn a_key_comes_back_when_it_is_due_and_only_then() {
         let queue = running(&["a", "b"], &Arc::default(), true).await;
         queue.done(&key("b"), Some(Duration::from_secs(3600)));
-        // Until the clock is followed to there.
+        // Waits until the clock is followed up to this time.
         assert!(is_empty(&queue).await);
-        // Sooner than what was the first.
+        // Earlier than the one that was the first.
         queue.done(&key("a"), Some(Duration::from_millis(60)));
         assert!(is_empty(&queue).await);
         assert_eq!(queue.next().await, Some(key("a")));
@@ -461,7 +463,7 @@ mod tests {
         let looks = Arc::default();
         let queue = running(&["a", "b"], &looks, true).await;
         queue.rest(&key("a"), Duration::from_millis(1), None);
-        // Its time has not come.
+        // Its time has not come yet.
         queue.rest(&key("b"), Duration::from_secs(3600), None);
         while looks.load(Ordering::Relaxed) < 10 {
             assert!(is_empty(&queue).await);
@@ -469,7 +471,7 @@ mod tests {
         let a = key("a");
         let rests = |queue: &Queue, key: &ReleaseKey| queue.lock().resting.contains_key(key);
         assert!(rests(&queue, &a) && rests(&queue, &key("b")));
-        // What happens to it ends that.
+        // An event for the key ends its rest.
         queue.add(a.clone());
         assert_eq!(queue.next().await, Some(a.clone()));
         queue.done(&a, None);
@@ -485,7 +487,7 @@ mod tests {
         for seconds in [1, 12, 60, 3600] {
             let period = Duration::from_secs(seconds);
             let untils: BTreeSet<_> = (0..100).map(|_| queue.until(period, None)).collect();
-            // The step may be over meanwhile.
+            // The step may be over in the meantime.
             assert!(untils.len() <= 2, "{seconds}: {untils:?}");
             let rest = *untils.last().unwrap() - queue.started;
             assert!(
@@ -529,12 +531,12 @@ mod tests {
         let until = *queue.lock().looks.keys().next().unwrap();
         let b = key("b");
         queue.add(b.clone());
-        // One that happens to what is looked at just now.
+        // An event for the key that is being checked.
         queue.look(key("a"), until, 0, |a, _| {
             queue.add(a.clone());
             Some(0)
         });
-        // One that happened before is not looked at.
+        // A key with an earlier event is not checked.
         queue.look(b, until, 0, |_, _| panic!());
         assert!(queue.lock().resting.is_empty());
     }
@@ -601,13 +603,13 @@ mod tests {
         queue.next().await;
         assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Pass(name, _)) if name == key("a")));
         assert_eq!(queue.stuck(long), None);
-        // While one pass gets on, others may wait.
+        // While one pass makes progress, other keys may wait.
         queue.add(key("b"));
         assert_eq!(queue.stuck(long), None);
         queue.done(&key("a"), Some(Duration::ZERO));
         queue.next().await;
         queue.done(&key("b"), None);
-        // Nobody follows the clock of this one.
+        // Nobody follows the clock of this queue.
         assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Clock(_))));
         assert_eq!(queue.stuck(long), None);
     }

@@ -1,4 +1,4 @@
-//! Renders off the workers, within limits.
+//! Renders charts outside the workers, within limits.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,34 +12,36 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::progress;
 use crate::render::Stop;
 
-/// How long a chart may render before it is stopped. kube-prometheus-stack takes a twentieth of a second.
+/// How long a chart may render before it is stopped. kube-prometheus-stack takes 50 milliseconds.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a rendering may keep one of the shared places.
+/// How long a rendering may hold one of the shared slots.
 const QUICK: Duration = Duration::from_secs(5);
 
-/// How long a rendering that was stopped may take to notice: it looks each millisecond, unless it searches in a long text.
+/// How long a stopped rendering may take to notice. It checks every millisecond, unless it searches in a long text.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// Renders off the workers, so many at a time as there are cores.
+/// Renders charts outside the workers, as many at a time as there are cores.
 ///
-/// A chart can take long in many ways: steps, values and output are limited, but not what it asks of the API server, and not what
-/// a busy machine makes of it. Custom resources whose charts take long must not keep others from being rendered, so there are two
-/// kinds of places. A rendering begins in one that all share. When it has not ended after [`QUICK`], it moves to a place for slow ones,
-/// and begins there the next time. When none of those is free it ends, and is tried again later. At the [`DEADLINE`] it is stopped: the
-/// budget that counts its steps looks whether it may go on.
+/// A chart can take long in many ways. Its steps, values and output are limited, but the time that its requests to the
+/// API server take is not, nor is the effect of a busy machine. Custom resources with slow charts must not block the
+/// rendering of others, so there are two kinds of slots. A rendering starts in a shared slot. If it has not ended after
+/// [`QUICK`], it moves to a slot for slow renderings, and starts there the next time. If none of these is free, the
+/// rendering is stopped and retried later. At the [`DEADLINE`] the rendering is stopped: the budget that counts its
+/// steps checks for the stop.
 ///
-/// A process for each rendering could be ended at any moment, but costs more than a rendering, and what a template looks up would have to
-/// go through a pipe. A thread cannot be ended from outside, so that all that may loop has to ask the budget; functions of templates
-/// do that anyway. Places by kind would let one custom resource stop all others of its kind.
+/// Alternatives: a process per rendering could be killed at any moment, but it costs more than the rendering itself,
+/// and all lookups of a template would have to go through a pipe. A thread cannot be killed from outside, so everything
+/// that may loop has to check the budget; template functions do that anyway. With slots per kind, one custom resource
+/// could block all others of its kind.
 pub struct Renderer {
     quick: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     /// Custom resources whose last rendering was slow.
     known: Mutex<HashSet<ReleaseKey>>,
-    /// How long a rendering may stay in a place that all share.
+    /// How long a rendering may stay in a shared slot.
     share: Duration,
-    /// How long it may take.
+    /// How long a rendering may take.
     deadline: Duration,
 }
 
@@ -50,7 +52,8 @@ impl Default for Renderer {
     }
 }
 
-/// The place of a rendering, which changes while it runs. It is held until the end, also when nobody waits any more.
+/// The slot of a rendering, which changes while it runs. The rendering holds the slot until it ends, even if nobody
+/// waits for it any more.
 type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
 
 impl Renderer {
@@ -59,7 +62,7 @@ impl Renderer {
         Self { quick: places(), slow: places(), known: Mutex::default(), share, deadline }
     }
 
-    /// Runs something in a place, and stops it when it is past its time.
+    /// Runs a rendering in a slot, and stops it at its deadline.
     pub async fn run<T: Send + 'static>(
         &self,
         key: &ReleaseKey,
@@ -68,7 +71,7 @@ impl Renderer {
         let busy = || Error::Busy("renderings that take long use all that they may; it is tried again".to_owned());
         let was_slow = self.known().contains(key);
         let permit = if was_slow {
-            // A pass does not wait for others: they may take a minute each.
+            // A pass does not wait for slow renderings of others, since each may take a minute.
             Arc::clone(&self.slow).try_acquire_owned().map_err(|_| busy())?
         } else {
             let permit = Arc::clone(&self.quick).acquire_owned();
@@ -96,7 +99,7 @@ impl Renderer {
                 return Err(busy());
             };
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            // Unless it has ended right now.
+            // `None` here means that the rendering has just ended.
             if place.is_some() {
                 *place = Some(slow);
             }
@@ -109,7 +112,7 @@ impl Renderer {
         Err(Error::Renderer(format!("rendering took more than {} seconds", self.deadline.as_secs())))
     }
 
-    /// A custom resource is gone.
+    /// Drops what is remembered of a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.known().remove(key);
     }
@@ -159,7 +162,7 @@ mod tests {
         assert_eq!(renderer.run(&key("good"), |_| Ok(1)).await.ok(), Some(1));
         assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 0));
         assert!(bad.iter().all(|bad| !bad.is_finished()));
-        // A known one does not take a place of the others again, and a new one gives it back.
+        // A rendering that is known to be slow does not take a shared slot again, and a new one returns its slot.
         assert!(matches!(run("bad-0").await, Err(Error::Busy(_))));
         assert!(matches!(run("bad-2").await, Err(Error::Busy(_))));
         while renderer.quick.available_permits() < 2 {
@@ -169,7 +172,7 @@ mod tests {
         for bad in bad {
             assert!(bad.await.unwrap().is_ok());
         }
-        // Whoever is quick again is no longer known.
+        // A rendering that is quick again is no longer remembered as slow.
         assert_eq!(renderer.run(&key("bad-0"), |_| Ok(2)).await.ok(), Some(2));
         assert!(!renderer.known().contains(&key("bad-0")));
     }
@@ -179,7 +182,7 @@ mod tests {
         let renderer = Renderer::new(2, Duration::from_millis(10), Duration::from_millis(50));
         let made = renderer.run(&key("bad"), |stop| endless(stop, &AtomicBool::new(false))).await;
         assert!(made.unwrap_err().to_string().starts_with("rendering took more than"));
-        // It has ended, and not only been given up.
+        // The rendering has ended; it was not only abandoned.
         assert_eq!((renderer.quick.available_permits(), renderer.slow.available_permits()), (2, 2));
     }
 }

@@ -1,19 +1,21 @@
-//! Which custom resources are an operator's.
+//! Selects the custom resources that an operator manages.
 
-/// Which custom resources are an operator's, of charts whose custom resources say so.
+/// Selects the custom resources that an operator manages, for kinds whose custom resources carry an annotation about
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All that it watches.
+    /// All custom resources that the operator watches.
     #[default]
     Any,
-    /// Those that say `clusterwide`.
+    /// Those whose annotation is `clusterwide`.
     ClusterWide,
-    /// Those that say nothing.
+    /// Those without the annotation.
     Namespaced,
 }
 
 impl Scope {
-    /// Whether a custom resource is the operator's, by what its annotation says (coreos' etcd-operator v0.9.4).
+    /// Whether the operator manages a custom resource whose annotation has this value (as in coreos' etcd-operator
+    /// v0.9.4).
     pub fn has(self, said: Option<&str>) -> bool {
         match self {
             Self::Any => true,

@@ -1,4 +1,4 @@
-//! What passes and watches share.
+//! The state that passes and watches share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,41 +18,41 @@ use crate::cluster::watch::Manner;
 use crate::kind::allow::Allow;
 use crate::telemetry::metrics::Metrics;
 
-/// What passes and watches share: the cluster, and what is known of it.
+/// The state that passes and watches share: access to the cluster, and what the operator knows about it.
 pub struct Shared {
     /// The API server.
     pub cluster: Cluster,
-    /// The kinds that it serves.
+    /// The kinds that the API server serves.
     pub discovery: Arc<Discovery>,
-    /// What the watches saw.
+    /// The objects that the watches observed.
     pub cache: Arc<Cache>,
-    /// What is known of the objects that releases are made from.
+    /// The Secrets and `ConfigMap`s that releases take values from, and the objects that templates look up.
     pub sources: Arc<Sources>,
-    /// The kinds of custom resources, with their charts.
+    /// The kinds of custom resources that the operator serves, with their charts.
     pub kinds: Vec<Served>,
-    /// Which custom resources are this operator's.
+    /// Selects the custom resources that this operator manages.
     pub scope: Scope,
-    /// Releases that deserve a pass.
+    /// Releases that need a pass.
     pub queue: Arc<Queue>,
-    /// Releases that wait for an object of another one.
+    /// Releases that wait for an object that belongs to another release.
     pub waits: Arc<Waits>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// The tasks of the operator; they end with it.
+    /// The tasks of the operator. They end when the operator stops.
     pub tasks: Tasks,
-    /// Whether lists may come as streams.
+    /// Whether the API server can send lists as streams.
     pub streaming: AtomicBool,
-    /// Says that the API server answers again, see [`Cluster::back`].
+    /// Signals that the API server answers again, see [`Cluster::back`].
     pub back: Receiver<()>,
 }
 
 impl Shared {
-    /// How watches are kept.
+    /// The settings with which watches run.
     pub fn manner(&self) -> Manner {
         Manner { streaming: self.streaming.load(Ordering::Relaxed), back: self.back.clone() }
     }
 
-    /// Which annotations of a custom resource count.
+    /// The annotations of a custom resource that its kind allows.
     pub fn allow(&self, key: &ReleaseKey) -> &Allow {
         &self.kinds[key.kind].kind.allow
     }

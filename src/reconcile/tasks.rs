@@ -1,5 +1,5 @@
-//! The tasks that an operator is made of. One that panics, or ends though it should not, ends the process with the reason: half an
-//! operator looks well and does nothing, and whoever runs the process starts it again.
+//! The tasks of an operator. A task that panics, or ends unexpectedly, ends the process with the reason: an operator
+//! with half of its tasks looks healthy and does nothing, while an ended process is restarted by its supervisor.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -24,27 +24,27 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// None yet. The token ends the operator; a task that fails cancels it.
+    /// Starts without tasks. The token ends the operator; a task that fails cancels it.
     pub fn new(stop: CancellationToken) -> Self {
         Self { tracker: TaskTracker::new(), stop, fault: Arc::default(), steps: Steps::default() }
     }
 
-    /// What ends the operator.
+    /// The token that ends the operator.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Runs a task without which the operator does not do its work: until the operator stops.
+    /// Runs a task that the operator cannot work without, until the stop signal.
     pub fn base(&self, name: impl Into<Arc<str>>, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn(self.guarded(name.into(), false, task));
     }
 
-    /// Runs a task that ends by itself when it is no longer needed.
+    /// Runs a task that ends when it is no longer needed.
     pub fn spawn(&self, name: impl Into<Arc<str>>, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn(self.guarded(name.into(), true, task));
     }
 
-    /// The same, in a group that can be waited for.
+    /// Runs such a task in a group that the caller can wait for.
     pub fn spawn_in(
         &self,
         group: &TaskTracker,
@@ -54,7 +54,7 @@ impl Tasks {
         group.spawn(self.guarded(name.into(), true, task));
     }
 
-    /// A task that ends the operator when it panics, or when it ends and may not.
+    /// Wraps a task so that the operator ends if the task panics, or if it ends and may not.
     pub fn guarded(
         &self,
         name: Arc<str>,
@@ -79,7 +79,7 @@ impl Tasks {
         }
     }
 
-    /// The operator cannot go on: it stops, and [`Tasks::fault`] has the reason.
+    /// Stops an operator that cannot continue. [`Tasks::fault`] has the reason.
     pub fn fail(&self, why: String) {
         tracing::error!(%why, "the operator ends, to be started again");
         lock(&self.fault).get_or_insert(why);
@@ -97,7 +97,7 @@ impl Tasks {
         self.tracker.wait().await;
     }
 
-    /// The task that has not come back from one step for longer than this: it keeps a thread from all others.
+    /// A task that has not returned from one poll for longer than this, so that it blocks a thread.
     pub fn stuck(&self, limit: Duration) -> Option<String> {
         let (name, since) = self.steps.longest()?;
         let text = || format!("the task {name:?} has kept a thread for {} seconds", since.as_secs());
@@ -105,7 +105,7 @@ impl Tasks {
     }
 }
 
-/// Since when each task that is in a step has been in it.
+/// When each task began its current poll, for tasks that are being polled.
 #[derive(Clone)]
 struct Steps {
     started: Instant,
@@ -115,7 +115,7 @@ struct Steps {
 
 struct Step {
     name: Arc<str>,
-    /// Milliseconds since [`Steps::started`], and one; 0 between steps.
+    /// Milliseconds since [`Steps::started`], plus one; 0 between polls.
     since: AtomicU64,
 }
 
@@ -149,7 +149,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A task among the [`Steps`], as long as it lives.
+/// The entry of a task in [`Steps`], for as long as the task lives.
 struct Entered {
     steps: Steps,
     number: u64,
@@ -162,7 +162,7 @@ impl Drop for Entered {
     }
 }
 
-/// Enters when each step of a future begins and ends.
+/// Records when each poll of a future begins and ends.
 struct Stepwise<'a, F> {
     step: &'a Entered,
     task: Pin<&'a mut F>,

@@ -1,10 +1,11 @@
-//! Records are data, not orders. Whoever may edit the Secrets of a namespace can write any object, hook or operation into a record, and the
-//! operator would act on it with its own rights. So a record counts as it is only while it is in the version in which this process wrote
-//! it. Any other is compared with what the present chart renders before anything is taken from it.
+//! Records are data, not orders. Everybody who may edit the Secrets of a namespace can write any object, hook or
+//! operation into a record, and the operator would act on it with its own rights. So a record counts as it is only in
+//! the version in which this process wrote it. Any other version is compared with what the current chart renders before
+//! the operator uses anything from it.
 //!
-//! With the inputs that the record names, the chart renders what the record says, but for what is random. If it does not, the release is
-//! rendered and recorded again. With other inputs, such as those of the revision to go back to, the chart renders the record's own values,
-//! and only what is among the result is taken from the record.
+//! With the inputs that the record names, the chart renders the content of the record, except for random parts. If it
+//! does not, the release is rendered and recorded again. If the inputs differ, as for the revision to roll back to, the
+//! chart is rendered with the record's own values, and only those parts of the record count that the result contains.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -28,21 +29,22 @@ use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
 use crate::release::secret::Revision;
 use crate::render::Release;
 
-/// Renderings that a record is compared with before it is rejected: two random words of one digit are the same in one of ten.
+/// The number of renderings that a record is compared with before it is rejected: two random words of one digit are
+/// equal in one of ten cases.
 const RENDERINGS: usize = 4;
 
-/// How far the clock of each rendering is ahead of that of the one before: every part of a date is another one.
+/// How far the clock of each rendering is ahead of the previous one, so that every part of a date differs.
 const AHEAD: Duration = Duration::from_secs(397 * 86_400 + 3_661);
 
-/// Groups whose objects grant rights or change what others write. Their content is never taken from a record that the chart does not
-/// render as it is.
+/// Groups whose objects grant rights or change what others write. Their content is never taken from a record unless the
+/// chart renders exactly the same.
 const PRIVILEGED: [&str; 4] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"];
 
-/// Names of objects in an event.
+/// The maximum number of object names in an event.
 const NAMED: usize = 5;
 
-/// A release whose record was compared, where the pass may act on it: what does not count of it is taken out.
+/// A release whose record was compared, so that a pass may act on it. The parts that do not count are removed.
 pub struct Verified(Observed);
 
 impl Deref for Verified {
@@ -53,15 +55,16 @@ impl Deref for Verified {
     }
 }
 
-/// A release whose record cannot be acted on.
+/// A release whose record must not be acted on.
 pub struct Unverified {
-    /// What was observed of it.
+    /// What the pass observed.
     pub observed: Observed,
     /// Why.
     pub error: Error,
 }
 
-/// Compares the record that the pass would act on, where that is needed, and takes from what was observed what does not count.
+/// Compares the record that the pass would act on, if necessary, and removes the parts that do not count from what was
+/// observed.
 pub async fn verify(mut observed: Observed, ctx: &Context) -> Result<Verified, Box<Unverified>> {
     match leave_out(&mut observed, ctx).await {
         Ok(()) => Ok(Verified(observed)),
@@ -129,14 +132,14 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     }
 }
 
-/// The API server is away, or the pass came too late: the next one compares.
+/// Whether the API server failed or the pass was outdated. The next pass compares again.
 fn is_passing(error: &Error) -> bool {
     error.is_outage() || error.is_stale()
 }
 
 enum Compared {
     Counts(LeftOut),
-    /// The chart renders something else with the same inputs.
+    /// The chart renders something else from the same inputs.
     Rejected,
 }
 
@@ -176,7 +179,7 @@ async fn compare(observed: &Observed, revision: &Revision, ctx: &Context) -> Res
     unreachable!("the last rendering is judged")
 }
 
-/// What becomes of a record that differs.
+/// Decides about a record that differs.
 fn judge(
     observed: &Observed,
     record: Option<&Record>,
@@ -195,7 +198,7 @@ fn judge(
     );
     let rejected = same_inputs && can_render && is_open;
     if !rejected && !same_inputs {
-        // Of another version of the chart, an object differs: it still is the chart's.
+        // With another version of the chart an object may differ, but it still belongs to the chart.
         let is_rendered = |at: &usize| {
             let object = &objects[*at];
             let is_it = |o: &Object| {
@@ -231,7 +234,7 @@ fn judge(
     if rejected { Compared::Rejected } else { Compared::Counts(left_out) }
 }
 
-/// Nothing of the record counts: the release is rendered, and all its objects are applied.
+/// Ignores the whole record: the release is rendered, and all its objects are applied.
 fn render_again(observed: &mut Observed) {
     observed.situation = Situation::Changed;
     observed.members = None;
@@ -242,7 +245,7 @@ fn render_again(observed: &mut Observed) {
     }
 }
 
-/// The release as templates saw it when the revision was rendered.
+/// The release as templates saw it when this revision was rendered.
 fn as_then(observed: &Observed, revision: &Revision) -> Release {
     let number = revision.rollback.unwrap_or(revision.revision);
     let older: Vec<Revision> = observed.facts.history.iter().filter(|r| r.revision < number).cloned().collect();
@@ -255,7 +258,7 @@ fn as_then(observed: &Observed, revision: &Revision) -> Release {
     }
 }
 
-/// What of a record none of the renderings has.
+/// The parts of a record that the renderings do not contain.
 fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) -> Result<LeftOut, Error> {
     let mut left_out = LeftOut::default();
     if let Some(record) = record {
@@ -268,7 +271,7 @@ fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) ->
                 let bodies: Vec<Value> = candidate.iter().map(|o| Value::Object(o.body.clone())).collect();
                 is_rendering(&Value::Object(object.body.clone()), &bodies.iter().collect::<Vec<_>>())
             };
-            // No chart may make more, and each is looked for among all.
+            // No chart may render more objects, and each one is compared with all candidates.
             if at >= MAX_OBJECTS || !candidates.iter().any(is_one) {
                 left_out.objects.insert(at);
             }
@@ -299,7 +302,7 @@ fn encoded<T: serde::Serialize>(document: Option<&T>) -> Value {
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// What a hook is, without how it ran. Helm writes its default policy out.
+/// The definition of a hook, without its last run. Helm writes its default policy explicitly.
 fn as_value(hook: &HookRecord) -> Value {
     let body = Object::parse(&hook.manifest).ok().flatten().map(|object| Value::Object(object.body));
     let mut policies = hook.delete_policies.clone();
@@ -307,7 +310,8 @@ fn as_value(hook: &HookRecord) -> Value {
     serde_json::json!({"body": body, "events": hook.events, "weight": hook.weight, "policies": policies})
 }
 
-/// Each object in all renderings: the same places where the renderings have the same kinds there, or else by name.
+/// Each object in all renderings: matched by position if all renderings have the same kinds in the same order, and by
+/// name if not.
 fn pairs(drawn: &[Drawn]) -> Vec<Vec<&Object>> {
     let (first, others) = drawn.split_first().expect("there are renderings");
     let in_step = others.iter().all(|other| {
@@ -325,14 +329,14 @@ fn pairs(drawn: &[Drawn]) -> Vec<Vec<&Object>> {
     all
 }
 
-/// Whether an object can be the one of these renderings by its name: it has it, or the name is random.
+/// Whether the name of an object matches these renderings: it is equal, or it is random in them.
 fn is_like(object: &Object, renderings: &[&Object]) -> bool {
     let first = renderings[0];
     let is_random = renderings.iter().any(|other| other.name != first.name);
     object.gvk == first.gvk && object.namespace == first.namespace && (is_random || object.name == first.name)
 }
 
-/// Whether the revision lists no other objects than its record has, and all of them.
+/// Whether the inventory of the revision lists exactly the objects of its record.
 async fn is_inventory_of(
     observed: &Observed,
     record: Option<&Record>,
@@ -347,7 +351,7 @@ async fn is_inventory_of(
         let namespace = namespaced.then(|| object.namespace.as_deref().map_or_else(of_release, Into::into));
         ids.insert(ObjectId { gvk: object.gvk, namespace, name: object.name.into() });
     }
-    // A revision that is begun lists what it has applied so far.
+    // A revision in progress lists what it has applied so far.
     let is_whole = revision.status == crate::release::record::Status::Deployed;
     Ok(inventory.0.keys().all(|id| ids.contains(id)) && (!is_whole || inventory.0.len() == ids.len()))
 }

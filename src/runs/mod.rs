@@ -1,29 +1,29 @@
-//! What a Job or a Pod does to its end for the operator: which of its containers counts, what its exit code means, what it says last,
-//! and the names of repeated runs. Hooks of Helm, scale hooks of members and operations all run in this way.
+//! Jobs and Pods that run to completion for the operator: which container counts, what its exit code means, its last
+//! output, and the names of repeated runs. Helm's hooks, the scale hooks of members and operations all run in this way.
 
 use crate::names;
 use serde_json::{Map, Value};
 
-/// Annotation of such an object: the container whose exit code counts; without it the first one.
+/// Annotation with the container whose exit code counts; without it, the first container counts.
 pub const CONTAINER: &str = names::EXIT_CODE_CONTAINER;
-/// A name becomes a label of a Job's pods.
+/// The maximum length of a name, since it becomes a label of a Job's pods.
 pub const MAX_NAME: usize = 63;
 
-/// What an exit code says. The numbers are those of `sysexits.h`.
+/// The meaning of an exit code. The numbers are those of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 0.
     Done,
-    /// 75, `EX_TEMPFAIL`: not yet; it is tried again.
+    /// 75, `EX_TEMPFAIL`: not yet; the run is repeated.
     Later,
-    /// 64, `EX_USAGE`: it must not be done; it is not tried again.
+    /// 64, `EX_USAGE`: refused; the run is not repeated.
     Refused,
-    /// Any other.
+    /// Any other code.
     Failed(i64),
 }
 
 impl Exit {
-    /// Of a code.
+    /// The meaning of a code.
     pub fn of(code: i64) -> Self {
         match code {
             0 => Self::Done,
@@ -34,8 +34,8 @@ impl Exit {
     }
 }
 
-/// How the first of these pods that has ended came out, by the named container or else by the first one, and the last line of its
-/// termination message.
+/// The exit code of the first of these pods that has ended, and the last line of its termination message. The named
+/// container counts or, without a name, the first one.
 pub fn last_words(pods: &[&Value], container: Option<&str>) -> (Option<Exit>, String) {
     let terminated = pods.iter().find_map(|pod| {
         let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
@@ -49,7 +49,7 @@ pub fn last_words(pods: &[&Value], container: Option<&str>) -> (Option<Exit>, St
     (code.map(Exit::of), last)
 }
 
-/// A container that says nothing itself has the end of its log as its termination message.
+/// Makes the end of the log the termination message of a container that has no policy for it.
 pub fn keep_last_words(container: &mut Map<String, Value>) {
     container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
 }
@@ -72,12 +72,12 @@ pub fn containers(body: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     lists.filter_map(move |at| spec?.pointer(at)?.as_array()).flatten()
 }
 
-/// The name of one run: that of the object in the chart, cut to leave room for the part that makes the run unique.
+/// The name of one run: the name of the object in the chart, cut to leave room for the unique tail.
 pub fn name(of: &str, tail: &str) -> String {
     format!("{}{tail}", head(of, tail.len()))
 }
 
-/// What the names of all runs begin with whose tails have this length.
+/// The common prefix of all runs' names with a tail of this length.
 pub fn head(of: &str, tail: usize) -> String {
     let head: String = of.chars().take(MAX_NAME.saturating_sub(tail)).collect();
     head.trim_end_matches(['-', '.']).to_owned()

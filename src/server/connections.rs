@@ -1,5 +1,6 @@
-//! The connections of a port. Strangers reach it, so there are so many and no more, each lives for so long and no longer, and none waits
-//! for another: not for a slow client's handshake, not for its headers, and not until it has read its answer.
+//! The connections of a port. Any client can reach it, so the number of connections and their lifetime are limited, and
+//! no connection waits for another one: not for a slow handshake, not for slow headers, and not for a client that reads
+//! slowly.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,25 +16,25 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at one time. When there is one more, the oldest is closed: who has just come has its request ready, and who has been here
-/// for longest may be here to take a place.
+/// The maximum number of open connections. One more closes the oldest: a new client has its request ready, while the
+/// oldest one may only be there to occupy a slot.
 const CONNECTIONS: usize = 256;
-/// How long a client may take for its handshake, and again for the headers of its request.
+/// The timeout of the handshake, and of the request's headers.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long a connection lives, so also how long a client may take to read its answer: as long as Prometheus waits, and a half. Each
-/// second of it may be the memory of one more text of the metrics.
+/// The lifetime of a connection, which also limits the time to read the answer: one and a half times as long as
+/// Prometheus waits. Each second of it may cost the memory of one more text of the metrics.
 const LIFETIME: Duration = Duration::from_secs(15);
-/// Bytes of the headers of a request. A token of a service account has two thousand.
+/// The maximum size of a request's headers in bytes. A token of a service account has two thousand.
 const HEADER_BYTES: usize = 16 << 10;
-/// Requests at one time on one connection of HTTP/2.
+/// The maximum number of concurrent requests on one connection of HTTP/2.
 const STREAMS: u32 = 8;
-/// After an error of the listener: there may be no descriptors left.
+/// The pause after an error of the listener: there may be no free file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long what is being answered may take when the operator ends.
+/// How long current answers may take after the operator was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Serves HTTP/1.1, one request for each connection, and HTTP/2 too if it is wanted, until cancelled; what is being answered then is
-/// answered.
+/// Serves HTTP/1.1 with one request per connection, and HTTP/2 if `http2` is set, until cancelled. Current answers are
+/// then completed.
 pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router, http2: bool, stop: CancellationToken) {
     let (open, serving) = (Arc::new(Open::default()), TaskTracker::new());
     loop {
@@ -108,7 +109,7 @@ async fn answer(
 struct Open(Mutex<VecDeque<CancellationToken>>);
 
 impl Open {
-    /// A place for one more; the oldest loses its own when there are too many.
+    /// Adds a connection. Closes the oldest one if there are too many.
     fn enter(open: &Arc<Self>) -> Place {
         let closed = CancellationToken::new();
         let mut places = open.lock();
@@ -133,7 +134,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Who has lost its place is there no more.
+        // A closed connection has already been removed.
         if !self.closed.is_cancelled() {
             self.closed.cancel();
             self.open.lock().retain(|place| !place.is_cancelled());

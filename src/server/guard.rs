@@ -1,5 +1,5 @@
-//! Who may read the metrics: the API server says who a token belongs to and whether they may `get` the path, as in
-//! controller-runtime (`pkg/metrics/filters`).
+//! Controls access to the metrics: the API server reports who a token belongs to, and whether they may `get` the path,
+//! as in controller-runtime (`pkg/metrics/filters`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,16 +19,16 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId};
 
-/// How long a yes is remembered.
+/// How long a positive answer is cached.
 const ALLOWED: Duration = Duration::from_secs(60);
-/// How long a no is remembered.
+/// How long a negative answer is cached.
 const DENIED: Duration = Duration::from_secs(10);
-/// Answers that are remembered.
+/// The maximum number of cached answers.
 const REMEMBERED: usize = 1000;
-/// Tokens that are asked for at one time: strangers must not make the API server work.
+/// The maximum number of concurrent reviews: strangers must not load the API server.
 const ASKED: usize = 4;
 
-/// Asks the API server, and remembers what it said for a while.
+/// Asks the API server, and caches its answers.
 pub struct Guard {
     cluster: Cluster,
     asking: Semaphore,
@@ -43,7 +43,7 @@ enum Answer {
 }
 
 impl Guard {
-    /// With the operator's own rights to ask: `create` of `tokenreviews` and `subjectaccessreviews`.
+    /// Uses the operator's own rights: `create` of `tokenreviews` and `subjectaccessreviews`.
     pub fn new(cluster: Cluster) -> Arc<Self> {
         Arc::new(Self { cluster, asking: Semaphore::new(ASKED), answers: Mutex::default() })
     }
@@ -98,7 +98,7 @@ impl Guard {
     }
 }
 
-/// Lets a request through, or not.
+/// Passes an allowed request on, and rejects any other.
 pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let header = request.headers().get(AUTHORIZATION).and_then(|h| h.to_str().ok()).unwrap_or_default();
     let token = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));

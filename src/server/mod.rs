@@ -1,4 +1,4 @@
-//! What the operator serves: `/healthz`, `/readyz`, `/metrics`.
+//! The endpoints of the operator: `/healthz`, `/readyz`, `/metrics`.
 
 pub mod connections;
 pub mod guard;
@@ -22,7 +22,8 @@ use guard::Guard;
 use page::Page;
 use tls::Certificate;
 
-/// Serves the probes until cancelled. Alive means that nothing stands still; ready means that the API server was reached lately.
+/// Serves the probes until cancelled. Alive means that nothing is stuck; ready means that the API server was reached
+/// recently.
 pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) {
     let app = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(metrics);
     connections::serve(listener, None, app, false, stop).await;
@@ -31,11 +32,12 @@ pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: Ca
 /// How the metrics are served.
 #[derive(Default)]
 pub struct Security {
-    /// With TLS.
+    /// The certificate, if TLS is used.
     pub certificate: Option<Arc<Certificate>>,
-    /// Only to whom it lets through.
+    /// Allows only authorized clients, if set.
     pub guard: Option<Arc<Guard>>,
-    /// Also by HTTP/2. As in helm-operator it is off: its streams have let clients exhaust servers (CVE-2023-44487).
+    /// Whether to serve HTTP/2. As in helm-operator it is off by default: clients have exhausted servers with its
+    /// streams (CVE-2023-44487).
     pub http2: bool,
 }
 
@@ -49,7 +51,7 @@ pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, securit
     connections::serve(listener, tls, app, security.http2, stop).await;
 }
 
-/// An address as controller-runtime takes it: `:8080`, `127.0.0.1:8080`; `0` means not to serve at all.
+/// Parses an address as controller-runtime does: `:8080`, `127.0.0.1:8080`; `0` disables the server.
 pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "0" || text.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The text of `/metrics`: with ten thousand custom resources it is more than a megabyte, and to make it takes a while. Whoever asks again
-//! within a second is given the same.
+//! The text of `/metrics`. With ten thousand custom resources it is larger than a megabyte and takes a while to create,
+//! so requests within a second get the same text.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,25 +12,27 @@ use tokio::sync::Mutex;
 use crate::harm;
 use crate::telemetry::metrics::Metrics;
 
-/// So long a text is given to whoever asks.
+/// How long a text is reused.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Bytes of a piece of the text. A connection copies what it is about to send: of a client that does not read, one piece and not all.
+/// The size of a part of the text in bytes. A connection copies what it is about to send: for a client that does not
+/// read, this is one part and not the whole text.
 const PIECE: usize = 16 << 10;
 
-/// The text, and when it was made.
+/// The text, and when it was created.
 pub struct Page {
     metrics: Arc<Metrics>,
     made: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
 impl Page {
-    /// None yet.
+    /// Starts without a text.
     pub fn new(metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { metrics, made: Arc::default() })
     }
 
-    /// The text, not older than a second. One at a time makes it, on a thread of its own; the others wait for that.
+    /// The text, at most a second old. Only one request at a time creates it, on a separate thread; the others wait for
+    /// the result.
     pub async fn text(&self) -> Bytes {
         let mut made = Arc::clone(&self.made).lock_owned().await;
         let fresh = harm::setting("TILLERMAN_HARM_PAGE", FRESH);
@@ -38,7 +40,7 @@ impl Page {
             return text.clone();
         }
         let (began, metrics) = (Instant::now(), Arc::clone(&self.metrics));
-        // Of its own: when the client goes meanwhile, the text is made to its end, and no other is begun before.
+        // A separate task: if the client disconnects, the text is still completed, and no other one is started before.
         let making = tokio::spawn(async move {
             let text = tokio::task::spawn_blocking(move || metrics.encode()).await.unwrap_or_default();
             let text = Bytes::from(text);
@@ -49,7 +51,7 @@ impl Page {
     }
 }
 
-/// A text in pieces that share its memory.
+/// A body of parts that share the memory of the text.
 pub fn body(text: Bytes) -> Body {
     Body::from_stream(stream::iter(pieces(text).map(Ok::<_, Infallible>)))
 }
@@ -86,7 +88,7 @@ mod tests {
         metrics.register_watches(move || count.fetch_add(1, Ordering::Relaxed));
         let page = Page::new(metrics);
         let began = Instant::now();
-        // Clients that go before they have their answer.
+        // Clients that disconnect before they get their answer.
         for _ in 0..100 {
             let _ = futures::poll!(std::pin::pin!(page.text()));
             tokio::task::yield_now().await;
@@ -97,7 +99,7 @@ mod tests {
         while began.elapsed() < Duration::from_millis(500) {
             page.text().await;
         }
-        // A slow machine may be over the second before the last of them.
+        // On a slow machine the second may be over before the last request.
         assert!(made.load(Ordering::Relaxed) <= 1 + usize::try_from(began.elapsed().as_secs()).unwrap());
         while made.load(Ordering::Relaxed) < 2 {
             page.text().await;

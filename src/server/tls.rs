@@ -1,4 +1,4 @@
-//! TLS for the metrics: the certificate of a folder, read again when it changes, or one that signs itself.
+//! TLS for the metrics: a certificate from a folder, which is read again when it changes, or a self-signed one.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,23 +14,23 @@ use tokio_util::sync::CancellationToken;
 /// How often the certificate's files are read again.
 const REREAD: Duration = Duration::from_secs(60);
 
-/// The certificate that is shown, which may be exchanged.
+/// The server's certificate, which can be replaced.
 #[derive(Debug)]
 pub struct Certificate(RwLock<Arc<CertifiedKey>>);
 
 impl Certificate {
-    /// From PEM texts: a chain and its key.
+    /// Reads PEM texts: a chain and its key.
     pub fn new(chain: &[u8], key: &[u8]) -> Result<Arc<Self>, String> {
         Ok(Arc::new(Self(RwLock::new(Arc::new(certified(chain, key)?)))))
     }
 
-    /// From `tls.crt` and `tls.key` of a folder; `None` when they are not both there.
+    /// Reads `tls.crt` and `tls.key` in a folder; `None` unless both exist.
     pub fn read(folder: &Path) -> Option<Result<Arc<Self>, String>> {
         let (chain, key) = files(folder)?;
         Some(Self::new(&chain, &key).map_err(|e| format!("{}: {e}", folder.display())))
     }
 
-    /// Follows the files of a folder until cancelled; a new pair that cannot be used is left out.
+    /// Follows changes of the files in a folder until cancelled. Ignores a new pair that cannot be used.
     pub async fn follow(self: Arc<Self>, folder: &Path, stop: CancellationToken) {
         let mut last = files(folder);
         while tokio::time::timeout(REREAD, stop.cancelled()).await.is_err() {
@@ -50,12 +50,12 @@ impl Certificate {
 }
 
 impl Certificate {
-    /// Shakes hands with this certificate; with `http2`, it offers that protocol to clients.
+    /// Accepts connections with this certificate. With `http2`, the server offers HTTP/2 in the handshake.
     pub fn acceptor(self: Arc<Self>, http2: bool) -> TlsAcceptor {
         let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(self);
         config.alpn_protocols.extend(http2.then(|| b"h2".to_vec()));
         config.alpn_protocols.push(b"http/1.1".to_vec());
-        // What is kept to resume sessions is kept for every stranger.
+        // Session storage would be filled by every stranger.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         TlsAcceptor::from(Arc::new(config))
     }

@@ -1,4 +1,4 @@
-//! Metrics that are read off when they are asked for: the custom resources, the states of releases, the process.
+//! Metrics that are computed when they are requested: the custom resources, the states of releases, the process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub const STATES: [&str; 4] = ["ready", "progressing", "stalled", "uninstalling"
 
 type Source<L, V> = Arc<dyn Fn() -> Vec<(L, V)> + Send + Sync>;
 
-/// A gauge whose values come from somewhere else.
+/// A gauge whose values are read from a source.
 pub struct Read<L, V> {
     name: &'static str,
     help: &'static str,
@@ -42,7 +42,7 @@ pub struct Read<L, V> {
 }
 
 impl<L, V> Read<L, V> {
-    /// Of this name.
+    /// Creates the gauge with this name.
     pub fn new(
         name: &'static str,
         help: &'static str,
@@ -73,20 +73,20 @@ where
     }
 }
 
-/// What the operating system says of this process, under the names that all Prometheus clients use. Nothing where there is no
-/// `/proc`.
+/// The operating system's data about this process, under the names that all Prometheus clients use. Empty on systems
+/// without `/proc`.
 #[derive(Debug)]
 pub struct Process;
 
-/// Clock ticks in a second: Linux shows 100 to programs on every platform.
+/// Clock ticks per second: Linux reports 100 to programs on every platform.
 const TICKS: f64 = 100.0;
-/// Bytes of a page on the platforms that are supported.
+/// The page size in bytes on the supported platforms.
 const PAGE: i64 = 4096;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return Ok(()) };
-        // Behind the program's name, which may hold anything: fields 3 and on of proc(5).
+        // These fields follow the program's name, which may contain anything: they are fields 3 and later of proc(5).
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|f| f.parse::<i64>().ok()).unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "of ticks since the start")]

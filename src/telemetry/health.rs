@@ -1,4 +1,4 @@
-//! Whether the operator gets on, for `/healthz`: a probe that fails has it started again.
+//! Whether the operator makes progress, for `/healthz`: the kubelet restarts it when the probe fails.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::harm;
 
-/// So long nothing may stand still. The longest step of a pass is a defragmentation of etcd, three minutes; a rendering takes one.
+/// How long something may be stuck. The longest step of a pass is a defragmentation of etcd with three minutes; a
+/// rendering takes up to one.
 const LIMIT: Duration = Duration::from_secs(300);
 
 type Check = Box<dyn Fn(Duration) -> Option<String> + Send + Sync>;
 
-/// What can stand still.
+/// The checks for anything that can be stuck.
 #[derive(Default)]
 pub struct Health {
     checks: Mutex<Vec<Check>>,
@@ -24,12 +25,12 @@ impl fmt::Debug for Health {
 }
 
 impl Health {
-    /// Adds a check: it answers with a sentence when something has stood still for this long.
+    /// Adds a check, which returns a sentence if something has been stuck for this long.
     pub fn register(&self, check: impl Fn(Duration) -> Option<String> + Send + Sync + 'static) {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(check));
     }
 
-    /// What stands still, in sentences; `None` when nothing does.
+    /// What is stuck, in sentences; `None` if nothing is.
     pub fn trouble(&self) -> Option<String> {
         let limit = harm::setting("TILLERMAN_HARM_LIMIT", LIMIT);
         let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);

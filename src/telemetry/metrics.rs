@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::collect::{CreatedAt, Process, Read, State};
 use super::health::Health;
 
-/// The API server may be away for so long before the operator says that it is not ready.
+/// How long the API server may be down before the operator reports that it is not ready.
 const OUTAGE: Duration = Duration::from_secs(20);
 
 /// Labels of a controller; one controller per kind, named as controller-runtime names them: `web-controller`.
@@ -41,14 +41,14 @@ struct QueueLabels {
     name: &'static str,
 }
 
-/// How old what is in the queue is.
+/// The ages of the keys in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueAge {
-    /// Of the custom resource that has waited longest for a pass.
+    /// The age of the custom resource that has waited longest for a pass.
     pub oldest: Duration,
-    /// Of all passes that run, added up.
+    /// The ages of all running passes, added up.
     pub unfinished: Duration,
-    /// Of the pass that has run longest.
+    /// The age of the pass that has run longest.
     pub longest: Duration,
 }
 
@@ -84,20 +84,20 @@ struct KindLabels {
     kind: String,
 }
 
-/// How a pass ended, in controller-runtime's words.
+/// The result of a pass, in controller-runtime's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassResult {
-    /// Done.
+    /// The pass succeeded.
     Success,
-    /// It failed and is tried again.
+    /// The pass failed and will be retried.
     Error,
-    /// It is looked at again at a time.
+    /// The custom resource will be observed again after some time.
     RequeueAfter,
 }
 
-/// All metrics, and with them what they say about the API server.
+/// All metrics, and what they show about the API server.
 pub struct Metrics {
-    /// Whether the operator gets on.
+    /// Whether the operator makes progress.
     pub health: Health,
     registry: RwLock<Registry>,
     requests: Family<RequestLabels, Counter>,
@@ -139,9 +139,9 @@ impl Default for Metrics {
 const QUEUE: QueueLabels = QueueLabels { name: "tillerman" };
 
 impl Metrics {
-    /// All at zero.
+    /// Creates the metrics with all values at zero.
     pub fn new() -> Self {
-        // controller-runtime's buckets, thinned.
+        // A part of controller-runtime's buckets.
         let buckets = || Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
         let metrics = Self {
             health: Health::default(),
@@ -213,7 +213,7 @@ impl Metrics {
         r.register("helm_operator_build", "Build of the operator", info);
     }
 
-    /// Adds `resource_created_at_seconds`, read when it is asked for.
+    /// Adds `resource_created_at_seconds`, which is computed when it is requested.
     pub fn register_created_at<F>(&self, source: F)
     where
         F: Fn() -> Vec<(CreatedAt, i64)> + Send + Sync + 'static,
@@ -223,7 +223,7 @@ impl Metrics {
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
-    /// Adds `tillerman_releases`, read when it is asked for.
+    /// Adds `tillerman_releases`, which is computed when it is requested.
     pub fn register_states<F>(&self, source: F)
     where
         F: Fn() -> Vec<(State, i64)> + Send + Sync + 'static,
@@ -232,7 +232,7 @@ impl Metrics {
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
-    /// Adds `tillerman_watches`, read when it is asked for.
+    /// Adds `tillerman_watches`, which is computed when it is requested.
     pub fn register_watches(&self, source: impl Fn() -> usize + Send + Sync + 'static) {
         let count = move || vec![(QUEUE, i64::try_from(source()).unwrap_or(i64::MAX))];
         let collector =
@@ -240,7 +240,8 @@ impl Metrics {
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
-    /// Adds the ages of the queue, read when they are asked for: client-go's two, and how long the first in it has waited.
+    /// Adds the ages of the queue, which are computed when they are requested: client-go's two, and how long the first
+    /// key has waited.
     pub fn register_queue<F>(&self, source: F)
     where
         F: Fn() -> QueueAge + Clone + Send + Sync + 'static,
@@ -257,7 +258,7 @@ impl Metrics {
         register("tillerman_queue_oldest_seconds", "Time that the first in the queue has waited", |age| age.oldest);
     }
 
-    /// The text that Prometheus reads.
+    /// The metrics in the text format of Prometheus.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +266,7 @@ impl Metrics {
         text
     }
 
-    /// A request was answered, or not.
+    /// Counts a request; `code` is `None` if there was no answer.
     pub fn request(&self, code: Option<u16>, host: &str, method: &str, verb: &'static str) {
         let text = code.map_or_else(|| "<error>".to_owned(), |c| c.to_string());
         self.verbs.get_or_create(&VerbLabels { verb, code: text.clone() }).inc();
@@ -285,8 +286,8 @@ impl Metrics {
         self.synced.store(true, std::sync::atomic::Ordering::Release);
     }
 
-    /// Another instance leads, or none does any more. One that waits for its turn is ready: else the roll-out of a new version,
-    /// which waits for its pod before it stops the old one, would never end.
+    /// Sets whether another instance leads. An instance that waits for the lease is ready: if it were not, a rollout of
+    /// a new version, which waits for the new pod before it stops the old one, would never end.
     pub fn set_standby(&self, standby: bool) {
         self.standby.store(standby, std::sync::atomic::Ordering::Release);
     }
@@ -303,12 +304,12 @@ impl Metrics {
         (!self.synced.load(std::sync::atomic::Ordering::Acquire)).then(|| "the caches are not complete yet".to_owned())
     }
 
-    /// A pass begins.
+    /// Counts a pass that begins.
     pub fn pass_started(&self, controller: &str) {
         self.active.get_or_create(&ControllerLabels { controller: controller.to_owned() }).inc();
     }
 
-    /// A pass ended.
+    /// Counts a pass that ended.
     pub fn pass_ended(&self, controller: &str, result: PassResult, took: Duration) {
         let labels = ControllerLabels { controller: controller.to_owned() };
         self.active.get_or_create(&labels).dec();
@@ -325,51 +326,51 @@ impl Metrics {
         self.passes.get_or_create(&ResultLabels { controller: controller.to_owned(), result }).inc();
     }
 
-    /// A release at rest was looked at, and is as it should be. Where helm-operator makes a pass, that is one here.
+    /// Counts a check of a release at rest that found no change. Where helm-operator runs a pass, this counts as one.
     pub fn looked(&self, controller: &str) {
         let labels = ResultLabels { controller: controller.to_owned(), result: "requeue_after" };
         self.passes.get_or_create(&labels).inc();
     }
 
-    /// What a pass was for, and how it ended: `success`, or the reason of its failure.
+    /// Counts a pass by its purpose and its outcome: `success`, or the reason of its failure.
     pub fn outcome(&self, controller: &str, verb: &str, outcome: &'static str) {
         let labels = PassLabels { controller: controller.to_owned(), verb: verb.to_lowercase(), outcome };
         self.outcomes.get_or_create(&labels).inc();
     }
 
-    /// Objects were brought back to what their release says.
+    /// Counts objects that a repair restored.
     pub fn repaired(&self, controller: &str, objects: usize) {
         let labels = ControllerLabels { controller: controller.to_owned() };
         self.repairs.get_or_create(&labels).inc_by(objects as u64);
     }
 
-    /// An event was not written.
+    /// Counts an event that was not written.
     pub fn event_left_out(&self) {
         self.events_left_out.inc();
     }
 
-    /// Whether this instance holds a lease.
+    /// Sets whether this instance holds a lease.
     pub fn set_leader(&self, lease: &str, leads: bool) {
         self.leader.get_or_create(&NameLabels { name: lease.to_owned() }).set(i64::from(leads));
     }
 
-    /// A custom resource waited so long for its pass.
+    /// Records how long a custom resource waited for its pass.
     pub fn waited(&self, time: Duration) {
         self.queue_time.get_or_create(&QUEUE).observe(time.as_secs_f64());
     }
 
-    /// Something failed for a reason.
+    /// Counts a failure by its reason.
     pub fn failed(&self, controller: &str, reason: &'static str) {
         self.failures.get_or_create(&ReasonLabels { controller: controller.to_owned(), reason }).inc();
     }
 
-    /// How many passes may run at once.
+    /// Sets how many passes may run at the same time.
     pub fn set_workers(&self, controller: &str, workers: usize) {
         let labels = ControllerLabels { controller: controller.to_owned() };
         self.workers.get_or_create(&labels).set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// The queue has changed.
+    /// Records a change of the queue.
     pub fn queue(&self, depth: usize, added: bool, retried: bool) {
         self.depth.get_or_create(&QUEUE).set(i64::try_from(depth).unwrap_or(i64::MAX));
         if added {
@@ -380,12 +381,12 @@ impl Metrics {
         }
     }
 
-    /// Whether the API server serves a kind.
+    /// Sets whether the API server serves a kind.
     pub fn set_kind_available(&self, gvk: &crate::release::object::Gvk, available: bool) {
         self.available.get_or_create(&kind_labels(gvk)).set(i64::from(available));
     }
 
-    /// Whether a kind's chart can be used.
+    /// Sets whether a kind's chart can be used.
     pub fn set_chart_usable(&self, gvk: &crate::release::object::Gvk, usable: bool) {
         self.chart_usable.get_or_create(&kind_labels(gvk)).set(i64::from(usable));
     }

@@ -1,4 +1,5 @@
-//! What the operator says of itself: metrics, health, and the spans that traces are made of. It serves nothing: that is `server`.
+//! What the operator reports about itself: metrics, health, and the spans of traces. The module `server` serves
+//! metrics and health.
 
 pub mod collect;
 pub mod health;

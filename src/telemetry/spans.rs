@@ -1,14 +1,14 @@
-//! The spans that traces are made of, all of them, with all their attributes: names of Kubernetes, counts and codes. No text of a chart,
-//! of an API server or of a Secret is among them.
+//! All spans of traces, with all their attributes: names of Kubernetes, counts and codes. They contain no text of a
+//! chart, of an API server or of a Secret.
 //!
-//! Where nobody has asked for traces no subscriber takes them, and what would be a span is a look at one number.
+//! Without a subscriber for traces, a span costs only a look at one number.
 
 use tracing::{Span, info_span};
 
 /// Target of the spans, which separates them from the log.
 pub const TARGET: &str = "otel";
 
-/// A pass over one custom resource. What it was for, and how it ended, is entered by [`ended`].
+/// A pass over one custom resource. [`ended`] adds its purpose and its outcome.
 pub fn pass(kind: &str, namespace: &str, name: &str) -> Span {
     info_span!(
         target: TARGET, "pass", kind, namespace, name, step = tracing::field::Empty, outcome = tracing::field::Empty,
@@ -16,7 +16,7 @@ pub fn pass(kind: &str, namespace: &str, name: &str) -> Span {
     )
 }
 
-/// Enters into the pass that runs what it was for, and how it ended: `success` or a reason.
+/// Adds the purpose and the outcome of the current pass: `success` or a reason.
 pub fn ended(step: &str, outcome: &'static str, revision: u64) {
     let span = Span::current();
     span.record("step", step);
@@ -25,20 +25,21 @@ pub fn ended(step: &str, outcome: &'static str, revision: u64) {
     span.record("otel.status_code", status(outcome == "success"));
 }
 
-/// A chart is rendered.
+/// The rendering of a chart.
 pub fn render(chart: &str, version: &str) -> Span {
     info_span!(target: TARGET, "render", chart, version, otel.status_code = tracing::field::Empty)
 }
 
-/// Enters how a rendering ended.
+/// Adds the outcome of a rendering.
 pub fn rendered(span: &Span, is_ok: bool) {
     span.record("otel.status_code", status(is_ok));
 }
 
-/// A request to the API server on behalf of a pass, from its being sent to the answer's head. Others have none: renewals of the lease
-/// would be a trace each, every two seconds.
+/// A request to the API server on behalf of a pass, from its start to the head of the answer. Other requests have no
+/// span: every renewal of the lease would be a trace, every two seconds.
 pub fn request(verb: &'static str, path: &str) -> Span {
-    // Without traces there is no span of the pass either. `span_enabled!` would leave a mark by which the log loses its next line.
+    // Without traces the pass has no span either. `span_enabled!` would leave a mark that makes the log lose its next
+    // line.
     if Span::current().is_none() {
         return Span::none();
     }
@@ -49,7 +50,7 @@ pub fn request(verb: &'static str, path: &str) -> Span {
     )
 }
 
-/// Enters how a request ended; without a code there was no answer.
+/// Adds the outcome of a request; without a code there was no answer.
 pub fn answered(span: &Span, code: Option<u16>) {
     if let Some(code) = code {
         span.record("http.response.status_code", code);
@@ -62,10 +63,10 @@ fn status(is_ok: bool) -> &'static str {
     if is_ok { "OK" } else { "ERROR" }
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Target<'a> {
-    /// Plural, with a subresource: `webs/status`; of a path that is no resource's, the path.
+    /// The plural, with a subresource: `webs/status`. For a path without a resource, the path.
     resource: String,
     namespace: Option<&'a str>,
     name: Option<&'a str>,

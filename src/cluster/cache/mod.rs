@@ -1,14 +1,15 @@
-//! What the watches saw, in as few bytes as decisions need: custom resources, release records' metadata, and a summary of each
-//! object of a release.
+//! What the watches observed, in as few bytes as decisions need: custom resources, the metadata of release records, and
+//! a summary of each object of a release.
 //!
 //! # Guarantees
-//! - Own writes are entered at once with the API server's answer, and an event that is older than what is known is ignored: so
-//!   nothing is judged by a state from before our own write (docs/design/applying.md A6).
-//! - A list replaces what was known, except for what was written since the list began.
-//! - What a watch has seen go does not come back with an answer that is older than that.
+//! - The API server's answer to our own write enters the cache at once, and events that are older than the cached
+//!   version are ignored. So no decision uses a state from before our own write (docs/design/applying.md A6).
+//! - A list replaces the known content, except what was written since the list began.
+//! - An answer that is older than an observed deletion does not bring the object back.
 //!
 //! # Assumptions
-//! - resourceVersions are numbers that can be compared, as API servers since 1.35 promise and all before did.
+//! - resourceVersions are numbers that can be compared. API servers promise this since 1.35, and all earlier versions
+//!   did it.
 
 mod objects;
 mod releases;
@@ -32,7 +33,7 @@ use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
 
-/// A custom resource, and with it a release.
+/// Identifies a custom resource, and its release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReleaseKey {
     /// Index of its kind.
@@ -46,12 +47,12 @@ pub struct ReleaseKey {
 /// A watch of objects: a kind, in one namespace or in all.
 pub type WatchKey = (Gvk, Option<Arc<str>>);
 
-/// A summary with what it belongs to.
+/// The summary of an object, with its owner.
 #[derive(Clone, Debug)]
 struct Entry {
     live: Live,
     owner: Option<ReleaseKey>,
-    /// When we wrote it, by [`Inner::clock`]; 0 when only a watch saw it.
+    /// When this process wrote it, by [`Inner::clock`]; 0 if only a watch has seen it.
     written: u64,
 }
 
@@ -62,7 +63,7 @@ type History = BTreeMap<u64, Arc<Revision>>;
 struct Inner {
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
-    /// Those whose annotation names their release.
+    /// Custom resources with an annotation that names their release.
     named: BTreeSet<ReleaseKey>,
     /// The names of releases that have a record, by the namespace and the uid of their custom resource.
     recorded: HashMap<(Arc<str>, Box<str>), Arc<str>>,
@@ -72,24 +73,24 @@ struct Inner {
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
-    /// Jobs and Pods that had come to their end when they went, by whom they belonged to, with their uids.
+    /// Jobs and Pods that had finished when they were deleted, by owner, with their uids.
     ended: HashMap<ReleaseKey, BTreeMap<ObjectId, Box<str>>>,
     synced: HashSet<WatchKey>,
     blind: HashMap<WatchKey, String>,
     gone: Gone,
     clock: u64,
-    /// How often anything has been changed.
+    /// The number of changes of the cache.
     changes: u64,
 }
 
-/// The cache. Every method that can concern a release answers with the keys that deserve a pass.
+/// The cache. Every method that can affect releases returns the keys that need a pass.
 pub struct Cache {
     /// The chunks of release records.
     pub chunks: Chunks,
     inner: Mutex<Inner>,
     /// `Kind.group` of each kind, in order.
     kinds: Vec<String>,
-    /// What the names of their releases have behind those of their custom resources.
+    /// The suffix of each kind's release names.
     suffixes: Vec<Box<str>>,
     /// The namespaces that are watched; empty for all.
     namespaces: Vec<Arc<str>>,
@@ -107,7 +108,7 @@ impl Cache {
         }
     }
 
-    /// With what the names of each kind's releases have behind those of their custom resources.
+    /// Sets the suffix of each kind's release names.
     #[must_use]
     pub fn with_suffixes(mut self, suffixes: impl Iterator<Item = Box<str>>) -> Self {
         for (known, suffix) in self.suffixes.iter_mut().zip(suffixes) {
@@ -116,12 +117,12 @@ impl Cache {
         self
     }
 
-    /// The name of a custom resource's release: the one that it has, or else the one that it shall have.
+    /// The name of a custom resource's release: the name of the existing release, or the name that a new one will get.
     pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
         self.lock().release_name(&self.suffixes, key)
     }
 
-    /// The name that a custom resource's release shall have, when it has another.
+    /// The name that a custom resource's release should have, if it has another one.
     pub fn other_name(&self, key: &ReleaseKey) -> Option<Arc<str>> {
         let inner = self.lock();
         let wanted = inner.wanted_name(&self.suffixes, key);
@@ -133,7 +134,8 @@ impl Cache {
         self.lock().keys_named(&self.suffixes, namespace, release)
     }
 
-    /// Whether other custom resources would give their release this name, or may: not all kinds are known yet.
+    /// Whether other custom resources would give their releases this name, or may do so because not all kinds are known
+    /// yet.
     pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
@@ -141,7 +143,7 @@ impl Cache {
         !known || inner.keys_named(&self.suffixes, namespace, release).len() > 1
     }
 
-    /// The watch that sees objects of a namespace (`None`: a cluster-scoped kind).
+    /// The watch that sees objects of a namespace (`None`: objects of a cluster-scoped kind).
     pub fn watch_key(&self, gvk: &Gvk, namespace: Option<&Arc<str>>) -> WatchKey {
         let namespace = if self.namespaces.is_empty() { None } else { namespace.cloned() };
         (gvk.clone(), namespace)
@@ -152,12 +154,12 @@ impl Cache {
         if self.namespaces.is_empty() { vec![None] } else { self.namespaces.iter().cloned().map(Some).collect() }
     }
 
-    /// To read.
+    /// Locks the cache for reading.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To change something.
+    /// Locks the cache for a change.
     fn write(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.lock();
         inner.changes += 1;
@@ -166,7 +168,7 @@ impl Cache {
 }
 
 impl Inner {
-    /// Whether a release is deployed and as its newest revision has it.
+    /// Whether a release is deployed and its objects are as in its newest revision.
     fn is_as_recorded(&self, suffixes: &[Box<str>], key: &ReleaseKey, now: i64) -> bool {
         let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(suffixes, key)));
         let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
@@ -203,7 +205,7 @@ impl Inner {
         keys.sort();
         keys.dedup();
         if keys.is_empty() {
-            // Its annotation has gone, and its release goes on under the name that it has.
+            // The annotation was removed, and the release continues under the name that it has.
             let history = self.history.get(&(Arc::clone(namespace), release.into()));
             let uid = history.and_then(|h| h.values().last()).and_then(|newest| newest.owner_uid.as_deref());
             keys.extend(self.crs.iter().find(|(_, cr)| Some(&*cr.uid) == uid).map(|(key, _)| key.clone()).filter(has));
@@ -211,7 +213,7 @@ impl Inner {
         keys
     }
 
-    /// The name that a custom resource's release shall have.
+    /// The name that a custom resource's release should have.
     fn wanted_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
         let cr = self.named.get(key).and_then(|key| self.crs.get(key));
         match (cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)), suffixes.get(key.kind).map_or("", |s| s)) {
@@ -221,7 +223,7 @@ impl Inner {
         }
     }
 
-    /// The same, unless there is a record of it under another name.
+    /// The same, unless there is a record of the release under another name.
     fn release_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
         let wanted = self.wanted_name(suffixes, key);
         let Some(cr) = self.crs.get(key) else { return wanted };
@@ -233,7 +235,7 @@ impl Inner {
         self.recorded.get(&(Arc::clone(&key.namespace), (&*cr.uid).into())).cloned().unwrap_or(wanted)
     }
 
-    /// An object without an owner (`keep`) still names its release.
+    /// The release of an object without an owner (`keep`) is in its annotations.
     fn keys_of_release(&self, suffixes: &[Box<str>], object: &Value) -> Vec<ReleaseKey> {
         let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
         match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
@@ -242,7 +244,7 @@ impl Inner {
         }
     }
 
-    /// Something went in this version; 0 for one that nobody knows.
+    /// Enters that an object was deleted in this version; 0 if the version is unknown.
     fn enter_gone(&mut self, uid: Option<&str>, version: u64) {
         if let Some(uid) = uid.filter(|_| version != 0) {
             self.gone.enter(uid, version);
@@ -259,7 +261,7 @@ impl Inner {
     }
 }
 
-/// Identity and summary of an object.
+/// The id and the summary of an object.
 pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
     let metadata = object.get("metadata")?;
     let text = |key: &str| metadata.get(key).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Which watches somebody needs.
+//! Which watches the releases need.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{Cache, WatchKey};
 use crate::release::object::Gvk;
 
 impl Cache {
-    /// How often anything has been changed: what needs nothing at one number needs nothing until the next.
+    /// The number of changes of the cache: if nothing was needed at one number, nothing is needed until the next one.
     pub fn changes(&self) -> u64 {
         self.lock().changes
     }
@@ -15,13 +15,14 @@ impl Cache {
     /// Whether the custom resources of a kind are known completely.
     pub fn is_kind_synced(&self, kind: usize) -> bool {
         let inner = self.lock();
-        // A cluster-scoped kind is seen by one watch, whatever the namespaces.
+        // One watch sees a cluster-scoped kind, whatever the namespaces are.
         inner.crs_synced.contains(&(kind, None))
             || self.scopes().into_iter().all(|scope| inner.crs_synced.contains(&(kind, scope)))
     }
 
-    /// The watches of objects that releases of custom resources need: of the kinds that their revisions use, and of those of which they
-    /// have an object. A record without a custom resource needs none; who continues its release asks for them again.
+    /// The watches that the releases of custom resources need: those of the kinds that their revisions use, and those
+    /// of the objects that they own. A record without a custom resource needs none; a custom resource that continues
+    /// its release asks for them again.
     pub fn needed(&self) -> HashSet<WatchKey> {
         let inner = self.lock();
         let uids: HashSet<&str> = inner.crs.values().map(|cr| &*cr.uid).collect();
@@ -45,7 +46,7 @@ impl Cache {
         needed.into_iter().map(|(gvk, namespace)| (gvk.clone(), namespace.cloned())).collect()
     }
 
-    /// A watch has ended since nobody needs it: nothing is known of its objects any more.
+    /// Drops what is known of the objects of a watch that has ended because no release needs it.
     pub fn unwatch(&self, watch: &WatchKey) {
         let mut inner = self.write();
         inner.synced.remove(watch);

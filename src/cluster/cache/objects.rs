@@ -37,7 +37,7 @@ impl Cache {
         self.objects_of(key, listed, std::iter::empty()).0
     }
 
-    /// The same, and of these watches those that were not complete at that moment.
+    /// The same, plus those of these watches that were not complete at that moment.
     pub fn objects_of<'a>(
         &self,
         key: &ReleaseKey,
@@ -52,12 +52,12 @@ impl Cache {
         (objects, watches.into_iter().filter(|watch| !inner.synced.contains(watch)).collect())
     }
 
-    /// The objects of a custom resource that had come to their end when they went, with their uids.
+    /// The objects of a custom resource that had finished when they were deleted, with their uids.
     pub fn ended(&self, key: &ReleaseKey) -> BTreeMap<ObjectId, Box<str>> {
         self.lock().ended.get(key).cloned().unwrap_or_default()
     }
 
-    /// Whether an object is known as it is in this version, or as it was later: watches repeat what our own writes were answered with.
+    /// Whether an object is known in this version or a newer one: watches repeat the answers to our own writes.
     pub fn is_known(&self, id: &ObjectId, metadata: &ObjectMeta) -> bool {
         let version = metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
         let inner = self.lock();
@@ -67,14 +67,14 @@ impl Cache {
         })
     }
 
-    /// An object as a watch shows it: whom it concerns, and what of it changed.
+    /// Enters an object that a watch reports. Returns the releases that it affects, and what has changed.
     pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, Change) {
         let Some((id, live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
         let owner = self.owner(object, &id);
         self.put(id, live, owner, false, object)
     }
 
-    /// An object as the API server answered our own write. The summary is returned as well.
+    /// Enters an object from the API server's answer to our own write. Also returns its summary.
     pub fn wrote_object(&self, gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         let (id, live) = summary(gvk, object)?;
         let owner = self.owner(object, &id);
@@ -128,7 +128,8 @@ impl Cache {
         (keys, change)
     }
 
-    /// An object is gone, or has lost the label that our watches select by; in which version, when a watch said so, or else 0.
+    /// Removes an object that was deleted, or has lost the label that our watches select. The version is the one that a
+    /// watch reported, or 0.
     pub fn remove_object(
         &self,
         id: &ObjectId,
@@ -160,12 +161,13 @@ impl Cache {
         }
     }
 
-    /// The time by which a list that begins now will be judged; see [`Cache::sync_objects`].
+    /// The time to pass as `since` to [`Cache::sync_objects`] for a list that begins now.
     pub fn clock(&self) -> u64 {
         self.lock().clock
     }
 
-    /// A list of objects is complete: those that it did not show are gone, except what we wrote since it began.
+    /// Enters that a list of objects is complete: removes the objects that it did not contain, except those that were
+    /// written since it began.
     pub fn sync_objects(&self, watch: &WatchKey, seen: &HashSet<ObjectId>, since: u64) -> Vec<ReleaseKey> {
         let mut inner = self.write();
         let mut keys: BTreeSet<ReleaseKey> = BTreeSet::new();
@@ -189,20 +191,20 @@ impl Cache {
         }
         inner.blind.remove(watch);
         if inner.synced.insert(watch.clone()) {
-            // Releases that list objects of this kind, or may have left some, could not be judged before.
+            // Releases that list objects of this kind, or may have left some behind, could not be judged before.
             for ((namespace, name), history) in &inner.history {
                 if history.values().any(|r| r.uses().any(|(gvk, _)| *gvk == watch.0)) {
                     keys.extend(inner.keys_named(&self.suffixes, namespace, name));
                 }
             }
-            // First installations that were cut off, too.
+            // The same holds for interrupted first installations.
             let began = inner.crs.iter().filter(|(_, cr)| cr.first_kinds().any(|gvk| gvk == watch.0));
             keys.extend(began.map(|(key, _)| key.clone()));
         }
         keys.into_iter().collect()
     }
 
-    /// A watch cannot see its objects: why. Nothing is judged missing there until it can.
+    /// Enters that a watch cannot see its objects. Until it can, none of them counts as missing.
     pub fn set_blind(&self, watch: &WatchKey, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.write();
         inner.synced.remove(watch);
@@ -219,7 +221,7 @@ impl Cache {
         keys.into_iter().collect()
     }
 
-    /// Why the first of these watches that cannot see cannot.
+    /// Why a watch cannot see its objects, from the first of these watches that cannot.
     pub fn blind(&self, watches: &BTreeSet<WatchKey>) -> Option<String> {
         let inner = self.lock();
         watches.iter().find_map(|w| inner.blind.get(w).cloned())

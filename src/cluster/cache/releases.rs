@@ -14,7 +14,7 @@ use crate::release::secret::Revision;
 impl Cache {
     // Custom resources.
 
-    /// A custom resource.
+    /// The custom resource with this key.
     pub fn cr(&self, key: &ReleaseKey) -> Option<Arc<Cr>> {
         self.lock().crs.get(key).cloned()
     }
@@ -34,12 +34,12 @@ impl Cache {
         self.lock().crs.iter().map(|(key, cr)| (key.clone(), Arc::clone(cr))).collect()
     }
 
-    /// All custom resources with when they were created.
+    /// All custom resources with their creation times.
     pub fn created_at(&self) -> Vec<(ReleaseKey, i64)> {
         self.lock().crs.iter().map(|(key, cr)| (key.clone(), cr.created)).collect()
     }
 
-    /// A custom resource as a watch or an answer shows it. `true` when it deserves a pass.
+    /// Enters a custom resource from a watch or an answer. Returns `true` if it needs a pass.
     pub fn put_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
         let mut inner = self.write();
         match inner.crs.get(&key) {
@@ -58,7 +58,8 @@ impl Cache {
         }
     }
 
-    /// The status that a custom resource would have if its definition let it have one. The next change of it shows what is really there.
+    /// Stores a status that the definition of the kind does not keep. The next change of the custom resource replaces
+    /// it.
     pub fn keep_status(&self, key: &ReleaseKey, uid: &str, status: &Map<String, Value>) {
         let mut inner = self.write();
         if let Some(cr) = inner.crs.get_mut(key).filter(|cr| &*cr.uid == uid) {
@@ -66,7 +67,8 @@ impl Cache {
         }
     }
 
-    /// A custom resource is gone, or another operator's; in which version, when a watch said so, or else 0.
+    /// Removes a custom resource that was deleted, or that belongs to another operator. The version is the one that a
+    /// watch reported, or 0.
     pub fn remove_cr(&self, key: &ReleaseKey, uid: Option<&str>, version: u64) -> bool {
         let mut inner = self.write();
         inner.enter_gone(uid, version);
@@ -78,7 +80,7 @@ impl Cache {
         inner.crs.remove(key).is_some()
     }
 
-    /// A list of custom resources is complete.
+    /// Enters that a list of custom resources is complete.
     pub fn sync_crs(&self, kind: usize, namespace: Option<Arc<str>>, seen: &HashSet<ReleaseKey>) {
         let mut inner = self.write();
         let in_scope = |k: &ReleaseKey| k.kind == kind && namespace.as_ref().is_none_or(|ns| k.namespace == *ns);
@@ -96,7 +98,7 @@ impl Cache {
         history.into_iter().flat_map(BTreeMap::values).map(|r| (**r).clone()).collect()
     }
 
-    /// A revision as a watch shows it.
+    /// Enters a revision that a watch reports.
     pub fn put_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) -> Vec<ReleaseKey> {
         let mut inner = self.write();
         if inner.gone.has(&revision.uid, revision.version()) {
@@ -114,7 +116,7 @@ impl Cache {
                         || old.members != revision.members
                         || old.operations != revision.operations
                 });
-                // Only the newest revision is judged by its inventory.
+                // Only the newest revision needs its inventory.
                 let number = revision.revision;
                 let owner = revision.owner_uid.clone();
                 release.insert(number, Arc::new(revision));
@@ -132,7 +134,7 @@ impl Cache {
         }
     }
 
-    /// A revision as the API server answered our own write. No release needs a pass for it.
+    /// Enters a revision from the API server's answer to our own write. No release needs a pass for it.
     pub fn wrote_revision(&self, namespace: &Arc<str>, name: &Arc<str>, revision: Revision) {
         self.put_revision(namespace, name, revision);
         let mut inner = self.write();
@@ -141,7 +143,7 @@ impl Cache {
         inner.history_written.insert((Arc::clone(namespace), Arc::clone(name)), clock);
     }
 
-    /// A revision is gone; `seen` is how a watch saw it go.
+    /// Removes a deleted revision; `seen` is its last state if a watch reported the deletion.
     pub fn remove_revision(
         &self,
         namespace: &Arc<str>,
@@ -171,7 +173,7 @@ impl Cache {
         if removed.is_some() { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
     }
 
-    /// A list of release records is complete.
+    /// Enters that a list of release records is complete.
     pub fn sync_history(
         &self,
         scope: Option<Arc<str>>,
@@ -207,8 +209,8 @@ impl Cache {
         keys
     }
 
-    /// The revisions of a custom resource's release, oldest first, and whether those were all at that moment: custom resources of the
-    /// kind, and the releases in their namespace, are known completely.
+    /// The revisions of a custom resource's release, oldest first, and whether they were complete at that moment: both
+    /// the custom resources of the kind and the releases in their namespace are completely known.
     pub fn release(&self, key: &ReleaseKey) -> (Vec<Revision>, bool) {
         let name = self.release_name(key);
         let inner = self.lock();
@@ -218,7 +220,8 @@ impl Cache {
         (history, inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope)))
     }
 
-    /// Whether the newest revision of a custom resource's release is deployed, and the custom resource stays.
+    /// Whether the newest revision of a custom resource's release is deployed, and the custom resource is not being
+    /// deleted.
     pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
         let inner = self.lock();
         let newest = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(&self.suffixes, key)));
@@ -226,16 +229,17 @@ impl Cache {
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
 
-    /// Whether a custom resource's release is deployed and all its objects, and no more, are there as its newest revision has
-    /// them, and the chart need not be rendered again at this time. What is neither is for a pass to judge. Answers with what the
-    /// next question may be asked with as `seen`: nothing is compared when nothing at all has changed since.
+    /// Whether a custom resource's release is deployed, has exactly the objects of its newest revision in their
+    /// recorded state, and need not be rendered again at this time. If not, a pass has to decide. Returns the value to
+    /// pass as `seen` with the next call: if nothing in the cache has changed since, nothing is compared.
     pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64, seen: Option<u64>) -> Option<u64> {
         let inner = self.lock();
         let is = seen == Some(inner.changes) || inner.is_as_recorded(&self.suffixes, key, now);
         is.then_some(inner.changes)
     }
 
-    /// Whether a release has a revision that is not uninstalled. One in a namespace that is not watched, or not known yet, counts as one.
+    /// Whether a release has a revision that is not uninstalled. A release in a namespace that is not watched, or not
+    /// known yet, counts as live.
     pub fn is_live(&self, namespace: &str, release: &str) -> bool {
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| namespace.into());
@@ -246,7 +250,7 @@ impl Cache {
         newest.is_some_and(|newest| newest.status != Status::Uninstalled)
     }
 
-    /// Release records cannot be seen, and why.
+    /// Enters that release records cannot be seen.
     pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.write();
         let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();

@@ -1,4 +1,4 @@
-//! The cache against the races that watches and own writes run.
+//! Tests of the cache with the races between watches and our own writes.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -80,10 +80,10 @@ fn a6_an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() 
     let there = |cache: &Cache| cache.objects(&key(), std::iter::empty()).len();
     cache.put_object(&gvk(), &object(5, "ours"));
     cache.remove_object(&id(), Some("u"), 7, &Value::Null);
-    // Of our apply or deletion, from before it went.
+    // The answer to our apply or deletion, from before the object was deleted.
     cache.wrote_object(&gvk(), &object(6, "ours"));
     assert_eq!(there(&cache), 0);
-    // It had only lost its label, and got it back.
+    // The object had only lost its label, and got it back.
     cache.wrote_object(&gvk(), &object(8, "ours"));
     assert_eq!(there(&cache), 1);
 
@@ -209,7 +209,8 @@ fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_
     assert!(look(100, seen).is_none(), "it is not deployed");
 }
 
-/// What is read at one moment and judged by what is known at the next would be taken for gone.
+/// A state that was read at one moment must not be judged by what is known at a later one: objects would seem to be
+/// missing.
 #[test]
 fn what_is_not_there_is_not_called_complete() {
     for _ in 0..500 {

@@ -68,7 +68,7 @@ fn row_16_one_that_waits_for_a_node_is_not_dead() {
 
 #[test]
 fn row_16_one_that_began_again_and_is_silent_later_is_not_dead() {
-    // It ended often before it joined, runs now, and cannot be reached.
+    // It ended often before it joined. Now it runs and cannot be reached.
     for text in ["couldn't find local name", "could not retrieve cluster information", "SIGSEGV"] {
         let mut world = World::grown(3);
         ended(&mut world, 1, 1, text);
@@ -123,7 +123,7 @@ fn row_17_kept_and_restored_claims_stay_and_nobody_joins_with_them() {
     world.target.size = 3;
     let MemberStep::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else { panic!("it is kept") };
     assert!(why.contains("claim data-e-2 of a member that left is kept"), "{why}");
-    // One that was restored under the name of a member to come, and is not that of one that left.
+    // The claim was restored under the name of a future member, and does not belong to one that left.
     let mut world = World::grown(1);
     let restored =
         VolumeClaim { name: "data-e-1".into(), uid: "restored".into(), created: 1, terminating: false, lost: false };
@@ -218,7 +218,7 @@ fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
         let MemberStep::Wait { why, .. } = world.decide() else { return false };
         why.contains(&format!("e-{k}"))
     };
-    // etcd answers before its pod is ready, and for a moment after it was asked to end.
+    // etcd answers before its pod is ready, and for a moment after its termination began.
     let change = |world: &mut World, k: u32, ready, terminating| {
         let pod = world.pods.get_mut(&k).expect("it is there");
         (pod.ready, pod.terminating) = (ready, terminating);
@@ -370,7 +370,8 @@ fn a_reversal_before_the_removal_does_nothing() {
     assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
-/// The others learn the new URL of each member before it restarts, and of one that was replaced before that, afterwards.
+/// The others learn the new URL of each member before it restarts. For a member that was replaced earlier, they learn
+/// it afterwards.
 #[test]
 fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
     let mut world = World::grown(3);

@@ -1,4 +1,4 @@
-//! Calls to single members. One client has one endpoint: with several the client would choose one for each call by itself.
+//! Calls to single members. Each client has one endpoint: a client with several would choose one of them for each call.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use super::state::{Alarm, Answer, Member, Version};
 use super::verdict::is_denied;
 
-/// What URLs begin with that need certificates.
+/// The prefix of URLs that need certificates.
 const SECURE: &str = "https://";
 
-/// How members are reached.
+/// How to connect to members.
 #[derive(Clone)]
 pub struct Access {
     /// Certificates, for URLs of `https`.
@@ -22,28 +22,29 @@ pub struct Access {
     pub timeout: Duration,
 }
 
-/// PEM texts.
+/// Certificates and keys as PEM texts.
 #[derive(Clone)]
 pub struct Tls {
-    /// Who signed the members' certificates.
+    /// The authority that signed the members' certificates.
     pub ca: Vec<u8>,
-    /// Our own certificate and its key, where members ask for one.
+    /// Our own certificate and its key, if members ask for one.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What a member says of itself, and the list of members when a linearizable read succeeded right before on this very member.
+/// What a member reports about itself, and the list of members if a linearizable read on the same member succeeded
+/// right before.
 pub(super) type Said = (Answer, Option<Vec<Member>>);
 
 impl Access {
-    /// A client of one endpoint. It connects with the first call.
+    /// A client for one endpoint. It connects with the first call.
     pub(crate) async fn client(&self, url: &str) -> Result<Client, Error> {
         self.client_by(url, None).await
     }
 
-    /// The same of a member whose certificate is not for the URL's host, but for this name.
+    /// The same for a member whose certificate is for this name and not for the URL's host.
     pub(crate) async fn client_by(&self, url: &str, name: Option<&str>) -> Result<Client, Error> {
         match self.client_of(url, name, self.user.as_ref()).await {
-            // A cluster has no users until somebody makes them.
+            // A cluster has no users until somebody creates them.
             Err(error) if asks_for_no_user(&error) => self.client_of(url, name, None).await,
             client => client,
         }
@@ -68,9 +69,9 @@ impl Access {
         Client::connect([url], Some(options)).await
     }
 
-    /// What a member says; None when it does not answer in time. `others` are the URLs of all members.
+    /// Asks a member for its state; `None` if it does not answer in time. `others` are the URLs of all members.
     pub(super) async fn ask(&self, url: &str, others: &[String]) -> Option<Said> {
-        // Without a user: a member without a quorum cannot check whether a password is right.
+        // The status is read without a user: a member without a quorum cannot check a password.
         let status = async { self.client_of(url, None, None).await?.maintenance_client().status().await };
         let read = async {
             let client = self.client(url).await.ok()?;
@@ -110,13 +111,14 @@ impl Access {
         Some((answer, read.map(|read| read.members)))
     }
 
-    /// The status of a member that wants to know who asks, by the client that has identified itself. A learner takes no password, but a
-    /// token that a voter gave: so the client goes from one to the other.
+    /// Reads the status of a member that requires a user, with the client that was authenticated. A learner does not
+    /// accept a password, but it accepts a token from a voter. So the client authenticates at a voter and then switches
+    /// its endpoint to the learner.
     async fn status_with_user(&self, client: Option<Client>, url: &str, others: &[String]) -> Option<StatusResponse> {
         if let Some(client) = client {
             return client.maintenance_client().status().await.ok();
         }
-        // A client has one way to reach all its endpoints.
+        // A client has one transport for all its endpoints.
         let same = |other: &&String| *other != url && other.starts_with(SECURE) == url.starts_with(SECURE);
         for voter in others.iter().filter(same) {
             if let Ok(client) = self.client(voter).await {
@@ -137,7 +139,7 @@ fn asks_for_user(error: &Error) -> bool {
     error.to_string().contains("user name is empty")
 }
 
-/// A linearizable read, and the list of members after it.
+/// The result of a linearizable read, and the list of members after it.
 pub(crate) struct Read {
     pub cluster: u64,
     pub member: u64,
@@ -145,9 +147,10 @@ pub(crate) struct Read {
     pub members: Vec<Member>,
 }
 
-/// Reads what a quorum agrees on, and then the list: the crate asks for a list that may be old, but not older than that.
+/// Reads what a quorum agrees on, and then the list of members: the crate requests a list that may be outdated, but not
+/// older than the read.
 pub(crate) async fn read(client: &Client) -> Result<Read, Error> {
-    // The key is the one of etcd's own health check, which also takes a denial for an answer.
+    // The key is that of etcd's own health check, which also accepts a denial as an answer.
     let revision = match client.kv_client().get("health", Some(GetOptions::new().with_count_only())).await {
         Ok(read) => read.header().map_or(0, |header| u64::try_from(header.revision()).unwrap_or_default()),
         Err(error) if is_denied(&error) => 0,

@@ -1,7 +1,8 @@
-//! What is done next. The table's first row that fits wins, and each does one thing at most. Rows that finish what was begun come
-//! before those that begin something: so whatever was interrupted is found and finished, and nothing needs to be remembered of it.
+//! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
+//! finish something come before those that begin something: so whatever was interrupted is found and finished, without
+//! any stored state.
 //!
-//! Rows that need no quorum stand here, the others in `with_quorum`.
+//! This file contains the rows that need no quorum; `with_quorum` contains the others.
 //!
 //! The table and its rows: docs/design/members.md.
 
@@ -18,15 +19,15 @@ use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Ver
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
 
-/// When to look again at what is going on.
+/// When to observe again what is in progress.
 const SOON: Duration = Duration::from_secs(2);
-/// When to look again at what others must bring about.
+/// When to observe again what others have to do.
 const LATER: Duration = Duration::from_secs(10);
 
-/// `ETCD_INITIAL_CLUSTER` while nobody joins: etcd ends when it has no data and is not in it.
+/// `ETCD_INITIAL_CLUSTER` while no member joins: etcd exits if it has no data and is not in this list.
 pub(super) const NOBODY: &str = "nobody=http://nobody.invalid:2380";
 
-/// What is done next. `now` is in seconds since 1970.
+/// Decides the next step. `now` is in seconds since 1970.
 pub fn decide(
     settings: &Settings,
     workload: &Workload,
@@ -42,10 +43,10 @@ pub fn decide(
         .unwrap_or_else(|| with_quorum::decide(&scene, observed.members.as_deref().unwrap_or_default()))
 }
 
-/// A row of the table: what it does, if it fits.
+/// A row of the table: returns its step if it applies.
 type Row<Scene> = fn(&Scene) -> Option<MemberStep<Action>>;
 
-/// The rows that need no quorum, in their order.
+/// The rows that need no quorum, in order.
 fn rows<'a>() -> [Row<Scene<'a>>; 12] {
     [
         Scene::row_0_deleting_or_1_paused,
@@ -63,7 +64,7 @@ fn rows<'a>() -> [Row<Scene<'a>>; 12] {
     ]
 }
 
-/// Everything that counts.
+/// Everything that the decision depends on.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     settings: &'a Settings,
@@ -75,12 +76,12 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Row 0: with the custom resource all of it goes, and nobody needs to leave. Row 1: paused.
+    /// Row 0: the custom resource is deleted with all its members, so no member has to leave. Row 1: paused.
     fn row_0_deleting_or_1_paused(&self) -> Option<MemberStep<Action>> {
         (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
     }
 
-    /// Row 4: two clusters, or data that went back.
+    /// Row 4: there are two clusters, or the data went back.
     fn row_4_split_brain(&self) -> Option<MemberStep<Action>> {
         let mut answers = self.observed.answers.iter();
         let latched = self.latched_cluster();
@@ -103,7 +104,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Row 2: the first member starts a cluster, or the members of claims that are there already start theirs again.
+    /// Row 2: the first member starts a cluster, or the members of existing claims start their cluster again.
     fn row_2_seed(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;
@@ -130,7 +131,7 @@ impl Scene<'_> {
         Some(self.closed().unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// Rows 2a and 3: as soon as there is a cluster, nothing may start another.
+    /// Rows 2a and 3: as soon as a cluster exists, nothing may start another one.
     fn row_2a_and_3_existing(&self) -> Option<MemberStep<Action>> {
         let initial = match &self.observed.initial {
             Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),
@@ -148,7 +149,8 @@ impl Scene<'_> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
-        // Somebody deleted what the first pod is waiting for. Of claims that were there before, nobody knows what is on them.
+        // Somebody deleted the `ConfigMap` that the first pod waits for. It is not written again if there were claims
+        // before, since their content is unknown.
         if self.workload.replicas == 1 && !self.target.adopt_claims && self.observed.initial == Ok(None) {
             return self.written(ClusterState::New, self.listed(0..1));
         }
@@ -158,7 +160,7 @@ impl Scene<'_> {
         }))
     }
 
-    /// Row 3: it has answered. From now on its identity is known.
+    /// Row 3: the first member has answered. From now on its identity is known.
     fn row_3_bootstrapped(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped {
             return None;
@@ -179,8 +181,8 @@ impl Scene<'_> {
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// Row 10, before 3.4: the first member has voted for a second, and is alone no quorum any more. The pod of the second is started
-    /// all the same, wanted or not: only that brings the quorum back.
+    /// Row 10, before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
+    /// the second member is started even if that is not wanted any more: only this restores the quorum.
     fn row_10_vote_that_is_needed(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
@@ -194,17 +196,17 @@ impl Scene<'_> {
         starts.then(|| MemberStep::Wait { why: why(), after: SOON })
     }
 
-    /// Whether members can join without a vote; as far as anybody knows.
+    /// Whether members can join without a vote, as far as this is known.
     fn has_learners(&self) -> bool {
         let has = |version: Version| (version.major, version.minor) >= (3, 4);
         self.settings.learners && self.observed.answers.values().filter_map(|answer| answer.version).all(has)
     }
 
-    /// The ordinal that the list in the `ConfigMap` is for, where there are no learners.
+    /// The ordinal that the list in the `ConfigMap` is for, in a cluster without learners.
     fn announced(&self) -> Option<u32> {
         let initial = self.observed.initial.as_ref().ok()?.as_ref()?;
         let entries = initial.members.split(',').filter_map(|entry| entry.split_once('='));
-        // All others stand there by their IDs.
+        // All other members are in the list by their IDs.
         let mut named = entries.filter_map(|(name, url)| {
             let ordinal = self.settings.peer_url.ordinal(url)?;
             (name == self.pod_name(ordinal)).then_some(ordinal)
@@ -212,7 +214,7 @@ impl Scene<'_> {
         named.next().filter(|_| initial.state == ClusterState::Existing && !self.has_learners())
     }
 
-    /// Row 5: no quorum. Nothing is called, deleted or lowered; only a pod that a template broke gets another.
+    /// Row 5: there is no quorum. Nothing is called, deleted or lowered; only a pod that a template broke is replaced.
     fn row_5_quorum_lost(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() {
             return None;
@@ -228,7 +230,7 @@ impl Scene<'_> {
         }))
     }
 
-    /// A cluster has one member at least.
+    /// A cluster has at least one member.
     fn row_5_size(&self) -> Option<MemberStep<Action>> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
@@ -236,8 +238,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Deletes a pod of an older template that cannot be hoped for: its container was not started, or starts again and again.
-    /// Its data is on a claim, so all that this does is to start it from the present template.
+    /// Deletes a pod of an older template that will not become ready: its container was not started, or keeps
+    /// restarting. Its data is on a claim, so the only effect is a start from the current template.
     fn replaced_broken_pod(&self) -> Option<MemberStep<Action>> {
         let broken = |ordinal: &u32, pod: &Pod| {
             !pod.terminating
@@ -251,7 +253,7 @@ impl Scene<'_> {
         Some(MemberStep::DeletePod { ordinal: *ordinal, uid: pod.uid.clone() })
     }
 
-    /// Writes the `ConfigMap` unless it says so already.
+    /// Writes the `ConfigMap` unless it has this content already.
     fn written(&self, state: ClusterState, members: String) -> Option<MemberStep<Action>> {
         let wanted = InitialCluster { state, members };
         match &self.observed.initial {
@@ -261,20 +263,21 @@ impl Scene<'_> {
         }
     }
 
-    /// Lets nobody join. Else a member that lost its data, and was given the list that it is in, would start under its old ID
-    /// without what it had acknowledged and voted.
+    /// Lets no member join. If not, a member that lost its data and received a list with its name would start under its
+    /// old ID, without the entries and votes that it had acknowledged.
     fn closed(&self) -> Option<MemberStep<Action>> {
         self.written(ClusterState::Existing, NOBODY.into())
     }
 
-    /// `ETCD_INITIAL_CLUSTER` of these ordinals.
+    /// `ETCD_INITIAL_CLUSTER` for these ordinals.
     fn listed(&self, ordinals: impl Iterator<Item = u32>) -> String {
         let entry = |ordinal| format!("{}={}", self.pod_name(ordinal), self.settings.peer_url.url(ordinal));
         ordinals.map(entry).collect::<Vec<_>>().join(",")
     }
 
-    /// `ETCD_INITIAL_CLUSTER` of exactly these members, for the one that has not started. etcd compares the URLs, and wants only to
-    /// find its own name: so the others stand there by their IDs, and none of them can start from it if it loses its data.
+    /// `ETCD_INITIAL_CLUSTER` of exactly these members, for the one that has not started. etcd compares the URLs, and
+    /// only needs to find its own name. So the list contains the IDs of the other members instead of their names, and
+    /// none of them can start from it if it loses its data.
     fn initial_cluster(&self, members: &[super::state::Member]) -> String {
         let mut entries: Vec<(u32, String)> = Vec::new();
         for member in members {
@@ -291,7 +294,7 @@ impl Scene<'_> {
         u64::from_str_radix(self.latch.cluster.as_deref()?, 16).ok()
     }
 
-    /// How far the data is, by those that are with a quorum.
+    /// The revision of the data, from the members that have a quorum.
     fn revision(&self) -> u64 {
         self.observed
             .answers

@@ -31,7 +31,7 @@ pub(super) fn waits(step: &MemberStep<Action>) -> bool {
     matches!(step, MemberStep::Wait { .. })
 }
 
-/// Passes while they only remember something, or close the list.
+/// Runs passes while they only store something, or close the list.
 pub(super) fn remembered(world: &mut World) -> MemberStep<Action> {
     let closes = |step: &MemberStep<Action>| matches!(step, MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.members == NOBODY);
     while matches!(world.decide(), MemberStep::Latch(_)) || closes(&world.decide()) {
@@ -40,7 +40,7 @@ pub(super) fn remembered(world: &mut World) -> MemberStep<Action> {
     world.decide()
 }
 
-/// A container that ended so, and whose process is gone.
+/// A container that ended with this message, and whose process does not run.
 pub(super) fn ended(world: &mut World, k: u32, code: i32, message: &str) {
     let pod = world.pods.get_mut(&k).expect("it is there");
     (pod.ready, pod.restarts, pod.exit) = (false, 3, Some(Exit { code, message: message.into(), running_since: None }));
@@ -55,7 +55,7 @@ pub(super) fn adds(step: MemberStep<Action>, k: u32) -> bool {
     matches!(call(step), Call::AddLearner { ordinal, .. } if ordinal == k)
 }
 
-/// A world of so many members whose next ordinal has just been added as a learner.
+/// A world with a number of members, whose next ordinal has just been added as a learner.
 pub(super) fn with_learner(size: u32) -> World {
     let mut world = World::grown(size);
     world.target.size = size + 1;
@@ -64,19 +64,19 @@ pub(super) fn with_learner(size: u32) -> World {
     world
 }
 
-/// One whose learner's pod is there and does not run.
+/// The same, with a pod of the learner that does not run.
 fn with_learner_that_waits(size: u32) -> World {
     let mut world = with_learner(size);
     world.unschedulable.insert(size);
     started(world)
 }
 
-/// One whose learner runs, and whose list is open still.
+/// The same, with a running learner and a list that is still open.
 fn with_learner_that_runs(size: u32) -> World {
     started(with_learner(size))
 }
 
-/// The learner has its list and its pod, and had the time to start.
+/// The learner has its list and its pod, and had enough time to start.
 fn started(mut world: World) -> World {
     world.pass(Fate::Done);
     world.pass(Fate::Done);
@@ -391,7 +391,7 @@ fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
     assert!(waits(&decided(&world)));
     world.now += 1;
     assert!(removes(decided(&world), 3));
-    // One that does not run is sent nothing.
+    // A learner that does not run receives nothing.
     world.now = began + world.settings.join_deadline + 1;
     world.pods.get_mut(&3).unwrap().phase = PodPhase::Pending;
     assert!(removes(decided(&world), 3));
@@ -463,7 +463,8 @@ fn row_13_a_pod_without_a_member_goes() {
     assert_eq!(remembered(&mut world), MemberStep::Scale(4), "one at a time");
 }
 
-/// Rows 17 and 10 before 3.4: the list comes first, for of two both must agree, and nothing can be asked until the second has started.
+/// Rows 17 and 10 before 3.4: the list is written first. With two members both have to agree, and nothing can be read
+/// until the second one has started.
 #[test]
 fn row_17_without_learners_members_join_with_a_vote() {
     let mut world = World::grown(1);
@@ -480,7 +481,7 @@ fn row_17_without_learners_members_join_with_a_vote() {
     assert_eq!(world.members.len(), 2);
 }
 
-/// Where there are learners a list that was left behind starts nothing without a quorum.
+/// In a cluster with learners, a list that was left behind starts nothing without a quorum.
 #[test]
 fn row_5_a_list_of_a_learner_raises_nothing_without_a_quorum() {
     let mut world = with_learner(3);

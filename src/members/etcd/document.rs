@@ -11,10 +11,10 @@ use crate::kind::duration;
 /// Label of the `ConfigMap` that members without data start from. Its value is the name of the release.
 pub const LABEL: &str = names::INITIAL_CLUSTER;
 
-/// What `spec.etcd` says.
+/// The content of `spec.etcd`.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// What decisions need.
+    /// The settings that decisions depend on.
     pub settings: Settings,
     /// The `ConfigMap` that pods take `ETCD_INITIAL_CLUSTER` and `ETCD_INITIAL_CLUSTER_STATE` from. It belongs to the driver.
     pub config_map: String,
@@ -57,7 +57,7 @@ struct SecretName {
 }
 
 impl Document {
-    /// Reads `spec.etcd` for the StatefulSet of this name. Fails with what is wrong.
+    /// Reads `spec.etcd` for the StatefulSet of this name. The error says what is wrong.
     pub fn read(etcd: &Map<String, Value>, stateful_set: &str) -> Result<Self, String> {
         let raw: Raw =
             serde_json::from_value(Value::Object(etcd.clone())).map_err(|error| format!("spec.etcd: {error}"))?;
@@ -95,7 +95,7 @@ impl Document {
     }
 }
 
-/// The thresholds of the operator of `OpenShift`, unless the document has others.
+/// The defaults are the thresholds of the operator of `OpenShift`.
 fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
     let at = "spec.etcd.defragmentation";
     let fragmented_percent = raw.fragmented_percent.unwrap_or(45);
@@ -106,7 +106,7 @@ fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
     Ok(Defragmentation { fragmented_percent, minimum_size: minimum_size.unwrap_or(100 << 20) })
 }
 
-/// Bytes: a number, or a text such as `100Mi`.
+/// Parses a number of bytes: a number, or a text such as `100Mi`.
 fn bytes(at: &str, value: &Value) -> Result<u64, String> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];

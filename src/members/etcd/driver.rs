@@ -1,4 +1,4 @@
-//! The driver: it asks members and carries out what was decided.
+//! The driver: asks the members, and carries out decisions.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,28 +15,28 @@ use super::verdict::{ONE_VIEW, of_error};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::workload::{Latch, PodPhase, Target, Workload};
 
-/// Keys of the `ConfigMap`, which are variables of etcd.
+/// Keys of the `ConfigMap`, which are environment variables of etcd.
 const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
 const STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
 const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
 
-/// How much longer a member may take to rewrite its file: some seconds for each GiB, and minutes on a slow disk.
+/// The additional time that a member may take to rewrite its file: some seconds per GiB, and minutes on a slow disk.
 const REWRITE: Duration = Duration::from_secs(180);
 
 /// Reads and writes the `ConfigMap` that members without data read when they start.
 pub trait ConfigMaps: Send + Sync {
-    /// Its data; None when there is none. An error says what is wrong.
+    /// Reads its data; `None` if it does not exist. The error says what is wrong.
     fn read(&self) -> impl Future<Output = Result<Option<BTreeMap<String, String>>, String>> + Send;
 
-    /// Makes it have this data.
+    /// Writes this data.
     fn write(&self, data: BTreeMap<String, String>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// The driver of one cluster of etcd.
 pub struct Etcd<C> {
-    /// What the Members document says.
+    /// The settings in the Members document.
     pub settings: Settings,
-    /// How members are reached.
+    /// How to connect to members.
     pub access: Access,
     /// The `ConfigMap`.
     pub config_maps: C,
@@ -56,13 +56,13 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
         });
         let (initial, said) = tokio::join!(self.config_maps.read(), join_all(asked));
         let said: Vec<_> = said.into_iter().flatten().collect();
-        // Every list is one that a quorum agreed on; the newest is by whoever is furthest.
+        // Every list is one that a quorum agreed on. The newest list is that of the member with the highest index.
         let furthest = said.iter().filter(|(_, (_, list))| list.is_some()).max_by_key(|(_, (answer, _))| answer.index);
         if let Some((voter, _)) = furthest
             && said.len() < ordinals.len()
         {
             let url = self.settings.client_url(*voter, workload);
-            // Whether it worked shows in who answers at the next look, which else asks again.
+            // The next observation shows whether this worked, and asks again if it did not.
             drop(timeout(self.access.timeout, Box::pin(self.asked_for_alarms(&url))).await);
         }
         let members = furthest.and_then(|(_, (_, list))| list.clone());
@@ -132,7 +132,8 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
 }
 
 impl<C> Etcd<C> {
-    /// Calls one member. Each of the two parts has its time: what fails before the call is sent is certain not to have happened.
+    /// Calls one member. Preparation and call have a timeout each: if the preparation fails, the call has certainly not
+    /// happened.
     async fn called(&self, url: &str, call: &Call, cluster: u64) -> ActionOutcome {
         let client = match timeout(self.access.timeout, self.prepared(url, call, cluster)).await {
             Err(_) => return ActionOutcome::Wait { why: format!("{url} does not answer"), after: self.access.timeout },
@@ -147,16 +148,16 @@ impl<C> Etcd<C> {
         sent.unwrap_or_else(|_| ActionOutcome::Indeterminate(format!("{url} did not answer in time")))
     }
 
-    /// Makes an entry of the log that changes nothing. A member that was sent a snapshot does not count what is in it as applied before
-    /// an entry follows it; and while etcd believes to be 5,000 entries behind, it takes no request, not even its own to be known to the
-    /// others. Where nobody writes, it would never start.
+    /// Creates a log entry that changes nothing. A member that received a snapshot counts its content as applied only
+    /// when another entry follows. While etcd is 5,000 entries behind by its own count, it accepts no request, not even
+    /// its own request to announce itself to the others. Without writes to the cluster it would never start.
     async fn asked_for_alarms(&self, url: &str) -> Result<(), etcd_client::Error> {
         let client = self.access.client(url).await?;
         client.maintenance_client().alarm(AlarmAction::Get, AlarmType::None, None).await.map(drop)
     }
 
-    /// A client that is known to be of the right cluster, right before the call: another operator may have been at work since the
-    /// members were asked. Fails with the outcome when there is nothing to call for.
+    /// A client that is verified to be connected to the right cluster, right before the call: another operator may have
+    /// acted since the members were asked. The error is the outcome if no call is necessary.
     async fn prepared(&self, url: &str, call: &Call, cluster: u64) -> Result<etcd_client::Client, ActionOutcome> {
         let again = |why: String| ActionOutcome::Wait { why, after: Duration::from_secs(1) };
         let client = self.access.client(url).await.map_err(|error| again(error.to_string()))?;
@@ -177,7 +178,7 @@ impl<C> Etcd<C> {
         }
     }
 
-    /// Whether the members are still such that a call is right; None when it has happened.
+    /// Checks that a call is still right for the current members. The error is `None` if the call has already happened.
     fn still_wanted(&self, call: &Call, members: &[Member]) -> Result<(), Option<&'static str>> {
         let of = |id: u64| members.iter().find(|member| member.id == id);
         match call {
@@ -227,7 +228,7 @@ async fn send(client: &etcd_client::Client, call: &Call) -> ActionOutcome {
         Call::MoveLeader { member, .. } => client.maintenance_client().move_leader(*member).await.map(drop),
         Call::Defragment { .. } => client.maintenance_client().defragment().await.map(drop),
         Call::Compact { revision } => {
-            // Physical: what goes is gone when it answers, so that a defragmentation finds the holes.
+            // Physical: the data is deleted when etcd answers, so that a defragmentation finds the holes.
             let physical = CompactionOptions::new().with_physical();
             client.kv_client().compact(i64::try_from(*revision).unwrap_or(i64::MAX), Some(physical)).await.map(drop)
         }
@@ -259,7 +260,7 @@ fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
     data
 }
 
-/// What was written. Anything else is as if there were none, and is rewritten.
+/// Reads what was written. Any other content counts as missing, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
     let state = match data.get(STATE)?.as_str() {
         "new" => ClusterState::New,

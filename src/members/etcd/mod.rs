@@ -1,12 +1,12 @@
 //! The driver of etcd: members join as learners, leave before their pods do, and are repaired by leaving and joining again.
 //!
-//! - [`state`]: what is seen of a cluster, and what can be done to it.
-//! - [`decide`](mod@decide): what is done next: a table of rows, of which the first that fits wins.
-//! - [`document`]: what a chart says of a cluster.
-//! - [`driver`]: asks the members and carries out what was decided.
-//! - [`client`]: one client for each member. `verdict`: what an error means.
-//! - [`secret`]: certificates and passwords as Secrets have them.
-//! - [`url`]: which ordinal a peer URL belongs to.
+//! - [`state`]: the observed state of a cluster, and the actions on it.
+//! - [`decide`](mod@decide): the next step: a table of rows, of which the first that applies wins.
+//! - [`document`]: the declarations of a chart about a cluster.
+//! - [`driver`]: asks the members, and carries out decisions.
+//! - [`client`]: one client for each member. `verdict`: the meaning of errors.
+//! - [`secret`]: certificates and passwords, as Secrets contain them.
+//! - [`url`]: the ordinal that a peer URL belongs to.
 
 #[cfg(test)]
 mod begin_tests;

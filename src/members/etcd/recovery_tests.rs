@@ -11,7 +11,7 @@ use super::state::{Action, ClusterState, Observed};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
 
-/// Of three, all but one lose their data.
+/// Three members, all but one of which lose their data.
 fn lost(survivor: u32) -> World {
     let mut world = World::grown(3);
     (0..3).filter(|k| *k != survivor).for_each(|k| world.wipe(k));
@@ -26,7 +26,7 @@ fn why(step: &MemberStep<Action>) -> String {
     }
 }
 
-/// What the condition asks to be said.
+/// The confirmation that the condition asks for.
 fn offered(world: &World) -> Option<Box<str>> {
     let why = why(&world.decide());
     let (_, rest) = why.split_once(&format!("{FORCE_NEW_CLUSTER}="))?;
@@ -65,7 +65,7 @@ fn row_5_the_one_that_knows_most_goes_on_and_no_other_can() {
     world.target.recover = Some(said.as_str().into());
     let begins = |observed: &Observed| matches!(decided(&world, observed), MemberStep::Latch(_));
     assert!(begins(&observed));
-    // A learner has no say, and one that knows a leader may be with a quorum.
+    // A learner does not count, and a member that knows a leader may have a quorum.
     let mut other = observed.clone();
     other.answers.get_mut(&3).unwrap().learner = true;
     assert!(!begins(&other));
@@ -95,7 +95,7 @@ fn row_5_a_quorum_that_comes_back_by_itself_ends_it() {
     assert!(world.latch.recovery.is_none());
     world.settle();
     assert!(world.calls.is_empty());
-    // The same is not done again for what was said then.
+    // An old confirmation is not acted on again.
     world.down.extend([0, 1]);
     assert_ne!(offered(&world), world.target.recover);
 }
@@ -143,7 +143,7 @@ fn row_5_less_data_than_before_is_what_was_said_and_not_lost_data() {
 proptest! {
     #![proptest_config(Config { cases: 300, failure_persistence: None, ..Config::default() })]
 
-    /// I14: whatever is interrupted, it ends with one cluster of the survivor's data.
+    /// I14: whatever is interrupted, there is one cluster with the survivor's data in the end.
     #[test]
     fn row_5_no_crash_harms_a_recovery(
         survivor in 0..3_u32,

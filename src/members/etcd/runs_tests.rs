@@ -1,4 +1,4 @@
-//! Runs of the world of [`super::world_tests`] at random.
+//! Random runs of the world of [`super::world_tests`].
 //!
 //! Invariants are those of docs/design/members.md.
 
@@ -7,7 +7,7 @@ use proptest::test_runner::Config;
 
 use super::world_tests::{Fate, World};
 
-/// What happens in a run.
+/// The events of a run.
 #[derive(Clone, Debug)]
 enum Event {
     Pass(Fate),
@@ -84,7 +84,7 @@ fn run(mut world: World, events: Vec<Event>) {
     world.settle();
 }
 
-/// How many runs of each kind.
+/// The number of runs of each kind.
 const CASES: u32 = 300;
 
 fn cases() -> Config {
@@ -102,8 +102,8 @@ proptest! {
         run(World::new(3), events);
     }
 
-    /// The same where there are no learners. That a vote is added after all, long after nobody heard whether it was, is what learners
-    /// are there for: without them it can cost a quorum for good.
+    /// The same without learners. A vote may be added long after the call was lost; learners exist to prevent this.
+    /// Without them it can cost the quorum for good.
     #[test]
     fn whatever_is_wanted_comes_about_without_learners(events in proptest::collection::vec(quiet_events(), 0..150)) {
         let is_late = |event: &Event| matches!(event, Event::Pass(Fate::Late));
@@ -113,7 +113,7 @@ proptest! {
         run(world, events);
     }
 
-    /// The same with claims that are kept, from which members come back.
+    /// The same with claims that are kept, and from which members return.
     #[test]
     fn kept_claims_harm_nobody(events in proptest::collection::vec(quiet_events(), 0..150)) {
         let mut world = World::new(2);

@@ -1,4 +1,4 @@
-//! Secrets with which members are called. No text shows any of what is in them.
+//! Secrets with the credentials for calls to members. Their content does not appear in any text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,7 +13,7 @@ pub struct Secret<'a> {
 }
 
 impl<'a> Secret<'a> {
-    /// Of the object that the API server has. One without data has no key.
+    /// Reads the data of the object. A Secret without data has no keys.
     pub fn new(name: &'a str, object: &Value) -> Self {
         Self { name, data: object.get("data").and_then(Value::as_object).cloned().unwrap_or_default() }
     }
@@ -24,7 +24,7 @@ impl<'a> Secret<'a> {
         BASE64.decode(text).map_err(|_| format!("key {key} of Secret {} is not base64", self.name))
     }
 
-    /// The text of a key. An error says what is wrong with it.
+    /// The text of a key. The error says what is wrong with it.
     pub fn text(&self, key: &str) -> Result<String, String> {
         String::from_utf8(self.bytes(key)?).map_err(|_| format!("key {key} of Secret {} is no text", self.name))
     }
@@ -35,8 +35,8 @@ impl<'a> Secret<'a> {
         if is_pem { Ok(bytes) } else { Err(format!("key {key} of Secret {} is no PEM", self.name)) }
     }
 
-    /// Certificates, by the keys of Secrets of type `kubernetes.io/tls`, or by those that coreos' etcd-operator asks for. An error says
-    /// which one is missing or wrong.
+    /// The certificates, by the keys of Secrets of type `kubernetes.io/tls`, or by those that coreos' etcd-operator
+    /// asks for. The error says which one is missing or wrong.
     pub fn tls(&self) -> Result<Tls, String> {
         const COREOS: [&str; 3] = ["etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"];
         let has = |key: &str| self.data.contains_key(key);

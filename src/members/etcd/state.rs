@@ -1,49 +1,50 @@
-//! What is seen of a cluster of etcd, and what can be done to it.
+//! The observed state of a cluster of etcd, and the actions on it.
 
 use std::collections::BTreeMap;
 
 use super::url::Pattern;
 use crate::members::workload::Workload;
 
-/// What the Members document says of a cluster.
+/// The settings of a cluster in the Members document.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where members listen for each other.
+    /// The URL at which a member listens for other members.
     pub peer_url: Pattern,
-    /// Where members listen for clients.
+    /// The URL at which a member listens for clients.
     pub client_url: Pattern,
-    /// Seconds after which a learner that has not joined is taken out again.
+    /// Seconds after which a learner that has not joined is removed again.
     pub join_deadline: i64,
-    /// Seconds after which a member that cannot come back is replaced.
+    /// Seconds after which a member that cannot return is replaced.
     pub dead_after: i64,
-    /// The version of etcd in the pod template, such as `3.6.16`. With it, upgrades of more than a minor version are refused.
+    /// The version of etcd in the pod template, such as `3.6.16`. If it is set, upgrades by more than one minor version
+    /// are refused.
     pub version: Option<Version>,
-    /// When files with holes are defragmented; none: never.
+    /// When files with holes are defragmented; `None` means never.
     pub defragmentation: Option<Defragmentation>,
-    /// What is done when a member has reached its quota.
+    /// What to do when a member has reached its quota.
     pub no_space: NoSpace,
     /// The quota in bytes, for versions of etcd that do not report it.
     pub quota: Option<u64>,
-    /// Members join as learners, where their version has them.
+    /// Whether members join as learners, if their version supports it.
     pub learners: bool,
 }
 
 /// When a file with holes is defragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defragmentation {
-    /// Hundredths of the file that are holes.
+    /// The minimum percentage of holes in the file.
     pub fragmented_percent: u64,
-    /// Bytes that a file has at least.
+    /// The minimum size of the file in bytes.
     pub minimum_size: u64,
 }
 
-/// What is done when a member has reached its quota, and writes are refused.
+/// What to do when a member has reached its quota, and writes are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoSpace {
-    /// The history goes and the files are rewritten; if that is enough, writes are allowed again.
+    /// Delete the history and rewrite the files. If that is enough, writes are allowed again.
     #[default]
     Reclaim,
-    /// A condition says so.
+    /// Report it in a condition.
     Report,
 }
 
@@ -59,7 +60,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads `3.6.16`, also with `v` before or a suffix such as `-rc.0` behind.
+    /// Parses `3.6.16`, with or without a prefix `v` and a suffix such as `-rc.0`.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next()?;
         let mut numbers = numbers.split('.').map(|number| number.parse().ok());
@@ -73,90 +74,94 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What a member without data reads when it starts. One with data ignores it.
+/// The initial cluster that a member without data reads when it starts. A member with data ignores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitialCluster {
     /// `ETCD_INITIAL_CLUSTER_STATE`.
     pub state: ClusterState,
-    /// `ETCD_INITIAL_CLUSTER`: `NAME=PEER-URL`, with commas between.
+    /// `ETCD_INITIAL_CLUSTER`: `NAME=PEER-URL`, separated by commas.
     pub members: String,
 }
 
 /// Whether a member without data starts a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterState {
-    /// It does. Only until the first member has answered: a member that loses its data would start a second cluster with the same ID.
+    /// It starts a cluster. This is only allowed until the first member has answered: a member that loses its data
+    /// would start a second cluster with the same ID.
     New,
-    /// It joins the cluster whose member it already is, or ends.
+    /// It joins the cluster that already has it as a member, or exits.
     Existing,
-    /// One with data goes on as the only member of its cluster. Only while no other pod can start.
+    /// A member with data continues as the only member of its cluster. This is only allowed while no other pod can
+    /// start.
     Forced,
 }
 
-/// What is seen of a cluster.
+/// The observed state of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// What the `ConfigMap` says; an error when it could not be read.
+    /// The content of the `ConfigMap`; an error if it could not be read.
     pub initial: Result<Option<InitialCluster>, String>,
-    /// The list of members, read after a linearizable read on the same member. None without such a read: then there is no quorum.
+    /// The list of members, read after a linearizable read on the same member. `None` without such a read: then there
+    /// is no quorum.
     pub members: Option<Vec<Member>>,
-    /// What those said that answered, each on its own endpoint, by ordinal.
+    /// The answers of the members, each from its own endpoint, by ordinal.
     pub answers: BTreeMap<u32, Answer>,
 }
 
-/// A member as the list has it.
+/// A member as in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its ID, which is never used again.
+    /// Its ID, which is never reused.
     pub id: u64,
-    /// Its name; empty until it has started for the first time.
+    /// Its name, which is empty until it has started for the first time.
     pub name: String,
-    /// Where it listens for the others.
+    /// The URLs at which it listens for other members.
     pub peer_urls: Vec<String>,
-    /// It has no vote yet.
+    /// Whether it is a learner, which has no vote.
     pub learner: bool,
 }
 
 impl Member {
-    /// It has started once. That does not say that it is alive.
+    /// Whether it has ever started. This does not mean that it is running.
     pub fn started(&self) -> bool {
         !self.name.is_empty()
     }
 }
 
-/// What a member says of itself.
+/// What a member reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The ID of its cluster.
     pub cluster: u64,
     /// Its own ID.
     pub member: u64,
-    /// A linearizable read on its own endpoint succeeded: it is a voter that is with a quorum.
+    /// Whether a linearizable read on its own endpoint succeeded: then it is a voter, and has a quorum.
     pub linearizable: bool,
-    /// The ID of the leader it knows; 0 for none.
+    /// The ID of the leader that it knows; 0 for none.
     pub leader: u64,
-    /// The term it is in.
+    /// Its current term.
     pub term: u64,
     /// The index of its log.
     pub index: u64,
     /// The revision of its data.
     pub revision: u64,
-    /// It is a learner.
+    /// Whether it is a learner.
     pub learner: bool,
     /// Its version.
     pub version: Option<Version>,
     /// The alarms of all members.
     pub alarms: Vec<Alarm>,
-    /// Bytes that its file has.
+    /// The size of its file in bytes.
     pub size: u64,
-    /// Bytes of it that are in use, as of the last write: none is written while writes are refused.
+    /// The used bytes of the file, as of the last write: there are no writes while they are refused.
     pub used: u64,
-    /// How many it may have, for versions that report it (from 3.6 on).
+    /// Its quota in bytes, for versions that report it (3.6 and later).
     pub quota: Option<u64>,
 }
 
 impl Settings {
-    /// Where the pod of an ordinal is reached by clients. One of an older template keeps its scheme until it is replaced.
+    /// The URL at which clients reach the pod of an ordinal. A pod of an older template keeps its scheme until it is
+    /// replaced.
     pub fn client_url(&self, ordinal: u32, workload: &Workload) -> String {
         match workload.pods.get(&ordinal).and_then(|pod| pod.secure) {
             Some(secure) => self.client_url.url_by(ordinal, secure),
@@ -166,7 +171,7 @@ impl Settings {
 }
 
 impl Answer {
-    /// An alarm says that its own data is corrupt.
+    /// Whether an alarm reports that its own data is corrupt.
     pub fn is_corrupt(&self) -> bool {
         self.alarms.contains(&Alarm { member: self.member, kind: AlarmKind::Corrupt })
     }
@@ -175,7 +180,7 @@ impl Answer {
 /// An alarm: writes are refused until it is disarmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alarm {
-    /// The ID of the member that it is about; 0 when nobody knows.
+    /// The ID of the member that it is about; 0 if unknown.
     pub member: u64,
     /// What is wrong.
     pub kind: AlarmKind,
@@ -186,14 +191,14 @@ pub struct Alarm {
 pub enum AlarmKind {
     /// A file has reached its quota.
     NoSpace,
-    /// Data differs from that of the others.
+    /// Data differs from that of the other members.
     Corrupt,
 }
 
 impl Alarm {
-    /// Reads `memberID:1050 alarm:CORRUPT `, as a member's status has it.
+    /// Parses `memberID:1050 alarm:CORRUPT `, as in a member's status.
     pub fn parse(text: &str) -> Option<Self> {
-        // A member of 0 is not printed.
+        // etcd does not print a member ID of 0.
         let (member, kind) = text.trim().split_once("alarm:")?;
         let kind = match kind {
             "NOSPACE" => AlarmKind::NoSpace,
@@ -208,22 +213,23 @@ impl Alarm {
     }
 }
 
-/// What the driver does itself.
+/// The actions of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Writes the `ConfigMap`.
     WriteInitialCluster(InitialCluster),
-    /// Calls the cluster.
+    /// Sends a call to the cluster.
     Call {
         /// The call.
         call: Call,
-        /// The ordinal of the member that is called: a voter that is with a quorum.
+        /// The ordinal of the member to call: a voter that has a quorum.
         via: u32,
-        /// Where that is reached.
+        /// The URL of this member.
         url: String,
-        /// Where other voters are reached, to be asked when that one says that it is not connected to enough others.
+        /// The URLs of other voters. They are called if the first one reports that it is not connected to enough
+        /// others.
         others: Vec<String>,
-        /// The ID of the cluster that it must belong to.
+        /// The ID of the cluster that the member must belong to.
         cluster: u64,
     },
 }
@@ -252,7 +258,8 @@ pub enum Call {
         /// Its ID.
         member: u64,
     },
-    /// The others find a voter at another URL from now on. Never a learner: etcd would give it a vote (#21694).
+    /// The others reach a voter at another URL from now on. This is never a learner: etcd would give it a vote
+    /// (#21694).
     Update {
         /// Its ordinal.
         ordinal: u32,
@@ -268,25 +275,25 @@ pub enum Call {
         /// Its ID.
         member: u64,
     },
-    /// Another member leads.
+    /// Another member becomes the leader.
     MoveLeader {
         /// The ordinal of the new leader.
         to: u32,
         /// Its ID.
         member: u64,
     },
-    /// A member's file is rewritten without holes. It answers nobody meanwhile.
+    /// A member's file is rewritten without holes. The member answers no requests in the meantime.
     Defragment {
         /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
     },
-    /// The history before a revision goes.
+    /// The history before a revision is deleted.
     Compact {
         /// The revision.
         revision: u64,
     },
-    /// An alarm ends, and writes are allowed again if there is no other.
+    /// An alarm is disarmed, and writes are allowed again if there is no other alarm.
     Disarm(Alarm),
 }

@@ -9,7 +9,7 @@ use crate::members::workload::Reclaimed;
 
 const MIB: u64 = 1 << 20;
 
-/// Three at rest, of which the first leads, with a file of 200 MiB each and so many of it in use.
+/// Three members at rest, of which the first is the leader, with files of 200 MiB, of which this much is in use.
 fn with_files(used: u64) -> (World, Observed) {
     let mut world = World::grown(3);
     world.leader = world.member(0).unwrap().id;
@@ -76,7 +76,7 @@ fn row_20_nobody_is_defragmented_while_another_is_away_or_joins() {
     assert!(matches!(call(decided(&world, &observed)), Call::AddLearner { ordinal: 3, .. }));
 }
 
-/// Takes a call, after which the status remembers something.
+/// Expects a call, after which the status stores something.
 fn called(world: &mut World, observed: &Observed) -> Call {
     match decided(world, observed) {
         MemberStep::ActThen { action: Action::Call { call, .. }, latch } => {
@@ -87,14 +87,14 @@ fn called(world: &mut World, observed: &Observed) -> Call {
     }
 }
 
-/// Three of which one has reached its quota; nothing shows that there are holes.
+/// Three members, one of which has reached its quota; nothing shows that there are holes.
 fn without_space() -> (World, Observed, Alarm) {
     let (world, mut observed) = with_files(200);
     let alarm = with_alarm(&world, &mut observed, 1, AlarmKind::NoSpace);
     (world, observed, alarm)
 }
 
-/// The history goes, and each file has so many MiB after it was rewritten.
+/// Deletes the history; after the rewrite each file has this many MiB.
 fn reclaim(world: &mut World, observed: &mut Observed, size: u64) {
     assert_eq!(called(world, observed), Call::Compact { revision: world.revision });
     assert!(matches!(decided(world, observed), MemberStep::Wait { .. }), "each compacts in its own time");
@@ -155,11 +155,11 @@ fn row_20_an_alarm_that_would_come_back_at_once_is_told_and_nothing_is_done_agai
     assert_eq!(stopped(&step), "NoSpace");
     let text = "e-0 has 188743680 of 209715200 bytes without its history and without holes";
     assert!(matches!(step, MemberStep::Stop { why, .. } if why.contains(text) && why.contains("raise the quota")));
-    // Somebody raises the quota; for versions that do not report it the document's counts.
+    // Somebody raises the quota. For versions that do not report it, the document's quota counts.
     observed.answers.values_mut().for_each(|answer| answer.quota = None);
     world.settings.quota = Some(201 * MIB);
     assert_eq!(called(&mut world.clone(), &observed), Call::Disarm(alarm));
-    // Or deletes keys: then there is history again to be compacted.
+    // Or somebody deletes keys: then there is history again to compact.
     world.settings.quota = Some(200 * MIB);
     observed.answers.values_mut().for_each(|answer| answer.revision += 1);
     assert_eq!(called(&mut world, &observed), Call::Compact { revision: world.revision + 1 });
@@ -210,12 +210,12 @@ fn row_20_a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
     assert_eq!(stopped(&decided(&world, &observed)), "Corrupt");
     world.now += 601;
     assert!(removes(decided(&world, &observed), 1));
-    // It has left.
+    // The member has left.
     observed.members.as_mut().unwrap().retain(|member| member.id != alarm.member);
     observed.answers.remove(&1);
     let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("its claim is not remembered") };
     world.latch = latch;
-    // Its claim and its pod go before another joins, and the alarm at last.
+    // Its claim and its pod are deleted before another member joins, and the alarm is disarmed last.
     assert!(matches!(decided(&world, &observed), MemberStep::DeleteClaim { .. }));
     world.latch.stale.insert(1, Vec::new());
     assert_eq!(call(decided(&world, &observed)), Call::Disarm(alarm));

@@ -1,5 +1,5 @@
-//! Which ordinal a URL belongs to. The peer URL is the key of a member: its name is empty until it has started, and its ID changes
-//! whenever it is replaced.
+//! Maps URLs to ordinals. The peer URL is the key of a member: its name is empty until it has started, and its ID
+//! changes whenever it is replaced.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub struct Pattern {
 impl Pattern {
     /// A pattern for the pods of a StatefulSet of this name.
     ///
-    /// Fails, with what is wrong, when the host does not distinguish the pods.
+    /// The error says what is wrong if the host does not distinguish the pods.
     pub fn new(text: &str, stateful_set: &str) -> Result<Self, String> {
         if !(text.starts_with("http://") || text.starts_with("https://")) {
             return Err(format!("{text:?} is not a URL of http or https"));
@@ -32,26 +32,28 @@ impl Pattern {
         self.text.replace("$(ORDINAL)", &ordinal.to_string())
     }
 
-    /// The same by `https` or by `http`, whatever the pattern has.
+    /// The same with `https` or `http`, whatever the scheme of the pattern is.
     pub fn url_by(&self, ordinal: u32, secure: bool) -> String {
         let url = self.url(ordinal);
         let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
         format!("{}://{rest}", if secure { "https" } else { "http" })
     }
 
-    /// The ordinal whose host a URL has. Scheme and port do not count, as both change when a cluster is given certificates.
+    /// The ordinal whose host a URL has. Scheme and port are ignored, since both change when a cluster gets
+    /// certificates.
     pub fn ordinal(&self, url: &str) -> Option<u32> {
         let digits = host(url).strip_prefix(self.before.as_str())?.strip_suffix(self.after.as_str())?;
         digits.parse().ok().filter(|ordinal: &u32| ordinal.to_string() == digits)
     }
 }
 
-/// The variables, and the flags, that say where clients find etcd and where it listens for them. Flags win over variables.
+/// The variables and the flags with the URLs at which clients reach etcd and at which it listens for them. Flags
+/// override variables.
 const CLIENT_URLS: [(&str, &str); 2] =
     [("ETCD_ADVERTISE_CLIENT_URLS", "advertise-client-urls"), ("ETCD_LISTEN_CLIENT_URLS", "listen-client-urls")];
 
-/// Whether clients find a pod's first container by TLS; None when its variables and flags do not say so. A pod keeps the
-/// template that it was made from, while that of the StatefulSet may have gone from `http` to `https`.
+/// Whether clients reach a pod's first container over TLS; `None` if its variables and flags do not show it. A pod
+/// keeps the template that it was created from, while the StatefulSet may have changed from `http` to `https`.
 pub fn takes_tls(pod: &Value) -> Option<bool> {
     let container = pod.pointer("/spec/containers/0")?;
     let list = |key: &str| container.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -67,7 +69,7 @@ pub fn takes_tls(pod: &Value) -> Option<bool> {
         let urls = of_flag.or_else(of_variable)?;
         let secure = |url: &str| url.trim().starts_with("https://");
         let first = secure(urls);
-        // Both: nobody knows which is the one.
+        // With both schemes, it is unknown which one clients use.
         urls.split(',').all(|url| secure(url) == first).then_some(first)
     })
 }

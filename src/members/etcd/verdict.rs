@@ -1,5 +1,6 @@
-//! What an answer of etcd means. Codes overlap, and one text has another code in 3.6 than in 3.5: texts decide, and codes only where
-//! no text is known. Texts are those of `rpctypes/error.go` of 3.4 to 3.6.
+//! The meaning of etcd's errors. Codes are ambiguous, and the same text has one code in 3.5 and another one in 3.6. So
+//! the text decides, and the code counts only if the text is unknown. The texts are those of `rpctypes/error.go` of 3.4
+//! to 3.6.
 
 use std::time::Duration;
 
@@ -15,23 +16,23 @@ const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 const UNAUTHENTICATED: i32 = 16;
 
-/// IDs of members that are added have the second in them: the next second gives another.
+/// The ID of an added member depends on the second: the next second gives another ID.
 const NEXT_SECOND: Duration = Duration::from_millis(1100);
 /// Members count as connected after five seconds (`HealthInterval`).
 const CONNECTED: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(1);
 
-/// What a member says that has not been connected to enough others for five seconds, as it sees it. Another may see more: a member
-/// that came back is inactive for as long as the connections stand to one whose last attempt to reach the member's old address failed
-/// after the new connections had been made (`rafthttp`: what a pipeline cannot send makes a peer inactive, and nothing that a stream
-/// sends makes it active).
+/// What a member answers that, as far as it knows, has not been connected to enough others for five seconds. Another
+/// member may know more: a member that returned is inactive for as long as the connections live if the last attempt to
+/// reach its old address failed after the new connections had been made (`rafthttp`: a failure of a pipeline makes a
+/// peer inactive, and nothing that a stream sends makes it active).
 pub(super) const ONE_VIEW: &str = "unhealthy cluster";
 
-/// Refusals that certainly did nothing, and are over soon.
+/// Refusals that certainly had no effect, and that end soon.
 const NOT_NOW: [&str; 5] =
     ["too many learner members", "not supported for learner", "no leader", "not leader", "bad leader transferee"];
 
-/// How a call came out that was answered with an error.
+/// The outcome of a call that failed with an error.
 pub(super) fn of_error(call: &Call, error: &etcd_client::Error) -> ActionOutcome {
     match error {
         etcd_client::Error::GRpcStatus(status) => of_status(call, status.code() as i32, status.message()),
@@ -42,7 +43,7 @@ pub(super) fn of_error(call: &Call, error: &etcd_client::Error) -> ActionOutcome
     }
 }
 
-/// Permission was denied: then what was asked had been answered, but for that.
+/// Whether permission was denied: then only the permission was missing for an answer.
 pub(super) fn is_denied(error: &etcd_client::Error) -> bool {
     matches!(error, etcd_client::Error::GRpcStatus(status) if status.code() as i32 == PERMISSION_DENIED)
 }

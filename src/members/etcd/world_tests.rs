@@ -12,7 +12,7 @@ use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, Target, VolumeC
 
 pub(super) const CLUSTER: u64 = 0xc1;
 
-/// Everything there is.
+/// The whole world.
 #[derive(Clone)]
 pub(super) struct World {
     pub settings: Settings,
@@ -23,42 +23,43 @@ pub(super) struct World {
     /// The first ordinal that has a pod.
     pub start: u32,
     pub template: &'static str,
-    /// The StatefulSet's controller has not seen what was last written.
+    /// The StatefulSet's controller has not observed the last write.
     pub unseen: bool,
     pub initial: Option<InitialCluster>,
     pub pods: BTreeMap<u32, Pod>,
     pub claims: BTreeMap<u32, VolumeClaim>,
-    /// The member whose data a claim has, by the claim's uid.
+    /// The member whose data a claim contains, by the claim's uid.
     pub disks: BTreeMap<Box<str>, u64>,
     pub members: Vec<Member>,
     removed: BTreeSet<u64>,
-    /// Ordinals whose process runs.
+    /// Ordinals with a running process.
     running: BTreeSet<u32>,
-    /// Ordinals whose process is stopped, or cannot be reached.
+    /// Ordinals whose process is stopped or cannot be reached.
     pub down: BTreeSet<u32>,
-    /// Ordinals whose pods no node takes.
+    /// Ordinals whose pods have no node.
     pub unschedulable: BTreeSet<u32>,
     pub leader: u64,
     pub revision: u64,
-    /// Calls that were sent and not heard of again, and will happen later.
+    /// Calls that were sent and lost, and that will happen later.
     pub late: Vec<Call>,
-    /// Somebody but the operator did harm: sizes may differ by more than one meanwhile.
+    /// Somebody other than the operator did harm. In the meantime, sizes may differ by more than one.
     pub harmed: bool,
-    /// Ordinals that left before a higher one, as they did not answer (row 18), though replicas are lowered only from the top.
+    /// Ordinals that left before a higher one, because they did not answer (row 18), although replicas are only lowered
+    /// from the top.
     early: BTreeSet<u32>,
-    /// What all members run.
+    /// The version of all members.
     pub version: &'static str,
     next: u64,
     pub calls: Vec<Call>,
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     Done,
     Lost,
     Late,
-    /// The operator dies: in the middle of a step, where that has a middle.
+    /// The operator dies, in the middle of a step if the step has several parts.
     Crash,
 }
 
@@ -104,7 +105,7 @@ impl World {
         }
     }
 
-    /// A world that has been at rest with so many members.
+    /// A world at rest with a number of members.
     pub fn grown(size: u32) -> Self {
         let mut world = Self::new(size);
         world.settle();
@@ -126,7 +127,7 @@ impl World {
     }
 
     pub fn add_member(&mut self, ordinal: u32, learner: bool) -> u64 {
-        // Long, so that no other number looks like it.
+        // A long number, so that no other number looks like it.
         let id = 0xfeed_0000_0000_0000 + self.fresh();
         let peer_urls = vec![self.settings.peer_url.url(ordinal)];
         self.members.push(Member { id, name: String::new(), peer_urls, learner });
@@ -139,7 +140,7 @@ impl World {
         self.removed.extend(id);
     }
 
-    /// Its process runs and is reached, and it is a member.
+    /// Whether its process runs and can be reached, and it is a member.
     fn alive(&self, ordinal: u32) -> bool {
         self.running.contains(&ordinal)
             && !self.down.contains(&ordinal)
@@ -159,7 +160,7 @@ impl World {
         voting > 0 && self.healthy() > voting / 2
     }
 
-    /// Also with the vote of a member that starts.
+    /// This includes the vote of a member that is starting.
     fn has_quorum_with(&self, k: u32) -> bool {
         let voting = self.members.iter().filter(|member| !member.learner).count();
         let one_more = self.member(k).is_some_and(|member| !member.learner && !member.started());
@@ -170,7 +171,7 @@ impl World {
         self.ordinal(member).is_some_and(|k| self.alive(k))
     }
 
-    /// What etcd compares of a list: the URLs, and whether it finds its own name.
+    /// What etcd checks in a list: the URLs, and whether the list contains its own name.
     fn fits(&self, initial: &InitialCluster, k: u32) -> (bool, bool) {
         let mut urls: Vec<_> = self.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str).collect();
         let mut entries: Vec<_> = initial.members.split(',').filter_map(|entry| entry.split_once('=')).collect();
@@ -226,7 +227,7 @@ impl World {
         decide(&self.settings, &self.workload(), &self.observed(), &self.target, &latch, self.now)
     }
 
-    /// What is remembered, with the claims of members as a pass of its own notes them.
+    /// The latch, with the claims of members as a separate pass would store them.
     pub fn noted(&self, observed: &Observed) -> Latch {
         let Latch { claims, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
@@ -237,7 +238,7 @@ impl World {
         }
     }
 
-    /// One pass. Returns whether it changed something.
+    /// Runs one pass. Returns whether it changed something.
     pub fn pass(&mut self, fate: Fate) -> bool {
         self.latch = self.noted(&self.observed());
         let (step, then) = match self.decide() {
@@ -250,7 +251,7 @@ impl World {
         }
         match step {
             MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
-            // The user does what the message says.
+            // The user does what the message asks for.
             MemberStep::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {
                 let members: BTreeSet<_> = self.members.iter().filter_map(|member| self.ordinal(member)).collect();
                 let orphans = self.claims.iter_mut().filter(|(k, _)| !members.contains(k));
@@ -295,7 +296,7 @@ impl World {
         true
     }
 
-    /// What etcd does with a call.
+    /// The effect of a call on etcd.
     fn call(&mut self, call: &Call) {
         match call {
             Call::AddLearner { ordinal, .. } => {
@@ -329,7 +330,7 @@ impl World {
         }
     }
 
-    /// What the operator never does.
+    /// Checks what the operator must never do.
     fn check(&self, step: &MemberStep<Action>) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
@@ -423,7 +424,7 @@ impl World {
         }
     }
 
-    /// The StatefulSet controller and the kubelet do their part, and what was late happens.
+    /// The StatefulSet controller and the kubelet act, and late calls happen.
     pub fn tick(&mut self) {
         self.now += 5;
         self.unseen = false;
@@ -476,7 +477,7 @@ impl World {
         }
     }
 
-    /// A container starts, as etcd does: with its data, or with the list it is given.
+    /// Starts a container as etcd does: with its data, or with the list that it receives.
     fn start(&mut self, k: u32) {
         let ends = |code, message: &str| Some(Exit { code, message: message.into(), running_since: None });
         let Some(claim) = self.claims.get(&k) else { return };
@@ -545,7 +546,7 @@ impl World {
         self.members.iter_mut().filter(|member| member.id == id).for_each(|member| member.name = format!("e-{k}"));
     }
 
-    /// Somebody's process loses its data and starts again.
+    /// A process loses its data and restarts.
     pub fn wipe(&mut self, k: u32) {
         self.harmed = true;
         if let Some(claim) = self.claims.get(&k) {
@@ -554,7 +555,7 @@ impl World {
         self.running.remove(&k);
     }
 
-    /// Whether the others still have a quorum, now and with what is late, when the data of one is gone.
+    /// Whether the others still have a quorum, now and after the late calls, when the data of one member is lost.
     pub fn survives(&self, lost: u32) -> bool {
         let has_data =
             |k: &u32| *k != lost && self.claims.get(k).is_some_and(|c| !c.lost && self.disks.contains_key(&c.uid));
@@ -562,7 +563,7 @@ impl World {
         voting > 2 && self.late.is_empty() && self.voters().iter().filter(|k| has_data(k)).count() > voting / 2
     }
 
-    /// Passes and ticks until all is as wanted. I14: within bounds. I15: then nothing is done.
+    /// Runs passes and ticks until everything is as wanted. I14: within bounds. I15: then nothing is done.
     pub fn settle(&mut self) {
         for _ in 0..600 {
             let step = self.decide();

@@ -1,5 +1,5 @@
-//! What is done next: rows, of which the first that fits counts. What is in flight comes first, so that a crash anywhere is found
-//! again by the same row.
+//! Decides the next step by a list of rows: the first row that applies wins. Rows for what is in progress come first,
+//! so that the same row continues after a crash.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use crate::members::document::{Event, ScaleHook};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, Workload};
 
-/// Seconds until a hook that said "not yet" is asked again.
+/// Seconds until a hook that answered "not yet" is run again.
 const LATER: i64 = 5;
-/// Seconds until one that failed is tried again: doubling from the first to the last.
+/// Seconds until a failed hook is run again: doubling from the first pause to the last.
 const FIRST_PAUSE: i64 = 5;
 const LAST_PAUSE: i64 = 300;
-/// An event comes when something changes; this is for events that are lost.
+/// When to look again if an event is lost. Normally every change causes an event.
 const LOOK: Duration = Duration::from_secs(60);
-/// Runs of a hook before a deletion that may fail: then the custom resource goes without it.
+/// Runs of a hook before a deletion that may fail. After them the custom resource is deleted without the hook.
 const FAREWELLS: u32 = 5;
-/// The controller of stateful sets looks at a change.
+/// The time for the controller of stateful sets to observe a change.
 const CONTROLLER: Duration = Duration::from_secs(2);
 
-/// What the Jobs say.
+/// The observed Jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The Jobs that are there.
+    /// The Jobs that exist.
     pub jobs: Vec<SeenJob>,
-    /// Why they cannot be seen, if they cannot.
+    /// Why they cannot be observed, if they cannot.
     pub blind: Option<String>,
 }
 
-/// What this driver does itself.
+/// The actions of this driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Makes the Job of a run.
+    /// Creates the Job of a run.
     Start(Run, Sizes),
-    /// Deletes the Job of a run that a later one has replaced.
+    /// Deletes the Job of a run that a later run has replaced.
     Forget {
         /// Its name.
         name: String,
@@ -43,22 +43,22 @@ pub enum Action {
     },
 }
 
-/// All that a decision depends on.
+/// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The StatefulSet, its pods and claims.
     pub workload: &'a Workload,
     /// The Jobs.
     pub observed: &'a Observed,
-    /// The hooks of this stateful set in their order.
+    /// The hooks of this stateful set, in order.
     pub hooks: &'a [ScaleHook],
     /// Name of the [`Set`](crate::members::document::Set).
     pub set: &'a str,
-    /// What is wanted.
+    /// The wanted state.
     pub target: &'a Target,
-    /// What was remembered.
+    /// The stored latch.
     pub latch: &'a Latch,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: i64,
 }
 
@@ -72,13 +72,13 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
     let Some(last) = latch.replicas else { return first_look(view) };
-    // What pods of members have is theirs, and must be known as that before one leaves.
+    // The claims of members' pods belong to the members, and this has to be stored before a member leaves.
     let claims = latch.claims_with(workload, 0..last.min(workload.replicas));
     if claims != latch.claims {
         return MemberStep::Latch(Latch { claims, ..(*latch).clone() });
     }
     if workload.replicas != last {
-        // Somebody scaled it by hand, or a crash came between what was remembered and what was written.
+        // Somebody scaled it by hand, or a crash came between storing the latch and writing the replicas.
         return MemberStep::Scale(last);
     }
     match &latch.moving {
@@ -91,8 +91,9 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
     }
 }
 
-/// What comes before all of it is deleted; `Quiet` when nothing does any more. A hook that goes on failing holds up no deletion, unless
-/// it `must` succeed, and one that refuses does. `since` distinguishes this custom resource from another of its name.
+/// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that keeps failing does not block
+/// the deletion unless it `must` succeed; a hook that refuses does block it. `since` distinguishes this custom resource
+/// from another one of the same name.
 pub fn before_deletion(view: &View<'_>, since: i64, must: bool) -> MemberStep<Action> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
@@ -115,7 +116,8 @@ pub fn before_deletion(view: &View<'_>, since: i64, must: bool) -> MemberStep<Ac
         .unwrap_or(MemberStep::Quiet)
 }
 
-/// Nothing is remembered: a new StatefulSet, one that is taken over, or one whose custom resource lost its status.
+/// No latch is stored: this is a new StatefulSet, one that was taken over, or one whose custom resource lost its
+/// status.
 fn first_look(view: &View<'_>) -> MemberStep<Action> {
     let View { workload, target, latch, .. } = view;
     if workload.replicas == 0
@@ -138,12 +140,12 @@ fn first_look(view: &View<'_>) -> MemberStep<Action> {
     }
 }
 
-/// Nothing is in flight.
+/// Decides if nothing is in progress.
 fn next(view: &View<'_>) -> MemberStep<Action> {
     let View { workload, target, latch, now, .. } = view;
     let size = workload.replicas;
     let outdated = |pod: &Pod| workload.is_outdated(pod);
-    // A template that cannot work is mended by the next one: a pod of it is in the way of everything else.
+    // The next template may repair a template that cannot work, and pods of the broken one block everything else.
     let broken = workload.pods.iter().find(|(k, pod)| **k < size && !pod.ready && !pod.terminating && outdated(pod));
     if let Some((k, pod)) = broken {
         return MemberStep::DeletePod { ordinal: *k, uid: pod.uid.clone() };
@@ -222,14 +224,14 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     MemberStep::Latch(Latch { bootstrapped: true, moving: None, ..(*latch).clone() })
 }
 
-/// Claims that an earlier member of an ordinal left.
+/// Handles claims that an earlier member of an ordinal left.
 fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<Action>> {
     let View { workload, target, latch, .. } = view;
     let claims = workload.claims.get(&k).filter(|claims| !claims.is_empty())?;
     if target.adopt_claims && !target.delete_claims {
         return None;
     }
-    // Those that nobody knows first: the others are not deleted for a member that cannot join.
+    // Unknown claims come first: the known ones are not deleted for a member that cannot join.
     let first = |known: bool| claims.iter().find(|claim| !claim.terminating && latch.knows(k, claim) == known);
     if let Some(claim) = first(false).or_else(|| first(true)) {
         if !target.delete_claims || !latch.bootstrapped || !latch.knows(k, claim) {
@@ -301,12 +303,12 @@ fn restart(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     event(view, moving, Event::BeforeRestart, sizes).unwrap_or(evict)
 }
 
-/// Nothing is in flight any more.
+/// Ends the current move.
 fn settled(latch: &Latch) -> MemberStep<Action> {
     MemberStep::Latch(Latch { moving: None, ..latch.clone() })
 }
 
-/// Whether a hook of an event has done something that must be brought to its end.
+/// Whether a hook of an event has done something that has to be completed.
 fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
     let of_move = |job: &&SeenJob| {
         job.run.set == view.set
@@ -318,7 +320,7 @@ fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
     view.observed.jobs.iter().filter(of_move).any(|job| !undone(&job.state))
 }
 
-/// The next step for the hooks of an event; `None` when all are done.
+/// The next step for the hooks of an event; `None` if all of them are done.
 fn event(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes) -> Option<MemberStep<Action>> {
     view.hooks.iter().filter(|hook| hook.events.contains(&event)).find_map(|hook| one(view, moving, event, sizes, hook))
 }

@@ -10,7 +10,7 @@ use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, VolumeC
 
 const NOW: i64 = 1_000;
 
-/// A world that decisions are made about.
+/// The input of decisions.
 struct World {
     workload: Workload,
     observed: Observed,
@@ -30,7 +30,7 @@ fn claim(ordinal: u32, terminating: bool) -> VolumeClaim {
 }
 
 impl World {
-    /// So many members, all ready, of which `size` are wanted.
+    /// A number of members, all ready, of which `size` are wanted.
     fn of(members: u32, size: u32) -> Self {
         let hook = |event: Event| ScaleHook {
             set: "m".into(),
@@ -204,7 +204,7 @@ fn a_member_joins_in_four_steps() {
     after().with(|w| drop(w.workload.pods.remove(&1))).waits("pod db-1: it does not exist yet");
     after().starts(Event::AfterReady, 0, 1, 2);
     after().done(Event::AfterReady).latches(None);
-    // All of those that are there are ready first.
+    // All existing members have to be ready first.
     World::of(2, 3).with(|w| w.workload.pods.get_mut(&0).unwrap().ready = false).waits("pod db-0");
 }
 
@@ -273,13 +273,14 @@ fn a_claim_that_no_member_had_is_never_deleted() {
         matches!(&step, MemberStep::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 is there")),
         "{step:?}"
     );
-    // Also when another member leaves, or the claim came when its own had gone.
+    // This includes the case that another member leaves, and that the claim came after the member's own was deleted.
     restored(MoveKind::Leave, 1)
         .with(|w| w.target.size = 1)
         .done(Event::BeforeScaleDown)
         .done(Event::AfterGone)
         .latches(None);
-    // One that was made for a pod, when somebody scaled by hand, is of the StatefulSet; one that the pod found there is not.
+    // A claim that was created for a pod, after somebody scaled by hand, belongs to the StatefulSet. A claim that the
+    // pod found does not.
     for (created, known) in [(990, true), (100, false)] {
         let by_hand = World::of(1, 1).with(|w| {
             w.workload.replicas = 2;
@@ -288,7 +289,7 @@ fn a_claim_that_no_member_had_is_never_deleted() {
         });
         assert_eq!(matches!(by_hand.decide(), MemberStep::Latch(latch) if latch.claims.contains_key(&1)), known);
     }
-    // Once a pod of a member has it, it is that member's.
+    // When the pod of a member has it, it belongs to that member.
     let noted = World::of(2, 2).with(|w| drop(w.latch.claims.remove(&1))).latches(None);
     assert_eq!(noted.claims[&1], ["u-data-db-1"]);
 }
@@ -325,11 +326,11 @@ fn a_run_of_another_time_or_of_another_job_does_not_count() {
     };
     forgets(joining().with(|w| w.latch.moving.as_mut().unwrap().since = 901));
     forgets(joining().with(|w| w.hooks[1].digest = "e".into()));
-    // The run before a later attempt goes.
+    // The run before a later attempt is deleted.
     forgets(joining().job(Event::BeforeScaleUp, 1, State::Running));
     let running = World::of(1, 2).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, 0, State::Running);
     running.with(|w| w.hooks[1].digest = "e".into()).waits("Job before-scale-up-1-");
-    // Without hooks nothing is waited for.
+    // Without hooks nothing waits.
     assert_eq!(joining().with(|w| w.hooks.clear()).decide(), MemberStep::Scale(2));
 }
 
@@ -347,10 +348,10 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
     let come_back = || rolling().done(Event::BeforeRestart).with(new);
     come_back().starts(Event::AfterRestart, 0, 2, 2);
     come_back().done(Event::AfterRestart).latches(None);
-    // A pod that the old template broke goes first, whatever else is to be done.
+    // A pod that the old template broke is deleted first, before anything else.
     let broken = old().with(unready).with(|w| w.target.size = 5);
     assert_eq!(broken.decide(), MemberStep::DeletePod { ordinal: 0, uid: "pod-0".into() });
-    // What the controller has not looked at yet says nothing.
+    // While the controller has not observed the template, its status does not describe it.
     World::of(2, 2).with(|w| w.workload.update_revision = "".into()).waits("the controller of StatefulSet db");
 }
 
@@ -382,14 +383,14 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_and_not_when_it_goes_on
     let failed = |attempt| step(world(attempt, Some(State::Ended(Ended::Failed(1, String::new()), NOW))));
     assert!(matches!(failed(3), MemberStep::Wait { .. }));
     assert_eq!(failed(4), MemberStep::Quiet);
-    // Where it is a backup that must be, it never is.
+    // If the backup must succeed, it is never given up.
     let failed = State::Ended(Ended::Failed(1, String::new()), NOW);
     assert!(matches!(step_that(world(40, Some(failed)), true), MemberStep::Wait { .. }));
     let refused = State::Ended(Ended::Refused("in use".into()), NOW);
     assert!(matches!(step(world(9, Some(refused))), MemberStep::Stop { .. }));
 }
 
-/// A crash anywhere is a pass that ended there. The world goes on by what is decided, and each decision is made twice.
+/// A crash is a pass that ended at that point. The world applies the decisions, and each decision is made twice.
 #[test]
 fn every_size_is_reached_from_every_other_and_each_step_is_found_again() {
     for (from, to) in [(0, 3), (3, 1), (1, 5), (5, 1), (2, 3)] {

@@ -1,4 +1,4 @@
-//! A run of a scale hook: the Job that is made for it, and how it came out.
+//! A run of a scale hook: the Job that is created for it, and its outcome.
 
 use crate::names;
 use serde_json::{Map, Value, json};
@@ -8,49 +8,49 @@ use crate::release::digest::Hasher;
 use crate::release::owner::{CHART_LABEL, Owner};
 use crate::runs::{self, Exit};
 
-/// Label of the Jobs of scale hooks and of their pods: the release.
+/// The label of the Jobs of scale hooks and of their pods. Its value is the name of the release.
 pub const LABEL: &str = names::SCALE_HOOK;
 /// Annotation of such a Job: `MEMBERS HOOK EVENT ORDINAL SINCE ATTEMPT DIGEST`.
 pub const RUN: &str = names::SCALE_HOOK_RUN;
 
-/// Which run.
+/// Identifies a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Name of the [`Set`].
     pub set: String,
     /// Name of the hook's Job in the chart.
     pub hook: String,
-    /// What for.
+    /// The event that it runs for.
     pub event: Event,
-    /// For which ordinal.
+    /// The ordinal that it runs for.
     pub ordinal: u32,
     /// When the move of the ordinal began.
     pub since: i64,
-    /// How often it was tried before.
+    /// The number of earlier attempts.
     pub attempt: u32,
     /// [`ScaleHook::digest`].
     pub digest: String,
 }
 
-/// How many members there are before and after.
+/// The number of members before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Before.
+    /// The number before.
     pub from: u32,
-    /// After.
+    /// The number after.
     pub to: u32,
 }
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not over.
+    /// It has not ended.
     Running,
-    /// Over, at a time in seconds since 1970.
+    /// It has ended, at a time in seconds since 1970.
     Ended(Ended, i64),
 }
 
-/// How a run came out.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// [`Exit::Done`].
@@ -61,9 +61,9 @@ pub enum Ended {
     Refused(String),
     /// [`Exit::Failed`].
     Failed(i64, String),
-    /// There is no code: nobody knows what it did.
+    /// There is no exit code, so its effect is unknown.
     Unknown {
-        /// Its pod is still there, and may still do something.
+        /// Whether its pod still exists, and may still do something.
         pod_remains: bool,
     },
 }
@@ -71,18 +71,18 @@ pub enum Ended {
 /// A Job of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenJob {
-    /// Which run.
+    /// The run.
     pub run: Run,
     /// Its name.
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// How it stands.
+    /// Its state.
     pub state: State,
 }
 
 impl Run {
-    /// Name of its Job.
+    /// The name of its Job.
     pub fn name(&self) -> String {
         let mut hasher = Hasher::default();
         hasher.text(self.words());
@@ -108,7 +108,8 @@ impl Run {
     }
 }
 
-/// The Job of a run: the chart's, once only, and with what it has to know in the environment of all its containers.
+/// The Job of a run: the chart's Job with a single attempt, and with the parameters of the run in the environment of
+/// all its containers.
 pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner) -> Value {
     let mut job = hook.job.clone();
     let mut metadata = match job.remove("metadata") {
@@ -118,7 +119,7 @@ pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner)
     metadata.retain(|key, _| matches!(key.as_str(), "labels" | "annotations"));
     metadata.insert("name".into(), run.name().into());
     metadata.insert("namespace".into(), Value::from(&*owner.release_namespace));
-    // The watches of a release's objects must not take it for one.
+    // The watches of the release's objects must not mistake it for one of them.
     object(&mut metadata, "labels").remove(CHART_LABEL);
     object(&mut metadata, "labels").insert(LABEL.into(), Value::from(&*owner.release_name));
     let annotations = object(&mut metadata, "annotations");
@@ -161,7 +162,7 @@ pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner)
             runs::keep_last_words(container);
             let mut env: Vec<Value> = container.get("env").and_then(Value::as_array).cloned().unwrap_or_default();
             env.retain(|e| !environment.iter().any(|(name, _)| e.get("name") == Some(&(*name).into())));
-            // First, so that the chart's own may refer to them.
+            // The parameters come first, so that the chart's own variables may refer to them.
             let ours = environment.iter().map(|(name, value)| json!({"name": name, "value": value}));
             container.insert("env".into(), ours.chain(env).collect());
         }
@@ -193,7 +194,7 @@ fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Stri
     value.as_object_mut().expect("it was made an object")
 }
 
-/// Reads a Job and the pods of scale hooks; `None` when it is no run.
+/// Reads a Job and the pods of scale hooks; `None` if it is not a run.
 pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob> {
     let metadata = job.get("metadata")?;
     if metadata.get("deletionTimestamp").is_some() {

@@ -1,5 +1,5 @@
-//! `driver: jobs`: the chart's own Jobs are run before and after members come and go. The Jobs themselves show what has run,
-//! which stay until the next run of the same hook for the same ordinal.
+//! `driver: jobs`: runs the chart's own Jobs before and after members are added and removed. The Jobs themselves show
+//! what has run; they stay until the next run of the same hook for the same ordinal.
 
 pub mod decide;
 pub mod job;

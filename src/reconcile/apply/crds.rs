@@ -1,4 +1,4 @@
-//! The definitions in `crds/` of a chart: which of them are to be written, and their writing.
+//! Writes the definitions of a chart that the render step selected.
 
 use serde_json::Value;
 
@@ -11,7 +11,8 @@ use crate::reconcile::error::Error;
 use crate::reconcile::render::crds::id;
 
 impl Run<'_> {
-    /// Creates and replaces definitions. What they define is served a moment later: the next pass goes on.
+    /// Creates and replaces definitions. The API server serves the new kinds a moment later, so the next pass
+    /// continues.
     pub async fn write_crds(&mut self) -> Result<(), Error> {
         for Definition { body, action } in &self.prepared.desired.crds {
             let id = id(body);
@@ -25,7 +26,7 @@ impl Run<'_> {
                         .await
                     {
                         Ok(_) => self.changed.push(id),
-                        // Somebody else was faster.
+                        // Another client created it first.
                         Err(e) if e.is_conflict() => {}
                         Err(e) => return Err(e.into()),
                     }

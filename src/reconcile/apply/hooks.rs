@@ -1,4 +1,5 @@
-//! The steps of hooks: a run is noted in the record before its object is made, and its outcome before the object is deleted.
+//! Runs hooks step by step. The record notes a run before its object is created, and the outcome before the object is
+//! deleted.
 
 use std::sync::Arc;
 
@@ -20,12 +21,12 @@ use crate::release::live::Live;
 use crate::release::object::ObjectId;
 use crate::release::record::{LastRun, Phase};
 
-/// Seconds until an object that is being deleted is looked at again, when no event comes before.
+/// Seconds until the next look at an object that is being deleted, if no event arrives earlier.
 const GOING: i64 = 5;
 
 impl Run<'_> {
-    /// Creates the object of a hook. An object of the same name goes first, if the hook's policy says so or it is an earlier
-    /// run of ours.
+    /// Creates the object of a hook. First deletes an object of the same name, if the hook's policy requires it or the
+    /// object is an earlier run of this operator.
     pub async fn start_hook(&mut self, index: usize, event: Event, again: bool) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let resource = self.hook_resource(&hook.id).await?;
@@ -55,7 +56,8 @@ impl Run<'_> {
         self.ctx.cache.wrote_object(&hook.id.gvk, &object);
         if hook.is_awaited() {
             let timeout = self.observed.facts.switches.hook_timeout().as_secs().cast_signed();
-            // One that was only found here may have ended: then no event comes, and the next pass is due at once.
+            // A run that was only found here may have ended. Then no event will arrive, so the next pass is due at
+            // once.
             let until = HookRun::read(&hook.id.gvk, &object)
                 .filter(|run| run.outcome == HookOutcome::Running)
                 .map_or(0, |run| run.created + timeout);
@@ -66,8 +68,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Of a delete hook that the API server refuses: a failure of the hook, so that it is given up as any other, or the custom
-    /// resource would never go (docs/design/applying.md D2). An API server that is away is waited for.
+    /// Turns the API server's refusal of a delete hook into a failure of the hook, so that the hook is given up like
+    /// any other; if not, the custom resource could never be deleted (docs/design/applying.md D2). An unreachable API
+    /// server is not a failure of the hook.
     pub fn refused_hook(&self, index: usize, event: Event, error: ApiError) -> Error {
         if error.is_outage() || error.is_conflict() || error.is_namespace_terminating() {
             return error.into();
@@ -76,7 +79,7 @@ impl Run<'_> {
         Error::Hook { event, hook, why: error.text(), timeout: false }
     }
 
-    /// The caches did not know that there is an object of this name.
+    /// Handles an object of the hook's name that the caches did not have.
     async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
         let Some(object) = self.ctx.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
@@ -136,7 +139,7 @@ impl Run<'_> {
         Err(error)
     }
 
-    /// Deletes the object of a hook, if it is there.
+    /// Deletes the object of a hook if it exists.
     pub async fn delete_hook(&mut self, index: usize) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let known = self.ctx.cache.objects(&self.observed.key, std::iter::once(&hook.id));
@@ -148,7 +151,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Deletes an object; `false`, and something to wait for, when it is still there.
+    /// Deletes an object. If the object still exists afterwards, returns `false` and sets what to wait for.
     async fn delete_run(&mut self, resource: &Resource, hook: &Hook, uid: &str) -> Result<bool, Error> {
         match self.ctx.cluster.delete(resource, &hook.id, Some(uid), false).await {
             Ok(None) => {
@@ -184,12 +187,12 @@ impl Run<'_> {
     }
 }
 
-/// What becomes of the name that a hook's object wants.
+/// Whether the name that a hook's object needs is free.
 enum Room {
-    /// The object of that name is the one that was to be made.
+    /// The object of that name is this run of the hook.
     ThisRun(Value),
-    /// Nobody has it any more.
+    /// No object has the name any more.
     Free,
-    /// An object still has it.
+    /// An object still has the name.
     Going,
 }

@@ -1,4 +1,4 @@
-//! Apply: carries a plan out, step by step, and decides nothing. After an error the rest is left to the next pass.
+//! Apply: carries out a plan step by step. It makes no decisions. After an error the next pass does the rest.
 
 pub mod crds;
 pub mod hooks;
@@ -28,42 +28,42 @@ use crate::release::secret;
 use crate::release::secret::Revision;
 use objects::{AppliedObject, Notice, Objects};
 
-/// What a pass means to do, and what it needs for that.
+/// What a pass is going to do, and the data that it needs for it.
 pub struct Planned {
     plan: Plan,
     prepared: Prepared,
 }
 
 impl Planned {
-    /// Decides.
+    /// Decides what to do.
     pub fn new(observed: &Verified, prepared: Prepared) -> Self {
         Self { plan: plan(&observed.facts, &observed.situation, &prepared.desired), prepared }
     }
 }
 
-/// What was done about the objects of a release.
+/// What a pass did with the objects of a release.
 pub struct Applied {
-    /// What it was for.
+    /// The purpose of the plan.
     pub verb: Verb,
-    /// What was rendered, when it was.
+    /// What was rendered, if a chart was rendered.
     pub prepared: Prepared,
-    /// How many objects it changed on the server; an apply that changed nothing does not count.
+    /// The objects that changed on the server. An apply that changed nothing does not count.
     pub changed: Vec<ObjectId>,
-    /// What deserves an event.
+    /// Changes that are worth an event.
     pub notices: Vec<(ObjectId, Notice)>,
-    /// How many it deleted.
+    /// How many objects were deleted.
     pub pruned: usize,
-    /// The custom resource is finished with: there is no status to write.
+    /// Whether the custom resource is released for deletion, so that there is no status to write.
     pub finished: bool,
-    /// The revision that it worked on.
+    /// The revision that the plan was for.
     pub revision: u64,
-    /// What it would have done, and did not because of `dry-run`.
+    /// What the pass would have done without `dry-run`.
     pub dry_run: Option<String>,
-    /// How many chunks a new record was cut into, because no Secret can hold it; 0 for none.
+    /// The number of chunks of a new record that is too large for one Secret; 0 if it was not cut.
     pub chunks: usize,
-    /// What it waits for, if it could not go on.
+    /// What the release waits for, if it cannot continue.
     pub waiting: Option<Waiting>,
-    /// Why it stopped, if it did.
+    /// Why the pass stopped, if it did.
     pub error: Option<Error>,
 }
 
@@ -86,12 +86,12 @@ impl Applied {
     }
 }
 
-/// Something that a release waits for; a watch sees when it is there.
+/// Something that a release waits for. A watch notices when it is there.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// What.
+    /// What the release waits for.
     pub what: Text,
-    /// The latest time for the next look, in seconds since 1970.
+    /// The latest time of the next look, in seconds since 1970.
     pub until: i64,
 }
 
@@ -107,7 +107,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     if plan.verb != Verb::Rest {
         tracing::debug!(release = %observed.key.name, namespace = %observed.key.namespace, %plan, "plan");
     }
-    // A deletion is never held up.
+    // A deletion ignores `dry-run`.
     let dry = observed.facts.switches.dry_run && !matches!(plan.verb, Verb::Rest | Verb::Uninstall);
     let dry_run = dry.then(|| plan.describe(&prepared.desired));
     let plan = if dry { Plan { verb: Verb::Rest, revision: plan.revision, steps: Vec::new() } } else { plan };
@@ -150,7 +150,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     }
 }
 
-/// A plan that is being carried out.
+/// A plan while it is carried out.
 pub struct Run<'a> {
     pub observed: &'a Observed,
     pub prepared: &'a Prepared,
@@ -158,11 +158,11 @@ pub struct Run<'a> {
     pub ctx: &'a Context,
     /// The record of the plan's revision.
     pub record: Option<Record>,
-    /// Its Secret as the API server last answered.
+    /// The Secret of that record, as in the API server's last answer.
     pub head: Option<Revision>,
-    /// The same, whole, when this pass wrote it.
+    /// The whole Secret, if this pass wrote it.
     pub written: Option<Value>,
-    /// The API server's answers to our applies.
+    /// The API server's answers to the applies of this pass.
     pub references: BTreeMap<ObjectId, Reference>,
     pub objects: Objects<'a>,
     pub changed: Vec<ObjectId>,
@@ -170,7 +170,7 @@ pub struct Run<'a> {
     pub pruned: usize,
     pub finished: bool,
     pub waiting: Option<Waiting>,
-    /// How many chunks a new record was cut into; 0 for none.
+    /// The number of chunks that a new record was cut into; 0 for none.
     pub chunks: usize,
 }
 
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Deletes what another release waits for that has what this one waits for.
+    /// Prunes objects that another release waits for, if this release waits for an object of that release.
     async fn give_up(&mut self, left: &[PlanStep]) {
         for step in left {
             if let PlanStep::Prune { id, .. } = step
@@ -292,13 +292,15 @@ impl<'a> Run<'a> {
             Err(Error::Api(e)) if e.is_not_found() => {}
             result => result?,
         }
-        // Its objects' last events must not start another pass before its own arrives.
+        // The last events of the release's objects must not start another pass before the event of the deletion
+        // arrives.
         self.ctx.cache.remove_cr(&self.observed.key, Some(&self.observed.cr.uid), 0);
         self.finished = true;
         Ok(())
     }
 
-    /// The list of finalizers is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+    /// The patch contains the whole list of finalizers. The resourceVersion makes it fail if somebody else has changed
+    /// the list.
     async fn patch_cr(&mut self, mut metadata: Value) -> Result<(), Error> {
         let version =
             self.ctx.cache.cr(&self.observed.key).map_or(self.observed.cr.resource_version, |cr| cr.resource_version);

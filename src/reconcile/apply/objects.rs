@@ -1,4 +1,4 @@
-//! One object: how it is applied, taken over and pruned.
+//! Applies, takes over and prunes single objects.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,66 +34,68 @@ use crate::release::object::{ObjectId, metadata};
 use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::record::Status;
 
-/// Times that an object is sent without what the API server refused. It names all faults but the duplicates of one list at once.
+/// How often an object is sent again without the parts that the API server refused. The API server names all faults at
+/// once, except for duplicates in one list.
 const MAX_FAULTS: usize = 20;
 
-/// The metadata of an object that is not the API server's own.
+/// The metadata fields of an object that clients write.
 const WRITTEN: [&str; 6] = ["name", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
 
 /// The objects of one release.
 pub struct Objects<'a> {
     observed: &'a Observed,
-    /// As the last record has them, when it was read.
+    /// The objects as in the last record, if that was read.
     previous: BTreeMap<&'a ObjectId, &'a Stamped>,
-    /// Whose replicas an autoscaler of the release sets.
+    /// Objects whose replicas an autoscaler of the release sets.
     autoscaled: BTreeSet<ObjectId>,
-    /// Whose replicas are stepped.
+    /// Stateful sets whose replicas the operator changes step by step.
     members: Option<&'a Members>,
-    /// The first ordinal and how many replicas a StatefulSet with members shall have from now on, and the resourceVersion of the one
-    /// that was looked at for that; otherwise those that it has.
+    /// The first ordinal and the number of replicas that a StatefulSet with members gets, and the resourceVersion that
+    /// this was decided on. `None` keeps the current ones.
     scale: Option<((u32, u32), &'a str)>,
     ctx: &'a Context,
 }
 
 /// An object that was applied.
 pub struct AppliedObject {
-    /// Which.
+    /// Its id.
     pub id: ObjectId,
-    /// The API server's answer.
+    /// The reference from the API server's answer.
     pub reference: Option<Reference>,
-    /// Whether it is another object than before.
+    /// Whether the apply changed the object.
     pub changed: bool,
-    /// What deserves an event.
+    /// Changes that are worth an event.
     pub notices: Vec<Notice>,
 }
 
-/// Something that people should know about an object.
+/// Something about an object that people should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Reason of the event.
     pub reason: &'static str,
-    /// A sentence, without the object's name.
+    /// A sentence without the object's name.
     pub text: Text,
-    /// A warning, or just news.
+    /// Whether it is a warning.
     pub warning: bool,
 }
 
 impl<'a> Objects<'a> {
-    /// Of a release, as a pass observed it.
+    /// The objects of a release, as a pass observed it.
     pub fn new(observed: &'a Observed, desired: &'a Desired, ctx: &'a Context) -> Self {
         let previous = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
         let members = desired.members.as_deref();
         Self { observed, previous, autoscaled: autoscaled(&desired.objects), members, scale: None, ctx }
     }
 
-    /// The same, for giving a StatefulSet with members pods of so many ordinals from `start` on, unless it has changed since this
-    /// resourceVersion.
+    /// Returns the same, but gives a StatefulSet with members `replicas` pods with ordinals from `start`, unless its
+    /// resourceVersion has changed.
     #[must_use]
     pub fn scaling(self, start: u32, replicas: u32, version: &'a str) -> Self {
         Self { scale: Some(((start, replicas), version)), ..self }
     }
 
-    /// A StatefulSet with members as it is sent: with the pods that it has, or had when it was there last.
+    /// A StatefulSet with members in the form to send: with its current pods or, if it does not exist, with the pods
+    /// that it had last.
     async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Substituted>, Error> {
         let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
         let mut found = self.ctx.cluster.get(resource, &object.id).await?;
@@ -117,7 +119,7 @@ impl<'a> Objects<'a> {
         Ok(Some(Substituted { object, first }))
     }
 
-    /// Applies an object. When it is not `known` to be ours, one that exists is taken over or refused.
+    /// Applies an object. If the object is not `known` to be ours and exists, it is taken over or refused.
     pub async fn apply(&self, object: &Stamped, known: bool) -> Result<AppliedObject, Error> {
         let id = &object.id;
         let resource = self.resource(id, "apply").await?;
@@ -172,7 +174,8 @@ impl<'a> Objects<'a> {
         let Some((id, live)) = self.ctx.cache.wrote_object(&id.gvk, &answer) else {
             return Ok(AppliedObject { id: id.clone(), reference: None, changed: false, notices });
         };
-        // The same version back: our apply changed nothing, and the trigger was no drift (docs/design/applying.md C1).
+        // The answer has the same version, so our apply changed nothing, and the trigger was not drift
+        // (docs/design/applying.md C1).
         let changed = before.is_none_or(|b| b.resource_version != live.resource_version || b.uid != live.uid);
         if changed && repaired {
             notices.extend(self.ctx.memory.contests.with(key, |contest, now| {
@@ -190,7 +193,7 @@ impl<'a> Objects<'a> {
         ownership(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
     }
 
-    /// The custom resources to whose release an object says that it belongs.
+    /// The custom resources of the release that an object claims to belong to.
     fn holders(&self, object: &Value) -> Vec<ReleaseKey> {
         let annotation = |name: &str| metadata(object).get("annotations")?.get(name)?.as_str();
         let (Some(namespace), Some(name)) = (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) else {
@@ -199,19 +202,20 @@ impl<'a> Objects<'a> {
         self.ctx.cache.keys_of_release_named(&namespace.into(), name)
     }
 
-    /// The same where nobody's objects give way, as to the runs of hooks.
+    /// The ownership of an object, as for the run of a hook: objects without an owner may be taken over.
     pub fn claim_of_anybody(&self, object: &Value) -> Ownership {
         of_anybody(object, self.observed, self.ctx)
     }
 
-    /// Deletes an object, only the one with this uid; without one it is looked at first. Whether there was something to delete.
+    /// Deletes an object, but only the one with this uid. Without a uid it reads the object first. Returns whether
+    /// there was something to delete.
     pub async fn prune(&self, id: &ObjectId, uid: Option<&str>) -> Result<bool, Error> {
         let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(false) };
         let found;
         let uid = if let Some(uid) = uid {
             uid
         } else {
-            // No watch shows it: it is gone, or has lost its label, or was never ours.
+            // No watch shows the object: it is deleted, has lost its label, or was never ours.
             let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
             if !is_marked(metadata(&object), &self.observed.owner) || !managers::is_applied(managed(&object)) {
                 return Ok(false);
@@ -233,7 +237,7 @@ impl<'a> Objects<'a> {
         Ok(true)
     }
 
-    /// Takes the custom resource from an object's owners.
+    /// Removes the custom resource from the owner references of an object.
     pub async fn orphan(&self, id: &ObjectId) -> Result<(), Error> {
         let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
         let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
@@ -241,7 +245,8 @@ impl<'a> Objects<'a> {
         let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
         let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
-        // The list is written whole, so the resourceVersion guards what others wrote into it meanwhile.
+        // The patch contains the whole list of owners. The resourceVersion makes it fail if somebody else has changed
+        // the list.
         let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
         match self.ctx.cluster.merge::<Value>(&resource, id, &patch, None).await {
             Ok(answer) => {
@@ -259,15 +264,15 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Whose an object is, where nobody's give way.
+/// The ownership of an object, if objects without an owner may be taken over.
 pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
     ownership(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
 }
 
-/// A StatefulSet with members.
+/// A StatefulSet with members, in the form to send.
 struct Substituted {
     object: Stamped,
-    /// What is sent before it.
+    /// An apply to send before it.
     first: Option<Map<String, Value>>,
 }
 
@@ -276,21 +281,21 @@ struct One<'a> {
     objects: &'a Objects<'a>,
     resource: &'a Resource,
     object: &'a Stamped,
-    /// What is sent: without what the API server refused.
+    /// The body to send, without the parts that the API server refused.
     body: Cow<'a, Map<String, Value>>,
-    /// Its replicas are never left out.
+    /// Whether the operator sets its replicas, so that they are never left out.
     is_stepped: bool,
-    /// What is sent before.
+    /// An apply to send before it.
     first: Option<Map<String, Value>>,
-    /// Items of one key that `body` lacks, in words.
+    /// Items with the same key that were removed from `body`.
     duplicates: Vec<tolerate::Duplicate>,
-    /// The lists that have them.
+    /// The lists that contain them.
     twins: tolerate::Twins,
     notices: Vec<Notice>,
 }
 
 impl One<'_> {
-    /// Applies; values of others give way.
+    /// Applies the object. Conflicting values of other managers are overwritten.
     async fn send(&mut self) -> Result<Value, Error> {
         if let Some(first) = self.first.take() {
             let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
@@ -309,7 +314,8 @@ impl One<'_> {
         }
     }
 
-    /// Makes way for another shape of an object that may have one of several. Whether there was something in the way.
+    /// Removes the fields that conflict with the new shape of an object whose type allows several shapes. Returns
+    /// whether there were such fields.
     async fn reshape(&mut self, refused: &ApiError) -> Result<bool, Error> {
         let (ctx, id) = (self.objects.ctx, &self.object.id);
         let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(false) };
@@ -330,7 +336,8 @@ impl One<'_> {
         Ok(true)
     }
 
-    /// Deletes an object of which a field must change that cannot, when the custom resource allows it.
+    /// Deletes an object so that it can be recreated with another value of an immutable field, if the custom resource
+    /// allows this.
     async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
         let Objects { observed, ctx, .. } = self.objects;
         let id = &self.object.id;
@@ -376,7 +383,8 @@ impl One<'_> {
         }
     }
 
-    /// One apply, without what the API server cannot take and Helm deploys (docs/design/applying.md B3).
+    /// Applies the object once, without the faults that the API server refuses and Helm deploys
+    /// (docs/design/applying.md B3).
     async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
         for _ in 0..MAX_FAULTS {
             let answer = self.apply_once(new, self.twins.can_be_restored()).await;
@@ -419,8 +427,9 @@ impl One<'_> {
         }
     }
 
-    /// Writes an object with several items of one key whole: what an apply without them would make of it, and all of the items. The
-    /// fields are owned as after that apply. Where that is refused, the apply itself is sent.
+    /// Replaces an object with several items of one key: writes the result of an apply without these items, plus all of
+    /// them. The fields get the owners that the apply would give them. If the API server refuses the replacement, sends
+    /// the apply itself.
     async fn replace(&mut self, tried: Value, new: bool) -> Result<Value, ApiError> {
         let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
         let mut whole = tried;
@@ -454,7 +463,7 @@ impl One<'_> {
         self.apply_once(new, false).await
     }
 
-    /// Says which items went.
+    /// Reports which items were removed.
     fn note_lost(&mut self) {
         let said: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
         for text in &said {
@@ -462,14 +471,14 @@ impl One<'_> {
         }
     }
 
-    /// Makes the object. One that is there already is taken over when it may be.
+    /// Creates the object. An existing object is taken over if this is allowed.
     async fn create_or_take_over(&mut self) -> Result<Value, Error> {
         let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
         let conflict = match self.request(true).await {
             Err(e) if e.is_conflict() => e,
             answer => return Ok(answer?),
         };
-        // Gone meanwhile: the next pass makes it.
+        // The object was deleted in between. The next pass creates it.
         let Some(found) = cluster.get(self.resource, id).await? else { return Err(conflict.into()) };
         match self.objects.ownership(&found) {
             Ownership::Ours => {}
@@ -491,14 +500,14 @@ impl One<'_> {
         self.send().await
     }
 
-    /// Whether an autoscaler of the release sets the replicas and the chart does not write them. They may still be ours, from an earlier
-    /// revision, also when this one was cut off.
+    /// Whether an autoscaler of the release sets the replicas, and the chart does not. The replicas may still belong to
+    /// the operator from an earlier revision, even if that one was interrupted.
     fn leaves_replicas_to_an_autoscaler(&self) -> bool {
         let writes = self.object.body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
         self.objects.autoscaled.contains(&self.object.id) && !writes
     }
 
-    /// Leaves out what is left to others.
+    /// Leaves out the fields that belong to others.
     fn leave(&mut self, found: &Value) {
         let Objects { observed, previous, autoscaled, .. } = self.objects;
         let id = &self.object.id;
@@ -516,7 +525,8 @@ impl One<'_> {
         }
     }
 
-    /// Takes over what Helm owned, so that what the chart drops really goes. Whether there was something to take.
+    /// Takes over the fields that Helm owned, so that a field that the chart drops is removed. Returns whether there
+    /// was a field to take over.
     async fn hand_over(&self, found: &Value) -> Result<bool, Error> {
         let Stamped { id, body, .. } = self.object;
         let (cluster, version) = (&self.objects.ctx.cluster, id.gvk.api_version());
@@ -536,7 +546,7 @@ impl One<'_> {
         Ok(true)
     }
 
-    /// Says which fields the chart dropped and somebody else keeps.
+    /// Reports fields that the chart dropped and that another manager keeps.
     fn check_survivors(&mut self, answer: &Value) {
         let Some(before) = self.objects.previous.get(&self.object.id).filter(|o| o.body != self.object.body) else {
             return;
@@ -552,7 +562,7 @@ impl One<'_> {
     }
 }
 
-/// All of an object that can be applied: applying it changes nothing but the owners of its fields.
+/// All parts of an object that can be applied. Applying them changes only the owners of the fields.
 fn whole(found: &Value) -> Map<String, Value> {
     let mut body = found.as_object().cloned().unwrap_or_default();
     body.remove("status");

@@ -1,4 +1,4 @@
-//! The record of a release: written, marked and deleted as Helm does it.
+//! Writes, updates and deletes release records in the way Helm does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -77,16 +77,16 @@ impl Run<'_> {
         };
         let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
         let inputs = self.observed.facts.history.iter().find(|r| r.revision == to).and_then(|r| r.inputs.as_deref());
-        // A revision without inputs would look like somebody else's.
+        // A revision without inputs would look like a revision of another program.
         let mut annotations = json!({secret::INPUTS: inputs.unwrap_or("unknown"), secret::ROLLBACK: to.to_string()});
-        // What failed is not tried again before what it looked up has changed.
+        // The failed inputs are not tried again until the looked-up objects change.
         if let Some(lookups) = self.observed.facts.history.last().and_then(|newest| newest.lookups.as_deref()) {
             annotations[secret::LOOKUPS] = lookups.into();
         }
         self.write_record(revision, record, annotations).await
     }
 
-    /// When what was rendered is to be rendered again.
+    /// The time at which the objects have to be rendered again.
     fn render_after(&self) -> Option<i64> {
         renewal::next(&self.prepared.desired.objects, jiff::Timestamp::now().as_second())
     }
@@ -133,7 +133,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the chunks of a record, before its head; those that are there are the same.
+    /// Writes the chunks of a record before its head. A chunk that exists has the same content.
     async fn write_chunks(&self, cut: &Chunks) -> Result<(), Error> {
         let owner = &self.observed.owner;
         for (index, part) in cut.parts.iter().enumerate() {
@@ -156,8 +156,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Deletes the chunks that no revision names: those of revisions that are forgotten, and what a crash left between the
-    /// chunks and the head.
+    /// Deletes the chunks that no revision names: those of deleted revisions, and those that a crash left behind after
+    /// writing the chunks and before the head.
     pub async fn collect_chunks(&self) -> Result<(), Error> {
         let (namespace, release) = (&self.observed.owner.release_namespace, &self.observed.owner.release_name);
         let chunks = self.ctx.cache.chunks.of(namespace, release);
@@ -188,7 +188,7 @@ impl Run<'_> {
             },
         };
         let mut patch = status_patch(Status::Superseded);
-        // Only the newest revision is judged; what the others consisted of stands in their manifest.
+        // Only the newest revision needs these annotations. The manifest lists the objects of the others.
         patch["metadata"]["annotations"] = json!({secret::INVENTORY: null, secret::KINDS: null, secret::MEMBERS: null,
             secret::RENDER_AFTER: null, secret::LOOKUPS: null});
         if let Some(mut record) = record {
@@ -221,7 +221,7 @@ impl Run<'_> {
         let Some(record) = &mut self.record else {
             return Err(Error::Record(RecordError::Corrupted("the pending record is gone")));
         };
-        // A rollback keeps its description, as Helm's does.
+        // A rollback keeps its description, as in Helm.
         let description = match newest_operation(&history) {
             RevisionKind::Install => "Install complete".to_owned(),
             RevisionKind::Upgrade => "Upgrade complete".to_owned(),
@@ -238,7 +238,7 @@ impl Run<'_> {
         self.patch_head(revision, patch).await
     }
 
-    /// The kinds that operations make, of which the objects are watched from the start.
+    /// The kinds of objects that operations create. They are watched from the start.
     fn kinds_of_operations(&self) -> BTreeSet<(Gvk, Option<Arc<str>>)> {
         let hooks = self.prepared.desired.operations.iter().flat_map(|operations| &operations.hooks);
         let kind = |hook: &Hook| {
@@ -251,14 +251,14 @@ impl Run<'_> {
         hooks.map(kind).collect()
     }
 
-    /// What the revision consists of: as its annotation says, and what this pass applied.
+    /// The objects of the revision: those in its annotation, and those that this pass applied.
     fn inventory(&self) -> Inventory {
         let mut inventory = self.head.as_ref().and_then(|h| h.inventory.clone()).unwrap_or_default();
         inventory.0.extend(self.references.clone());
         inventory
     }
 
-    /// Writes what the revision consists of while it still waits for something.
+    /// Writes the objects of a revision that still waits for something.
     pub async fn mark_applied(&mut self, revision: u64) -> Result<(), Error> {
         let inventory = encode(&self.inventory())?;
         let mut patch = self.progress()?;
@@ -266,13 +266,13 @@ impl Run<'_> {
         self.patch_head(revision, patch).await
     }
 
-    /// Writes how the hooks stand.
+    /// Writes the state of the hooks.
     pub async fn save_progress(&mut self) -> Result<(), Error> {
         let patch = self.progress()?;
         self.patch_head(self.plan.revision, patch).await
     }
 
-    /// The record of a revision that is being worked on; one that failed before is so again.
+    /// The patch for the record of a revision in progress. A revision that had failed becomes pending again.
     fn progress(&mut self) -> Result<Value, Error> {
         let operation = newest_operation(&self.history());
         let rollback = self.head.as_ref().and_then(|h| h.rollback).unwrap_or_default();
@@ -294,24 +294,24 @@ impl Run<'_> {
         Ok(patch)
     }
 
-    /// The revisions, with the one that this pass works on as it is now.
+    /// The revisions, including the current state of the one that this pass works on.
     fn history(&self) -> Vec<Revision> {
         let older = self.observed.facts.history.iter().filter(|r| r.revision < self.plan.revision).cloned();
         older.chain(self.head.clone()).collect()
     }
 
-    /// Writes what the newest revision consists of, when that is not what its annotations say.
+    /// Writes the objects of the newest revision if its annotations differ.
     pub async fn note(&mut self, revision: u64) -> Result<(), Error> {
         let Some(head) = self.head.clone() else { return Ok(()) };
         let mut inventory = head.inventory.clone().unwrap_or_default();
         inventory.0.extend(self.references.clone());
         if self.prepared.rendered.is_some() {
-            // Whatever it listed: the revision has the objects that the chart renders.
+            // The inventory may have listed more, but the revision consists of the objects that the chart renders.
             let objects: BTreeSet<_> = self.prepared.desired.objects.iter().map(|object| &object.id).collect();
             inventory.0.retain(|id, _| objects.contains(id));
         }
         note_finished(&self.observed.facts, &mut inventory);
-        // A repair says nothing of the inputs: those of the last good revision stay while newer ones are known to fail.
+        // A repair does not change the inputs: those of the last good revision stay while newer ones are known to fail.
         let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
         let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
         let members = match &self.prepared.desired.members {
@@ -328,7 +328,8 @@ impl Run<'_> {
         let render_after = if rendered { self.render_after() } else { head.render_after };
         let noted = Lookups::decode(head.lookups.as_deref().unwrap_or_default());
         let lookups = if rendered { &self.prepared.lookups } else { &noted };
-        // Other versions of the same are worth no write: an operator that starts renders once more.
+        // New versions of the same looked-up objects are not worth a write. After a restart the operator renders once
+        // more.
         let same = head.members.as_deref() == members.as_deref()
             && head.operations.as_deref() == operations.as_deref()
             && head.render_after == render_after
@@ -352,7 +353,7 @@ impl Run<'_> {
         }});
         self.patch_head(revision, patch).await?;
         if rendered {
-            // All that is acted on was compared with the rendering, or written.
+            // All parts of the record that matter were compared with the rendering, or written by this pass.
             self.trust();
         }
         Ok(())
@@ -367,7 +368,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A revision that could not be finished is marked so, for `helm history`. The next pass continues it.
+    /// Marks a revision that could not be finished as failed, for `helm history`. The next pass continues it.
     pub async fn mark_failed(&mut self, error: &Error) {
         let Some(head) = self.head.clone().filter(|_| !error.is_outage() && !error.is_stale()) else { return };
         let what = match head.status {
@@ -387,7 +388,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same of a revision whose record was to come after its objects.
+    /// Records a failed revision whose record would have been written after its objects.
     pub async fn record_failure(&mut self, error: &Error) {
         if error.is_outage() || error.is_stale() {
             return;
@@ -398,15 +399,16 @@ impl Run<'_> {
         }
     }
 
-    /// What a record says of an error, as Helm says it.
+    /// The description of an error in a record, in Helm's words.
     fn failure(&self, what: &str, error: &Error) -> String {
         let text = Text::own(format!("{what} {:?} failed: ", &*self.observed.owner.release_name)).and(error.text());
-        // Masked before it is cut: half a secret would not be found.
+        // The text is masked before it is cut, since half a secret would not be found.
         crate::plan::status::bound(&self.ctx.show(self.observed, &text))
     }
 
-    /// Patches the Secret of the plan's revision, only as we last saw it: somebody else's write in between is noticed. One that
-    /// this pass has written is replaced: a patch of a large Secret costs the API server more.
+    /// Patches the Secret of the plan's revision. The resourceVersion makes the patch fail if somebody else has written
+    /// to it. A Secret that this pass has written is replaced instead, since patching a large Secret costs the API
+    /// server more.
     async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
         let id = secret_id(&self.observed.owner, revision);
         let Some(mut secret) = self.written.take() else {
@@ -438,7 +440,7 @@ impl Run<'_> {
         self.cache_revision(secret);
     }
 
-    /// The record of the plan's revision counts as it is: this process wrote all of it.
+    /// Trusts the record of the plan's revision, since this process wrote all of it.
     fn trust(&self) {
         if let Some(head) = &self.head {
             self.ctx.memory.trusted.enter(&self.observed.owner, head, LeftOut::default());
@@ -453,7 +455,8 @@ impl Run<'_> {
     }
 }
 
-/// The metadata of an answer for those that were sent. Whose fields are whose is the API server's business.
+/// Replaces the metadata that were sent by those of the answer, without `managedFields`, which only the API server
+/// writes.
 fn set_metadata(sent: &mut Value, mut answer: Value) {
     let mut metadata = answer.get_mut("metadata").map(Value::take).unwrap_or_default();
     if let Value::Object(metadata) = &mut metadata {
@@ -462,7 +465,7 @@ fn set_metadata(sent: &mut Value, mut answer: Value) {
     sent["metadata"] = metadata;
 }
 
-/// A JSON merge patch (RFC 7396).
+/// Applies a JSON merge patch (RFC 7396).
 fn lay_over(value: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *value = patch;
@@ -496,7 +499,7 @@ fn encode(inventory: &Inventory) -> Result<String, Error> {
     Ok(text)
 }
 
-/// A record as the `data` of a Secret: Helm's base64, and Kubernetes' around it.
+/// A record as the `data` of a Secret: Helm's base64 inside Kubernetes' base64.
 fn data(record: &Record) -> Result<Value, Error> {
     Ok(json!({record.key(): STANDARD.encode(record.encode()?)}))
 }

@@ -1,5 +1,5 @@
-//! The driver of etcd in the operator: the `ConfigMap` that members without data start from, the Secrets with which members are
-//! called, and the looks at clusters at rest, which cost the API server nothing.
+//! The operator's part of the etcd driver: the `ConfigMap` that members without data start from, the Secrets with the
+//! credentials for calls to members, and the checks of clusters at rest, which cost the API server nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,12 +35,13 @@ use crate::reconcile::queue::with_jitter;
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{CHART_LABEL, Owner};
 
-/// How long a member may take to answer. A write takes milliseconds; an election, which a read waits for, about a second.
+/// How long a member may take to answer. A write takes milliseconds. An election, which a read waits for, takes about a
+/// second.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How often members at rest are asked how they are, at least. Kubelets report pods that are not ready, and watches pods that are
-/// gone, at once; this is for what only etcd knows: alarms, foreign members, partitions.
+/// The longest time between two checks of members at rest. Kubelets report pods that are not ready, and watches report
+/// deleted pods, at once. The checks find what only etcd knows: alarms, foreign members, partitions.
 const PERIOD: Duration = Duration::from_secs(20);
-/// One that does not answer once is asked again after this before the API server is.
+/// If a check fails once, it is repeated after this time before the API server is asked.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// The driver of etcd, as it is registered.
@@ -104,7 +105,7 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
 
 /// Why there is no driver.
 enum Lack {
-    /// Something is not there yet.
+    /// Something does not exist yet.
     Waits(String),
     /// Something is wrong until somebody changes it.
     Wrong(String),
@@ -124,7 +125,7 @@ async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<
     Ok(Ok(Etcd { settings: document.settings, access, config_maps }))
 }
 
-/// Certificates and password, read again in each pass: they may have been renewed. No text shows any of it.
+/// The certificates and the password. Each pass reads them again, since they may have been renewed. No text shows them.
 async fn access(document: &Document, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
     let mut access = Access { tls: None, user: None, timeout: TIMEOUT };
     if let Some(name) = &document.tls_secret {
@@ -153,7 +154,7 @@ fn missing(name: &str, field: &str) -> Lack {
     Lack::Waits(format!("Secret {name}, which spec.etcd.{field} names"))
 }
 
-/// A Secret beside the release.
+/// Reads a Secret in the namespace of the release.
 async fn secret<'a>(name: &'a str, observed: &Observed, ctx: &Context) -> Result<Option<Secret<'a>>, Error> {
     let resource = Resource::secrets();
     let namespace = Some(Arc::clone(&observed.owner.release_namespace));
@@ -162,8 +163,8 @@ async fn secret<'a>(name: &'a str, observed: &Observed, ctx: &Context) -> Result
     Ok(found.map(|found| Secret::new(name, &found)))
 }
 
-/// The `ConfigMap` with `ETCD_INITIAL_CLUSTER`, owned by the custom resource. The release does not know of it: no watch of the objects
-/// of releases shows it, so it is neither drift nor pruned.
+/// The `ConfigMap` with `ETCD_INITIAL_CLUSTER`, owned by the custom resource. It is not part of the release, and the
+/// watches of the release's objects do not show it, so it is neither drift nor pruned.
 pub struct InitialClusterMap {
     cluster: Cluster,
     resource: Resource,
@@ -171,8 +172,8 @@ pub struct InitialClusterMap {
     owner: Owner,
     take: bool,
     cache: Arc<Cache>,
-    /// The resourceVersion that was read: a write is refused when somebody else wrote since. An operator that was stopped for an
-    /// hour must not let a second cluster start.
+    /// The resourceVersion that was read. A write fails if somebody else has written since: an operator that was
+    /// suspended for an hour must not start a second cluster.
     seen: Mutex<Option<Value>>,
 }
 
@@ -209,7 +210,7 @@ impl InitialClusterMap {
         });
         let object = Object::from_body(body.as_object().cloned().unwrap_or_default())?;
         let mut body = stamp(&object, true, &self.owner).body;
-        // The watches of a release's objects must not take it for one.
+        // The watches of the release's objects must not mistake it for one of them.
         if let Some(Value::Object(labels)) = body.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels")) {
             labels.remove(CHART_LABEL);
         }
@@ -235,7 +236,8 @@ impl ConfigMaps for InitialClusterMap {
             return Err(format!("ConfigMap {name} to be the driver's: {why}"));
         }
         self.seen(metadata.get("resourceVersion").cloned());
-        // One of an earlier custom resource goes with it, and must be made ours before that.
+        // A `ConfigMap` of an earlier custom resource is deleted together with that one, so this custom resource has to
+        // become an owner first.
         if !self.is_owned(metadata) {
             return Ok(None);
         }
@@ -259,7 +261,8 @@ impl ConfigMaps for InitialClusterMap {
     }
 }
 
-/// The objects of a release stay when its custom resource goes: so does the `ConfigMap`, without which no pod of them starts again.
+/// If the objects of a release stay when its custom resource is deleted, the `ConfigMap` has to stay as well: without
+/// it none of their pods can start again.
 async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(), Error> {
     let Ok(document) = Document::read(&set.etcd, &set.target) else { return Ok(()) };
     let map = InitialClusterMap::of(&document, observed, ctx);
@@ -276,20 +279,20 @@ async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(
     Ok(())
 }
 
-/// A cluster as a pass found it that had nothing to do. Watches see any change of it that the API server knows of.
+/// A cluster for which the last pass had nothing to do. Watches report changes that the API server knows of.
 struct Rest {
     /// The StatefulSet.
     pub workload: Workload,
-    /// What is wanted.
+    /// The wanted state.
     pub target: Target,
-    /// What is remembered.
+    /// What the status remembers.
     pub latch: Latch,
-    /// What the `ConfigMap` says.
+    /// The content of the `ConfigMap`.
     pub initial: Result<Option<InitialCluster>, String>,
 }
 
 impl Rest {
-    /// Asks the members now and then, and ends when a pass would find something to do.
+    /// Asks the members from time to time, and returns when a pass would find something to do.
     pub async fn watched(self, driver: Etcd<InitialClusterMap>) {
         let Etcd { settings, access, .. } = driver;
         let driver = Etcd { settings, access, config_maps: Untouched };
@@ -312,7 +315,7 @@ impl Rest {
     }
 }
 
-/// The `ConfigMap` is watched; between passes it is neither read nor written.
+/// The `ConfigMap` is watched. Between passes it is neither read nor written.
 struct Untouched;
 
 impl ConfigMaps for Untouched {

@@ -1,4 +1,4 @@
-//! One stateful set in one pass: its driver is asked for a step, and the step is carried out.
+//! One stateful set in one pass: asks its driver for a step, and carries out the step.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::stamp::{Missing, stamp};
 use crate::release::object::{Gvk, ObjectId};
 
-/// When a condition is looked at again, should no event come.
+/// When a condition is checked again if no event arrives.
 pub const STOPPED: Duration = Duration::from_secs(15);
 
-/// When what changed during a pass is looked at again.
+/// When something that changed during a pass is observed again.
 const STALE: Duration = Duration::from_millis(200);
 
-/// When what nobody knows is looked at again.
+/// When something of unknown state is observed again.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
 /// One stateful set in one pass.
@@ -60,7 +60,7 @@ impl SetPass<'_> {
         }
     }
 
-    /// Asks a driver for its step, and does it.
+    /// Asks a driver for its step, and carries it out.
     pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
         let seen = driver.observe(self.workload, self.latch).await;
         let now = self.observed.facts.now;
@@ -69,7 +69,7 @@ impl SetPass<'_> {
         Ok((doing, after, latch))
     }
 
-    /// Does a step.
+    /// Carries out a step.
     pub async fn perform<D: MemberDriver>(
         &self,
         driver: &D,
@@ -93,7 +93,8 @@ impl SetPass<'_> {
                     self.remember(&latch).await?;
                 }
                 let scaled = match self.scale(0, replicas).await {
-                    // Its controller or somebody else wrote it since it was looked at: what is right now may be something else.
+                    // Its controller or somebody else has changed it since it was observed, so
+                    // a different step may be needed now.
                     Err(error) if error.is_stale() => {
                         return Ok((
                             (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE)),
@@ -150,7 +151,7 @@ impl SetPass<'_> {
                     (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))
                 }
             }
-            // Only the leader calls members, as only the leader writes objects.
+            // Only the leader may send commands to members, just as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
             }
@@ -171,10 +172,10 @@ impl SetPass<'_> {
         ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
     }
 
-    /// Writes the latch before what follows from it.
+    /// Writes the latch before the step that depends on it.
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
-        // All that is written there, also what does not count any more, goes unless it is of the latch.
+        // The patch removes all stored fields that are not part of the latch, including outdated ones.
         let before = stored(&self.observed.cr.status(), &self.set.name).cloned().unwrap_or_default();
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
@@ -189,7 +190,8 @@ impl SetPass<'_> {
         Ok(())
     }
 
-    /// Applies the StatefulSet of the record with so many replicas from an ordinal on; `false` when there is no such record any more.
+    /// Applies the StatefulSet of the record with `replicas` pods from ordinal `start`. Returns `false` if that record
+    /// no longer exists.
     async fn scale(&self, start: u32, replicas: u32) -> Result<bool, Error> {
         let Some(newest) = self.observed.facts.history.last() else { return Ok(false) };
         let Some(record) = read_record(&self.observed.owner, newest.revision, self.ctx).await? else {
@@ -208,7 +210,7 @@ impl SetPass<'_> {
     }
 }
 
-/// Does what the driver itself does.
+/// Carries out an action of the driver.
 async fn acted<D: MemberDriver>(driver: &D, action: D::Action) -> (Doing, Option<Duration>) {
     let what = driver.describe(&action);
     match driver.act(action).await {

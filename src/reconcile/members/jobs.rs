@@ -27,7 +27,7 @@ pub struct JobsDriver<'a> {
 }
 
 impl<'a> JobsDriver<'a> {
-    /// With the hooks of a stateful set, if hooks are to run.
+    /// The driver for a stateful set, with the hooks of the set if hooks are enabled.
     pub fn of(observed: &'a Observed, members: &Members, set: &'a Set, ctx: &'a Context) -> Self {
         let on = observed.facts.switches.hooks;
         let of_set = |hook: &&ScaleHook| on && hook.set == set.name;
@@ -84,7 +84,7 @@ impl MemberDriver for JobsDriver<'_> {
         };
         match result {
             Ok(()) => ActionOutcome::Done,
-            // The run was made before.
+            // The Job of this run exists already.
             Err(e) if e.is_conflict() => ActionOutcome::Done,
             Err(e) if e.is_outage() => ActionOutcome::Indeterminate(e.to_string()),
             Err(e) => ActionOutcome::Fatal(e.to_string()),
@@ -101,11 +101,11 @@ impl MemberDriver for JobsDriver<'_> {
     }
 }
 
-/// The same, as it is registered: for each stateful set of the chart there is one [`JobsDriver`].
+/// The registered form of the driver: it creates one [`JobsDriver`] for each stateful set of the chart.
 pub struct JobsDrivers;
 
 impl JobsDrivers {
-    /// What each makes.
+    /// What each driver creates.
     pub fn makes() -> Made {
         (ApiResource::erase::<Job>(&()), job::LABEL)
     }

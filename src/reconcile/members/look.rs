@@ -1,6 +1,6 @@
-//! What the API server knows of a StatefulSet with members. It is read in each pass that needs it: nothing is done to members by
-//! what a cache believes. Watches of its pods, claims and Jobs only say when to look again, and there are none of them for releases
-//! without members.
+//! What the API server knows about a StatefulSet with members. Each pass that needs it reads it again: the operator
+//! never acts on members by the content of a cache. Watches of the pods, claims and Jobs only trigger the next look,
+//! and releases without members have no such watches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::reconcile::render::secrets::learn;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
 
-/// Looks at a StatefulSet, its pods and its claims; `None` when it does not exist, or not as one with members.
+/// Reads a StatefulSet, its pods and its claims. Returns `None` if it does not exist, or was not applied as one with
+/// members.
 pub async fn read_workload(
     observed: &Observed,
     set: &Set,
@@ -34,7 +35,7 @@ pub async fn read_workload(
     let id = set.id(&namespace);
     let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
     let Some(object) = ctx.cluster.get(&resource, &id).await? else { return Ok(None) };
-    // One that was not applied as one with members is not stepped yet.
+    // A StatefulSet that was not applied as one with members is not stepped yet.
     if !object.get("metadata").is_some_and(owned::steps_replicas) {
         return Ok(None);
     }
@@ -50,7 +51,7 @@ pub async fn read_workload(
     };
     let uid = text(&object, "/metadata/uid");
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
-    // What the controller has not looked at yet says nothing of the present template.
+    // If the controller has not observed the current template, its status does not describe that template.
     let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
     let mut workload = Workload {
         resource_version: text(&object, "/metadata/resourceVersion").into(),
@@ -84,8 +85,8 @@ pub async fn read_workload(
             }
         }
     }
-    // A pod takes its claim by the name alone, so those without the labels count, too (docs/design/applying.md A7): of the pods that
-    // there are, and of the next one.
+    // A pod finds its claim by name alone, so claims without the labels count, too (docs/design/applying.md A7): those
+    // of the existing pods, and those of the next one.
     let next = u32::from(set.size > workload.replicas);
     for ordinal in workload.start..workload.start.saturating_add(workload.replicas).saturating_add(next) {
         for template in &templates {
@@ -104,7 +105,7 @@ pub async fn read_workload(
     Ok(Some(workload))
 }
 
-/// The Jobs of scale hooks of a release.
+/// The Jobs of the release's scale hooks.
 pub async fn jobs(
     observed: &Observed,
     namespace: &str,
@@ -121,7 +122,7 @@ pub async fn jobs(
     let mut pods = Vec::new();
     if all.iter().any(ended) {
         pods = ctx.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
-        // Masked here, where it comes from: what members are said to be waiting for is made of our own words but for this.
+        // This message is masked here, at its source: all other text about what members wait for is the operator's own.
         learn(observed, ctx).await;
         let statuses = |pod| Value::pointer_mut(pod, "/status/containerStatuses").and_then(Value::as_array_mut);
         for status in pods.iter_mut().filter_map(statuses).flatten() {

@@ -1,4 +1,5 @@
-//! Stateful sets with members: looks at them, asks their driver for one step, and does it. What is remembered stands in the status.
+//! Stateful sets with members: observes them, asks their driver for one step, and carries it out. The status remembers
+//! their state.
 
 pub mod etcd;
 pub mod executor;
@@ -30,14 +31,14 @@ use executor::{STOPPED, SetPass};
 use jobs::{JobsDriver, JobsDrivers};
 use registry::driver;
 
-/// When a deletion that lacks its hook is looked at again, should no event come: in seconds.
+/// Seconds until the next look at a deletion that lacks its hook, if no event arrives earlier.
 const NO_HOOK: i64 = 300;
 
-/// What is said of a deletion that is held.
+/// What the status adds about a deletion that is held.
 const HELD: &str =
     " (the annotation tillerman.dev/deletion-policy is snapshot; with tillerman.dev/hooks: \"off\" it goes without)";
 
-/// What a pass found out and did about members.
+/// What a pass found and did about members.
 #[derive(Debug)]
 pub struct MembersReport {
     /// For the status.
@@ -46,7 +47,8 @@ pub struct MembersReport {
     pub next: Option<Duration>,
 }
 
-/// One step of one stateful set, once the objects of the release are as they should be. `None` when members are not looked at.
+/// Carries out one step of one stateful set, once the objects of the release are applied. Returns `None` if the members
+/// are not observed in this pass.
 pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Result<Option<MembersReport>, Error> {
     let Prepared { desired, rendered, .. } = &applied.prepared;
     let members = if rendered.is_some() { desired.members.clone() } else { observed.members.clone() };
@@ -60,7 +62,7 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
         return Ok(None);
     }
-    // One plan at a time: how the members are is looked at when the operation is over.
+    // Only one plan runs at a time: the members are observed when the operation has ended.
     if running(observed).is_some() {
         return Ok(None);
     }
@@ -72,7 +74,8 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     Ok(follows.then(|| MembersReport { status: MembersStatus::pending(), next: Some(Duration::ZERO) }))
 }
 
-/// The hooks before a deletion, which nothing of the release may precede. `None` when the release may go.
+/// Runs the hooks before a deletion, which have to precede the deletion of any object. Returns `None` if the release
+/// may be deleted.
 pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Applied> {
     if observed.situation != Situation::Uninstall || observed.facts.foreign.is_some() {
         return None;
@@ -86,7 +89,7 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     }
     let members = members?;
     if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
-        // A driver that this program does not have left nothing here.
+        // A driver that this program does not have has left nothing to clean up.
         let known = members.sets.iter().filter_map(|set| Some((set, driver(&set.driver, &ctx.drivers).ok()?)));
         for (set, driver) in known {
             if let Err(error) = driver.leave_behind(observed, set, ctx).await {
@@ -105,7 +108,7 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     None
 }
 
-/// Whether nothing may go before the hooks have succeeded.
+/// Whether the hooks have to succeed before anything is deleted.
 fn must_succeed(observed: &Observed) -> bool {
     let switches = &observed.facts.switches;
     switches.hooks && switches.deletion_policy == DeletionPolicy::Snapshot
@@ -123,7 +126,7 @@ async fn before_deletion_of(
     if !driver.hooks.iter().any(is_before_deletion) {
         return Ok(None);
     }
-    // Whatever the driver is: these hooks are Jobs.
+    // These hooks are Jobs, whichever driver the set has.
     let made = Some(JobsDrivers::makes());
     let Some(workload) = look::read_workload(observed, set, made, ctx).await? else { return Ok(None) };
     let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
@@ -148,7 +151,7 @@ async fn before_deletion_of(
     Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
 }
 
-/// The first stateful set that is not quiet gets a step; the status of the others is only reported.
+/// The first stateful set that is not quiet gets a step; the sets before it are only reported.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
     let mut reported = MembersStatus::of(&status, &members.sets);
@@ -159,7 +162,7 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         let made = driver.as_ref().ok().and_then(|driver| driver.makes());
         let found = look::read_workload(observed, set, made, ctx).await?;
         let Some(workload) = found else {
-            // The pass that applies it comes by itself.
+            // The pass that applies it starts without help from here.
             next = Some(STOPPED);
             reported.wait(&format!("StatefulSet {}", set.target));
             break;
@@ -170,7 +173,7 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
             Ok(driver) => driver.pass(&one).await?,
             Err(why) => one.wrong(why),
         };
-        // A status that was lost, or a StatefulSet that was taken over.
+        // The status was lost, or the StatefulSet was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
             let note = format!(
                 "StatefulSet {}: the status of the custom resource remembers nothing of its members; they are taken as they are",

@@ -1,4 +1,4 @@
-//! What the operator asks of a driver of members.
+//! The interface of the operator to a driver of members.
 
 use std::time::Duration;
 
@@ -13,23 +13,24 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 
-/// What a driver did in a pass, when the next look is due, and what is remembered from now on.
+/// What a driver did in a pass, when the next look is due, and the latch to remember.
 pub type Passed = (Doing, Option<Duration>, Latch);
 
-/// What a driver makes beside the StatefulSet: the kind, and the label whose value is the name of the release.
+/// What a driver creates besides the StatefulSet: the kind, and the label whose value is the name of the release.
 pub type Made = (ApiResource, &'static str);
 
 /// A driver as the operator uses it.
 pub trait Registered: Send + Sync {
-    /// What it makes: a change of such an object brings a pass.
+    /// What the driver creates. A change of such an object triggers a pass.
     fn makes(&self) -> Option<Made> {
         None
     }
 
-    /// One step of one stateful set.
+    /// Carries out one step of one stateful set.
     fn pass<'a>(&'a self, pass: &'a SetPass<'a>) -> BoxFuture<'a, Result<Passed, Error>>;
 
-    /// The custom resource goes, and the objects of its release stay: so does what the driver made.
+    /// Called when the custom resource is deleted and the objects of its release stay. The objects that the driver
+    /// created have to stay, too.
     fn leave_behind<'a>(
         &'a self,
         _observed: &'a Observed,
@@ -41,7 +42,7 @@ pub trait Registered: Send + Sync {
 }
 
 impl SetPass<'_> {
-    /// Nothing is done until the document says something else.
+    /// Nothing is done until the document changes.
     pub fn wrong(&self, why: String) -> Passed {
         (Doing::Stopped { reason: "InvalidMembers", why }, Some(STOPPED), self.latch.clone())
     }

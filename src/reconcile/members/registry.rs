@@ -1,4 +1,4 @@
-//! The drivers of members, registered alike: those that are built in, and those that the program brings.
+//! The drivers of members. Built-in drivers and those of the program are registered in the same way.
 
 use futures::future::BoxFuture;
 
@@ -12,10 +12,10 @@ use crate::reconcile::error::Error;
 
 type Make = fn() -> Box<dyn Registered>;
 
-/// The drivers that are built in, by name.
+/// The built-in drivers, by name.
 const BUILT_IN: [(&str, Make); 2] = [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers))];
 
-/// The driver of this name: a built-in one, or one that the program brings. The error is a sentence.
+/// The driver of this name: a built-in one, or one of the program's own. The error is a sentence.
 pub fn driver(name: &DriverName, brought: &Drivers) -> Result<Box<dyn Registered>, String> {
     if let Some((_, make)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name.as_str()) {
         return Ok(make());
@@ -27,7 +27,7 @@ pub fn driver(name: &DriverName, brought: &Drivers) -> Result<Box<dyn Registered
     Err(format!("this program has no driver {}; it has {}", name.as_str(), known.collect::<Vec<_>>().join(", ")))
 }
 
-/// One that the program brings.
+/// A driver of the program's own.
 struct Brought {
     name: &'static str,
     drivers: Drivers,

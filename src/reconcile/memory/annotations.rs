@@ -1,4 +1,5 @@
-//! Annotations that hold lists are read once for each text, off the threads that run passes, and kept with their custom resource.
+//! Annotations that contain lists are parsed once per text, outside the threads that run passes. The result is kept for
+//! each custom resource.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use crate::kind::annotations;
 use crate::kind::annotations::Texts;
 use crate::reconcile::blocking::off;
 
-/// What is known of custom resources that have such annotations; most have none.
+/// The parsed annotations of custom resources that have such annotations; most have none.
 #[derive(Default)]
 pub struct Annotations(Mutex<HashMap<ReleaseKey, Known>>);
 
@@ -19,7 +20,7 @@ struct Known {
 }
 
 impl Annotations {
-    /// What the annotations of a custom resource say.
+    /// The parsed annotations of a custom resource.
     pub async fn of(&self, key: &ReleaseKey, cr: &Cr) -> Arc<annotations::Annotations> {
         let Some(texts) = annotations::texts(&cr.annotations) else {
             self.forget(key);
@@ -31,7 +32,7 @@ impl Annotations {
         let read = off(move || (annotations::Annotations::read(&texts), texts)).await;
         let (read, texts) = match read {
             Ok((read, texts)) => (Arc::new(read), texts),
-            // A panic is a fault of ours, and may not be one of all passes.
+            // A panic here is a fault of the operator, but must not fail all passes.
             Err(error) => {
                 let read = annotations::Annotations { patches: Err(error.to_string()), ..Default::default() };
                 return Arc::new(read);
@@ -41,7 +42,7 @@ impl Annotations {
         read
     }
 
-    /// The custom resource is gone.
+    /// Drops the annotations of a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }

@@ -1,8 +1,9 @@
-//! First installations that were cut off: there is no record of them yet, and the annotation `tillerman.dev/kinds` of the custom resource
-//! names the kinds of which they may have left objects.
+//! Interrupted first installations. They have no record yet. The annotation `tillerman.dev/kinds` of the custom
+//! resource names the kinds of objects that they may have left behind.
 //!
-//! Whoever edits the custom resource writes that annotation. So it proves nothing: each kind is listed once, in the namespace of
-//! the custom resource, and only a kind is watched of which there is an object that names the custom resource as its owner.
+//! Everybody who may edit the custom resource can write this annotation, so it proves nothing. Each kind is listed
+//! once, in the namespace of the custom resource. The operator watches a kind only if there is an object that names the
+//! custom resource as its owner.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +14,18 @@ use crate::reconcile::shared::Shared;
 use crate::release::object::Gvk;
 use crate::release::owner::CHART_LABEL;
 
-/// What was found of each.
+/// The findings for each custom resource.
 #[derive(Default)]
 pub struct Begun {
     found: Mutex<HashMap<ReleaseKey, Found>>,
 }
 
-/// The watches that see what an installation has left.
+/// The watches that show what an installation has left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
-    /// Those that are needed.
+    /// The required watches.
     pub watches: BTreeSet<WatchKey>,
-    /// The API server could not be asked for them.
+    /// Whether a request to the API server failed, so that the required watches are unknown.
     pub unknown: bool,
 }
 
@@ -35,8 +36,8 @@ struct Found {
 }
 
 impl Begun {
-    /// What an installation without a record has left. The API server is asked once for each custom resource, and again when the
-    /// annotation names other kinds.
+    /// What an installation without a record has left behind. Asks the API server once for each custom resource, and
+    /// again if the annotation names other kinds.
     pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, shared: &Shared) -> Left {
         let kinds: Vec<Gvk> = cr.first_kinds().collect();
         if kinds.is_empty() {
@@ -48,14 +49,14 @@ impl Begun {
         }
         let mut watches = BTreeSet::new();
         for gvk in &kinds {
-            // The API server is not asked again for a kind that it does not serve: it has no objects.
+            // A kind that the API server does not serve has no objects.
             let Some(resource) = shared.discovery.cached(gvk).filter(|resource| resource.namespaced) else { continue };
             match shared.cluster.has_owned(&resource, &key.namespace, CHART_LABEL, &cr.uid).await {
                 Ok(true) => {
                     watches.insert(shared.cache.watch_key(gvk, Some(&key.namespace)));
                 }
                 Ok(false) => {}
-                // What cannot be seen is not waited for.
+                // The release does not wait for objects that the operator cannot see.
                 Err(error) if error.reason() == "Forbidden" || error.is_not_found() => {
                     tracing::warn!(kind = %gvk, %error, "what was left of an installation cannot be looked for");
                 }
@@ -70,7 +71,7 @@ impl Begun {
         Left { watches, unknown: false }
     }
 
-    /// A custom resource is gone.
+    /// Drops the findings for a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }

@@ -1,4 +1,4 @@
-//! Fields that two writers change in turn, release by release. They are kept in memory: a restart is another try.
+//! The contested objects of each release. They are kept in memory only: after a restart the operator tries again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::plan::contest::Contest;
 pub struct Contests(Mutex<HashMap<ReleaseKey, Contest>>);
 
 impl Contests {
-    /// Does something with the contest of a release; with `now`, seconds.
+    /// Runs a function on the contest of a release. Its second argument is the current time in seconds.
     pub fn with<T>(&self, key: &ReleaseKey, act: impl FnOnce(&mut Contest, i64) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let contest = all.entry(key.clone()).or_default();
@@ -22,7 +22,7 @@ impl Contests {
         result
     }
 
-    /// The custom resource is gone.
+    /// Drops the contest of a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

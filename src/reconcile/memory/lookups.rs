@@ -1,4 +1,4 @@
-//! What releases looked up when they were rendered.
+//! What the templates of releases looked up when they were rendered.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +8,23 @@ use crate::cluster::cache::ReleaseKey;
 use crate::release::lookups::Lookups;
 use crate::release::object::ObjectId;
 
-/// What releases looked up. After a restart their records say it.
+/// What the templates of releases looked up. After a restart this comes from their records.
 #[derive(Default)]
 pub struct LookedUp(Mutex<HashMap<ReleaseKey, KnownLookups>>);
 
 #[derive(Default)]
 pub struct KnownLookups {
-    /// What the newest revision was made with.
+    /// The lookups of the newest revision.
     pub deployed: Lookups,
-    /// What the last rendering read, whatever came of it, and when.
+    /// The lookups of the last rendering, successful or not, and its time.
     pub tried: Option<(Lookups, Instant)>,
-    /// What no watch sees as it was read last, and when.
+    /// The last known versions of what no watch sees, and when they were read.
     pub seen: Lookups,
     pub read: Option<Instant>,
 }
 
 impl LookedUp {
-    /// A chart was rendered, well or not.
+    /// Enters the lookups of a rendering, successful or not.
     pub fn tried(&self, key: &ReleaseKey, lookups: Lookups) {
         let (mut all, now) = (self.lock(), Instant::now());
         let known = all.entry(key.clone()).or_default();
@@ -33,7 +33,7 @@ impl LookedUp {
         known.tried = Some((lookups, now));
     }
 
-    /// What was rendered is the newest revision.
+    /// Enters that the rendering has become the newest revision.
     pub fn deployed(&self, key: &ReleaseKey, lookups: &Lookups) {
         if let Some(known) = self.lock().get_mut(key) {
             known.deployed = lookups.clone();
@@ -45,19 +45,19 @@ impl LookedUp {
         self.lock().get(key).is_some_and(|known| known.tried.is_some())
     }
 
-    /// A release is gone.
+    /// Drops the lookups of a deleted release.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }
 
-    /// All of them.
+    /// The lookups of all releases.
     pub fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, KnownLookups>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl KnownLookups {
-    /// All that is followed.
+    /// All objects whose changes matter.
     pub fn ids(&self) -> BTreeSet<&ObjectId> {
         let tried = self.tried.iter().flat_map(|(lookups, _)| lookups.iter());
         self.deployed.iter().chain(tried).map(|(id, _)| id).collect()

@@ -1,5 +1,5 @@
-//! What is remembered of releases between their passes. All of it is memory only: a restart begins without it, and what must survive
-//! stands in the release record or in the status.
+//! What the operator remembers of releases between their passes. It is kept in memory only and lost at a restart. Data
+//! that must survive a restart is in the release record or in the status.
 
 pub mod annotations;
 pub mod begun;
@@ -20,27 +20,27 @@ use lookups::LookedUp;
 use records::Records;
 use trusted::Trusted;
 
-/// What is remembered of releases between their passes.
+/// What the operator remembers of releases between their passes.
 #[derive(Default)]
 pub struct Memory {
-    /// What others change as often as we repair it.
+    /// Objects that others change as often as the operator repairs them.
     pub contests: Contests,
-    /// What first installations that were cut off have left.
+    /// What interrupted first installations have left behind.
     pub begun: Begun,
-    /// The annotations of custom resources that hold lists, read.
+    /// The parsed annotations of custom resources that contain lists.
     pub annotations: Annotations,
-    /// The records that were read or written last.
+    /// The last records that were read or written.
     pub records: Records,
-    /// The records that count as they are.
+    /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
     /// What releases looked up when they were rendered.
     pub looked_up: LookedUp,
-    /// What must appear in no text.
+    /// Secrets that must not appear in any text.
     pub masks: Arc<Masks<ReleaseKey>>,
 }
 
 impl Memory {
-    /// A custom resource is gone; its release has this namespace and name.
+    /// Drops what is remembered of a deleted custom resource, whose release has this namespace and name.
     pub fn forget(&self, key: &ReleaseKey, release: &(Arc<str>, Arc<str>)) {
         self.contests.forget(key);
         self.begun.forget(key);

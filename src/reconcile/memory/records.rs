@@ -1,9 +1,10 @@
-//! The records that were written or read last, as their Secrets have them, so that what follows soon need not read them again.
+//! The last records that were written or read, in the form of their Secrets, so that the next passes need not read them
+//! again.
 //!
 //! # Guarantees
-//! - A caller gets a record only with the uid and the resourceVersion of its Secret, so a record that somebody else has written since is
-//!   never confused with the old one.
-//! - It takes no more memory than [`MAX_BYTES`]. What was used least goes first.
+//! - The cache returns a record only for the uid and the resourceVersion of its Secret: what somebody else has written
+//!   since is never mistaken for the old content.
+//! - It takes no more memory than [`MAX_BYTES`]. It drops the least recently used record first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +16,15 @@ use serde_json::Value;
 use crate::release::object::metadata;
 use crate::release::record::Record;
 
-/// A thousand records of small charts, or a few of large ones.
+/// Enough for a thousand records of small charts, or a few of large ones.
 const MAX_BYTES: usize = 4 << 20;
-/// What a record takes beside its text.
+/// The size of a record in addition to its text.
 const OVERHEAD: usize = 300;
 
-/// Namespace and name of a release. Of each only the record that was seen last is kept.
+/// Namespace and name of a release. Only the last record of each release is kept.
 type Release = (Arc<str>, Arc<str>);
 
-/// Records.
+/// The cache of records.
 #[derive(Default)]
 pub struct Records(Mutex<Inner>);
 
@@ -39,13 +40,13 @@ struct Inner {
 struct Packed {
     uid: Box<str>,
     version: Box<str>,
-    /// Without Helm's base64.
+    /// The data without Helm's base64.
     data: Box<[u8]>,
     used: u64,
 }
 
 impl Records {
-    /// The Secret of a record, as the API server answered.
+    /// Stores the Secret of a record, as the API server returned it.
     pub fn put(&self, release: &Release, secret: &Value) {
         let mut inner = self.lock();
         inner.remove(release);
@@ -54,7 +55,7 @@ impl Records {
         }
     }
 
-    /// The record that the Secret with this uid has in this version.
+    /// The record in the Secret with this uid, in this version.
     pub fn get(&self, release: &Release, uid: &str, version: &str) -> Option<Record> {
         let data = {
             let mut inner = self.lock();
@@ -66,7 +67,7 @@ impl Records {
         Record::decode(data.as_bytes()).ok()
     }
 
-    /// A release is gone.
+    /// Drops the record of a deleted release.
     pub fn forget(&self, release: &Release) {
         self.lock().remove(release);
     }
@@ -77,7 +78,7 @@ impl Records {
 }
 
 impl Packed {
-    /// `None` of one that is in chunks, and of anything else.
+    /// Returns `None` for a record that is in chunks, and for anything else.
     fn read(secret: &Value) -> Option<Self> {
         let text = |key: &str| metadata(secret).get(key)?.as_str();
         let data = STANDARD.decode(secret.get("data")?.get("release")?.as_str()?).ok()?;
@@ -132,7 +133,7 @@ mod tests {
         ("ns".into(), name.into())
     }
 
-    /// A record of about so many bytes.
+    /// A record of about this many bytes.
     fn secret(version: &str, revision: u64, bytes: usize) -> Value {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
         let record = json!({"version": revision, "info": {}, "manifest": "x".repeat(bytes)});
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(revision(kept.get(&release("b"), "u", "7")), None);
         kept.put(&a, &secret("9", 2, 10));
         assert_eq!(revision(kept.get(&a, "u", "9")), Some(2));
-        // One in chunks takes the place of what was there.
+        // A record in chunks replaces the one that was there.
         kept.put(&a, &json!({"metadata": {"uid": "u", "resourceVersion": "10"}, "data": {"head": "eA=="}}));
         assert_eq!(revision(kept.get(&a, "u", "9")), None);
         kept.put(&a, &secret("11", 3, 10));
@@ -177,7 +178,7 @@ mod tests {
         let left = ["a", "b", "c"].map(|name| kept.get(&release(name), "u", "1").is_some());
         assert_eq!(left, [true, false, true]);
         assert!(kept.lock().bytes <= MAX_BYTES);
-        // Too large for itself.
+        // A record that is too large for the cache.
         kept.put(&release("e"), &secret("1", 1, MAX_BYTES));
         assert!(kept.get(&release("e"), "u", "1").is_none());
         assert!(kept.get(&release("c"), "u", "1").is_some());

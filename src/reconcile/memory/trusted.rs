@@ -1,4 +1,5 @@
-//! Records that count as they are: this process wrote or compared them in the version that they have.
+//! Records that count as they are: this process wrote them, or compared them with what the chart renders, in their
+//! current version.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use crate::release::secret::Revision;
 /// Namespace and name of a release.
 type Key = (Arc<str>, Arc<str>);
 
-/// What is known of records, by the version of their Secrets.
+/// The trusted records, by the version of their Secrets.
 #[derive(Default)]
 pub struct Trusted(Mutex<HashMap<Key, BTreeMap<u64, Known>>>);
 
@@ -21,16 +22,16 @@ struct Known {
     left_out: Arc<LeftOut>,
 }
 
-/// What of a record does not count.
+/// The parts of a record that do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Indices of its objects.
     pub objects: BTreeSet<usize>,
     /// Indices of its hooks.
     pub hooks: BTreeSet<usize>,
-    /// What it says of members.
+    /// Its declarations about members.
     pub members: bool,
-    /// What it says of operations.
+    /// Its declarations about operations.
     pub operations: bool,
 }
 
@@ -45,7 +46,7 @@ impl LeftOut {
         Ok(all.filter(|(at, _)| !self.objects.contains(at)).map(|(_, object)| object).collect())
     }
 
-    /// The hooks of the record. One that does not count keeps its place, and runs for nothing.
+    /// The hooks of the record. A hook that does not count keeps its place but has no events.
     pub fn hooks(&self, mut hooks: Vec<HookRecord>) -> Vec<HookRecord> {
         for (at, hook) in hooks.iter_mut().enumerate() {
             if self.hooks.contains(&at) {
@@ -57,7 +58,7 @@ impl LeftOut {
 }
 
 impl Trusted {
-    /// This process wrote the record, or compared it.
+    /// Enters a record that this process wrote or compared.
     pub fn enter(&self, owner: &Owner, revision: &Revision, left_out: LeftOut) {
         let known = Known {
             uid: revision.uid.clone(),
@@ -67,7 +68,8 @@ impl Trusted {
         self.lock().entry(key(owner)).or_default().insert(revision.revision, known);
     }
 
-    /// What of a record does not count; `None` when it was written by somebody else since it was compared.
+    /// The parts of a record that do not count. Returns `None` if somebody else has written the record since it was
+    /// compared.
     pub fn get(&self, owner: &Owner, revision: &Revision) -> Option<Arc<LeftOut>> {
         let all = self.lock();
         let known = all.get(&key(owner))?.get(&revision.revision)?;
@@ -80,14 +82,14 @@ impl Trusted {
         self.get(owner, revision).is_some_and(|left_out| left_out.is_empty())
     }
 
-    /// A revision is gone.
+    /// Drops a deleted revision.
     pub fn forget_revision(&self, owner: &Owner, revision: u64) {
         if let Some(known) = self.lock().get_mut(&key(owner)) {
             known.remove(&revision);
         }
     }
 
-    /// A release is gone.
+    /// Drops a deleted release.
     pub fn forget(&self, release: &Key) {
         self.lock().remove(release);
     }

@@ -1,4 +1,4 @@
-//! Where the custom resource of a release is.
+//! The address of a release's custom resource.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::release::object::ObjectId;
 
-/// Address of the custom resource.
+/// Resolves the kind of the custom resource, and returns its address.
 pub async fn cr_id(observed: &Observed, ctx: &Context) -> Result<(Arc<Resource>, ObjectId), Error> {
     let gvk = &observed.owner.gvk;
     let namespace = (!observed.key.namespace.is_empty()).then(|| Arc::clone(&observed.key.namespace));

@@ -1,4 +1,4 @@
-//! What the status of a custom resource remembers of members and operations.
+//! What the status of a custom resource remembers about members and operations.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::cluster::cr::Cr;
 use crate::members::workload::{Latch, REPLACED};
 use crate::plan::operations::state::{Running, StoredOperations};
 
-/// What is remembered of a stateful set with members.
+/// What the status remembers about a stateful set with members.
 pub fn latch(cr: &Cr, name: &str) -> Latch {
     Latch::of(stored(&cr.status(), name), cr.annotations.get(REPLACED).map(|uids| &**uids))
 }

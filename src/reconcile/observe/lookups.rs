@@ -1,6 +1,7 @@
-//! What the templates of a release looked up is one of its inputs (docs/design/applying.md A4): single objects are watched, lists and
-//! what cannot be watched are read again when a period is over, and the chart is rendered again when something has changed. What a
-//! release makes itself is no input of it: it would never come to rest.
+//! The objects that the templates of a release looked up are an input of the release (docs/design/applying.md A4). The
+//! operator watches single objects. It reads lists, and objects that it cannot watch, once per period. When one of them
+//! changes, it renders the chart again. Objects that the release itself creates do not count as inputs: the release
+//! would never come to rest.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,23 +22,23 @@ use crate::release::lookups::Lookups;
 use crate::release::object::ObjectId;
 use crate::release::owner::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 
-/// Objects that change all the time cause a rendering at most this often.
+/// The shortest time between two renderings, for looked-up objects that change all the time.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How what a release looked up stands.
+/// How the looked-up objects compare with what they were at the last renderings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// It is not what the newest revision was made with.
+    /// They differ from those that the newest revision was rendered with.
     pub changed: bool,
-    /// It is not what was tried last: a failure need not repeat itself.
+    /// They differ from those of the last attempt, so a failure of that attempt need not repeat.
     pub untried: bool,
-    /// It changed, and is rendered in a while: it was a moment ago.
+    /// They have changed, but the last rendering is too recent. The next one is due after this time.
     pub wait: Option<Duration>,
-    /// No watch sees some of it: it is read again at the period.
+    /// No watch sees some of them. They are read once per period.
     pub reads: bool,
 }
 
-/// How what a release looked up stands when a pass begins.
+/// Compares the looked-up objects at the start of a pass.
 pub async fn state(
     key: &ReleaseKey,
     owner: &Owner,
@@ -53,15 +54,16 @@ pub async fn state(
     state
 }
 
-/// Whether a rendering failed before the operator started that looked up nobody knows what, which may be there by now.
+/// Whether a rendering that looked up objects failed before the operator started. What it looked up is unknown, and may
+/// exist by now.
 pub fn may_have_come(key: &ReleaseKey, chart: Option<&Loaded>, cr: &Cr, ctx: &Context) -> bool {
     chart.is_some_and(Loaded::looks_up)
         && !ctx.memory.looked_up.has_tried(key)
         && attempts::reason(&cr.status()) == Some("RenderError")
 }
 
-/// Looks whether anything has changed that the release looked up, and makes sure that it will be seen. `used` is what else the release is
-/// made from.
+/// Compares the looked-up objects with those of the last renderings, and makes sure that a later change starts a pass.
+/// `used` are the other objects that the release is made from.
 pub fn compare(
     key: &ReleaseKey,
     owner: &Owner,
@@ -83,7 +85,7 @@ pub fn compare(
     let ids = known.ids();
     let singles = ids.iter().copied().filter(|id| !lookups::is_list(id));
     let followed: BTreeSet<_> = singles.chain(used).cloned().collect();
-    // Before versions are compared: the watch reports what changes from now on.
+    // This comes before the comparison of versions, so that no change in between is missed.
     ctx.sources.set_used(key, followed.into_iter().collect());
     let mut state = State::default();
     let tried = known.tried.as_ref().map_or(&known.deployed, |(lookups, _)| lookups);
@@ -91,7 +93,7 @@ pub fn compare(
         let now = match version(id, ctx) {
             Version::Is(now) => now,
             Version::Missing => Box::default(),
-            // The watch requests a pass for all releases that use it once it is known.
+            // When the version becomes known, every release that uses the object gets a pass.
             Version::Unknown => continue,
             Version::Blind(_) => {
                 state.reads = true;
@@ -110,7 +112,7 @@ pub fn compare(
     state
 }
 
-/// What a watch sees; blind to what none is kept for.
+/// The version that a watch sees. An object that has no watch is `Blind`.
 fn version(id: &ObjectId, ctx: &Context) -> Version {
     if lookups::is_list(id) {
         return Version::Blind(String::new());
@@ -120,7 +122,7 @@ fn version(id: &ObjectId, ctx: &Context) -> Version {
     ctx.sources.version(id, &watch)
 }
 
-/// Reads what no watch sees, when the period is over; whether it was.
+/// Reads the objects that no watch sees if the period is over. Returns whether it was over.
 pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Context) -> bool {
     let ids: Vec<ObjectId> = match ctx.memory.looked_up.lock().get_mut(key) {
         Some(known) if known.read.is_none_or(|at| at.elapsed() >= period) => {
@@ -139,7 +141,7 @@ pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Conte
                     known.seen.enter(id, version);
                 }
             }
-            // A rendering would fail; what is deployed stays as it is.
+            // A rendering would fail now, so the deployed objects stay as they are.
             Err(error) => {
                 tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "what was looked up cannot be read again");
             }
@@ -148,7 +150,7 @@ pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Conte
     true
 }
 
-/// Whether an object is a release's own: one that it made, its record or its custom resource.
+/// Whether an object belongs to the release: an object that it created, its record or its custom resource.
 pub fn is_own(owner: &Owner) -> impl Fn(&Value) -> bool + Send + Sync + use<> {
     let owner = owner.clone();
     move |object| {

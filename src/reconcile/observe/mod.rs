@@ -1,4 +1,4 @@
-//! Observe: what the caches know of a release, and its newest record where the decision needs it.
+//! Observe: collects what the caches know about a release, and reads its newest record if the decision needs it.
 
 pub mod address;
 pub mod latches;
@@ -39,13 +39,13 @@ use crate::render::Capabilities;
 use observed::Observed;
 use records::read_record;
 
-/// Helm's limit: a longer name makes labels and Secret names that Kubernetes refuses.
+/// Helm's limit. A longer name leads to labels and Secret names that Kubernetes refuses.
 const MAX_NAME: usize = 53;
 
-/// Bytes of a spec that is read at once; a longer one is read off the threads that run passes.
+/// The size in bytes up to which a spec is parsed in place. A longer one is parsed outside the threads that run passes.
 const SHORT: usize = 32 << 10;
 
-/// Looks. `None` when there is no such custom resource.
+/// Observes a release. Returns `None` if the custom resource does not exist.
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
     let served = &ctx.kinds[key.kind];
@@ -85,7 +85,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let (history, complete) = ctx.cache.release(key);
     let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
-    // A first installation that was cut off has no record yet.
+    // A first installation that was interrupted has no record yet.
     let left =
         if complete && history.is_empty() { ctx.memory.begun.watches(key, &cr, ctx).await } else { Left::default() };
     let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
@@ -148,13 +148,13 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     Some(observed)
 }
 
-/// What the API server can do.
+/// The capabilities of the API server.
 pub fn capabilities(ctx: &Context) -> Capabilities {
     let info = ctx.discovery.info();
     Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() }
 }
 
-/// Reads the records that the situation asks for.
+/// Reads the records that the situation requires.
 async fn read_records(observed: &mut Observed, ctx: &Context) {
     if observed.situation.needs_record() && observed.facts.foreign.is_none() {
         read_newest(observed, ctx).await;
@@ -164,16 +164,16 @@ async fn read_records(observed: &mut Observed, ctx: &Context) {
     }
 }
 
-/// What the caches know of the objects of a release.
+/// What the caches know about the objects of a release.
 struct CachedObjects {
     live: BTreeMap<ObjectId, Live>,
-    /// Watches of what the newest revision lists that were not complete then.
+    /// Watches that are not complete yet, of objects that the newest revision lists.
     unsynced: BTreeSet<WatchKey>,
-    /// The same, and those of what any revision names.
+    /// The same, plus the watches of all kinds that any revision names.
     unwatched: BTreeSet<WatchKey>,
-    /// Why the first of those that cannot see cannot.
+    /// Why the operator cannot see objects of the newest revision, from the first watch that is refused.
     blind: Option<String>,
-    /// Whether objects of kinds that a revision names were not known then, and can be seen.
+    /// Whether a watch that can become complete is still incomplete, among those of kinds that a revision names.
     hidden: bool,
 }
 
@@ -191,19 +191,19 @@ fn objects(key: &ReleaseKey, history: &[Revision], left: Left, ctx: &Context) ->
     CachedObjects { live, unsynced, unwatched, blind, hidden }
 }
 
-/// What the caches do not know yet and will.
+/// What the caches do not know yet, but will.
 #[derive(Clone, Copy)]
 struct Caches {
     /// Objects that the newest revision lists.
     lists: bool,
-    /// Objects of kinds that a revision names: what was begun may have left some that no list has. Those that cannot be seen are not
-    /// waited for.
+    /// Objects of kinds that a revision names: an interrupted operation may have left objects that no inventory lists.
+    /// Objects that the operator cannot see do not count.
     names: bool,
     /// Sources of values.
     values: bool,
 }
 
-/// The situation, as far as the caches are complete enough to judge it.
+/// Replaces the situation if the caches are not complete enough to judge it.
 fn with_caches(
     situation: Situation,
     facts: &Facts,
@@ -245,23 +245,23 @@ pub fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -
     }
 }
 
-/// Whether `reconcile-at` has a text that no pass has answered yet.
+/// Whether `reconcile-at` has a value that no pass has handled yet.
 fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
     let status = cr.status();
     let answered = status.get("lastHandledReconcileAt").and_then(Value::as_str);
     reconcile_at.is_some_and(|asked| answered != Some(asked))
 }
 
-/// All that an attempt depends on: where nothing of it has changed, a failure would repeat itself.
+/// The digest of everything that an attempt depends on. As long as it is the same, a failure would repeat itself.
 pub fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
     let mut hasher = digest::Hasher::default();
-    // A deletion is no attempt at the inputs.
+    // A deletion does not depend on the inputs.
     let inputs = if cr.deleting { "deletion" } else { inputs.unwrap_or_default() };
     hasher.text(inputs).text(switches::text(&cr.annotations));
     hasher.finish()
 }
 
-/// Reads the record that the release goes back to. Without it, what is there stays.
+/// Reads the record of the revision to roll back to. Without it, the deployed objects stay as they are.
 async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
     match read_record(&observed.owner, to, ctx).await {
         Ok(Some(record)) => observed.target = Some(record),
@@ -270,7 +270,8 @@ async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
     }
 }
 
-/// Reads the newest record. One that cannot be read is as good as none: its objects are found by label and owner.
+/// Reads the newest record. A record that cannot be read counts as missing: the objects that it would list are found by
+/// label and owner.
 async fn read_newest(observed: &mut Observed, ctx: &Context) {
     let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
     match read_record(&observed.owner, newest, ctx).await {
@@ -322,7 +323,7 @@ fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
     match bounds::SPEC.json(spec) {
         Ok(Value::Object(values)) => Ok(values),
         Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
-        // The parser's words would quote what is there.
+        // The parser's message would quote the content.
         Err(why) if why.starts_with("it is not JSON") => refuse("spec cannot be read".to_owned()),
         Err(why) => refuse(format!("spec: {why}")),
     }
@@ -347,7 +348,7 @@ fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option
     None
 }
 
-/// A release has the name for good that it was made with: under another one it would be made a second time.
+/// A release keeps the name that it was installed with. Under another name it would be installed a second time.
 fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
     let (name, other) = (&owner.release_name, ctx.cache.other_name(key)?);
     let message = format!(
@@ -357,7 +358,8 @@ fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
     Some(Refusal { reason: "ReleaseRenamed", message })
 }
 
-/// Whether somebody's helm is at work on the release. One that stopped half way is not waited for longer than Helm's own timeout.
+/// Whether a Helm client is working on the release. The operator waits for an interrupted Helm run no longer than
+/// Helm's own timeout.
 fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
     newest.is_some_and(|r| {
         let unfinished = matches!(
@@ -368,12 +370,12 @@ fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
     })
 }
 
-/// Whether the release of this name belongs to somebody else, in a sentence.
+/// Why the release of this name belongs to somebody else, as a sentence; `None` if it does not.
 fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
     let newest = history.last()?;
     let name = &owner.release_name;
     let Some(uid) = &newest.owner_uid else {
-        // After an uninstall with its history kept the name is free.
+        // After an uninstall that kept the history, the name is free.
         return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
             format!(
                 "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
@@ -391,7 +393,8 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
             other.name
         ));
     }
-    // A custom resource of the same name that is gone: its release is continued. Any other is not ours to touch.
+    // If the owner was a deleted custom resource of the same name, its release is continued. Every other release is
+    // left alone.
     match newest.owner.as_deref() {
         Some(text) if text != owner.describe() => Some(format!("release {name} in this namespace belongs to {text}")),
         _ => None,

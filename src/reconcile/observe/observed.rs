@@ -22,7 +22,7 @@ use crate::release::record::Record;
 use crate::release::secret::Revision;
 use crate::render::Capabilities;
 
-/// A release as it is.
+/// A release as one pass observes it.
 pub struct Observed {
     /// Which release.
     pub key: ReleaseKey,
@@ -30,29 +30,29 @@ pub struct Observed {
     pub cr: Arc<Cr>,
     /// The custom resource as the owner of objects.
     pub owner: Owner,
-    /// The values of its custom resource, under the kind's `overrideValues`.
+    /// The values in its spec, with the kind's `overrideValues` merged over them.
     pub values: Map<String, Value>,
-    /// Further sources of values.
+    /// Other sources of values.
     pub extras: Extras,
-    /// Its chart, when it can be used.
+    /// Its chart, if the chart can be used.
     pub chart: Option<Arc<Loaded>>,
-    /// Fields that are left to others.
+    /// Fields that the operator leaves to others.
     pub ignored: Vec<Ignore>,
-    /// What the server can do.
+    /// The capabilities of the API server.
     pub capabilities: Capabilities,
-    /// What decisions depend on.
+    /// The facts that decisions depend on.
     pub facts: Facts,
-    /// Digest of all that an attempt depends on: the inputs and the switches.
+    /// Digest of everything that an attempt depends on: the inputs and the switches.
     pub attempt: String,
-    /// Milliseconds until the next attempt, while it pauses.
+    /// Milliseconds until the next attempt; 0 if the release does not pause.
     pub pause: u64,
-    /// How it stands.
+    /// The situation of the release.
     pub situation: Situation,
-    /// The newest record, when it was needed.
+    /// The newest record, if the pass needs it.
     pub record: Result<Option<Record>, Error>,
-    /// The record of the revision that the release goes back to.
+    /// The record of the revision to roll back to.
     pub target: Option<Record>,
-    /// What of the record that is acted on does not count.
+    /// The parts of the record in use that do not count.
     pub left_out: Arc<LeftOut>,
     /// The newest record could not be read.
     pub corrupted: bool,
@@ -62,12 +62,12 @@ pub struct Observed {
     pub members: Option<Arc<Members>>,
     /// Whether the revisions are known completely.
     pub complete: bool,
-    /// Watches that were not complete, of kinds that its revisions name.
+    /// Incomplete watches, of kinds that its revisions name.
     pub unwatched: BTreeSet<WatchKey>,
 }
 
 impl Observed {
-    /// The operations of a revision, the newest one without a number.
+    /// The operations of a revision; without a number, of the newest one.
     pub fn operations(&self, revision: Option<u64>) -> Option<Arc<Operations>> {
         let of = |r: &&Revision| revision.is_none_or(|revision| r.revision == revision);
         let revision = self.facts.history.iter().rev().find(of)?;
@@ -76,8 +76,8 @@ impl Observed {
 }
 
 impl Observed {
-    /// Makes sure that what was not seen is watched, also of a release whose record was there before its custom resource; and that what
-    /// others stopped to change is no longer contested.
+    /// Makes sure that all objects of the release are watched, even if the record existed before the custom resource.
+    /// Also ends the contest over objects that others no longer change.
     pub fn follow(&self, ctx: &Context) {
         self.unwatched.iter().cloned().for_each(|watch| ctx.watching.objects.ensure_key(watch));
         ctx.memory.contests.with(&self.key, |contest, now| contest.settle(now, |id| self.situation.repairs(id)));
@@ -85,7 +85,8 @@ impl Observed {
 }
 
 impl Context {
-    /// A text about a release, without what is secret in it. Until its sources of values were read no text of others is shown.
+    /// Shows a text about a release without its secrets. Until the sources of values were read, text of other authors
+    /// is not shown.
     pub fn show(&self, observed: &Observed, text: &Text) -> String {
         let masks = &self.memory.masks;
         let known = observed.extras.sources.is_empty() || masks.knows_sources(&observed.key);

@@ -13,7 +13,8 @@ use crate::release::owner::Owner;
 use crate::release::record::{Record, RecordError};
 use crate::release::{chunks, secret};
 
-/// Reads the record of a revision; `None` when its Secret is gone. One that was seen as the caches know it is not asked for again.
+/// Reads the record of a revision. Returns `None` if its Secret is gone. Sends no request if the record is remembered
+/// in the version that the caches have.
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
     let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
     let known = ctx.cache.history(&release.0, &release.1).into_iter().find(|r| r.revision == revision);

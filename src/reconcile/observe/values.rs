@@ -1,6 +1,6 @@
-//! Where the values of a release come from, the later over the earlier: the sources of the kind, those of the custom resource,
-//! its spec, and the kind's `overrideValues`. A watch knows which sources there are and in which version, and that is an input of the
-//! release; a pass that renders reads what is in them.
+//! The values of a release come from the sources of the kind, the sources of the custom resource, its spec, and the
+//! kind's `overrideValues`; the later ones override the earlier ones. Watches report which sources exist and in which
+//! version, and that is an input of the release. A pass that renders reads their content.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::patch::Patch;
 
-/// What values depend on beside the custom resource's spec.
+/// What the values depend on besides the spec of the custom resource.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// The sources in their order.
+    /// The sources, in order of precedence.
     pub sources: Vec<ValuesFrom>,
-    /// Patches of what the chart renders.
+    /// Patches to apply to what the chart renders.
     pub patches: Vec<Patch>,
     /// Digest of the sources' versions and the patches; empty when there are none.
     pub digest: String,
     /// The objects that the sources name.
     pub used: BTreeSet<ObjectId>,
-    /// Why they cannot be used.
+    /// Why the sources or patches cannot be used.
     pub refusal: Option<Refusal>,
-    /// A watch is not complete yet.
+    /// Whether a watch of a source is not complete yet.
     pub waits: bool,
 }
 
-/// Looks at what the annotations and the kind name, and makes sure that it is watched. Puts the overrides into the values.
+/// Collects the sources and patches that the annotations and the kind name, and makes sure that the sources are
+/// watched. Merges the overrides into the values.
 pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotations, ctx: &Context) -> Extras {
     let kind = &ctx.kinds[key.kind].kind;
     values::merge(values, kind.overrides.values.clone());

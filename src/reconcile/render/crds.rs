@@ -1,4 +1,4 @@
-//! The definitions in `crds/` of a chart: which of them are to be written.
+//! Selects the definitions in a chart's `crds/` that have to be written.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::reconcile::observe::observed::Observed;
 use crate::release::object::{Gvk, Object, ObjectId, parse_manifest};
 use crate::render::Rendered;
 
-/// Those about which something is to be done. One whose versions are all served costs no request, unless it may be replaced.
+/// The definitions that need an action. A definition whose versions are all served costs no request, unless the policy
+/// is to replace it.
 pub async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context) -> Result<Vec<Definition>, Error> {
     let mut definitions = Vec::new();
     if policy == Crds::Skip {
@@ -50,7 +51,8 @@ pub async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context) -> Re
     Ok(definitions)
 }
 
-/// The definitions among the objects of a chart that others of them need, and that are not served yet: they come first.
+/// The definitions among the rendered objects that other objects need and that are not served yet. They have to be
+/// created first.
 pub async fn of_templates(objects: &[Object], observed: &Observed, ctx: &Context) -> Result<Vec<Definition>, Error> {
     let mut definitions: Vec<Definition> = Vec::new();
     for object in objects {
@@ -71,7 +73,7 @@ pub async fn of_templates(objects: &[Object], observed: &Observed, ctx: &Context
     Ok(definitions)
 }
 
-/// Whether an object defines a kind, in its version.
+/// Whether an object is the definition of a kind, in its version.
 fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
     let spec = |key: &str| body.get("spec")?.get(key);
     let is_definition = body.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition");
@@ -83,13 +85,13 @@ fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
 
 async fn live(body: &Map<String, Value>, policy: Crds, ctx: &Context) -> Result<Option<Value>, Error> {
     match ctx.cluster.get(&Resource::crds(), &id(body)).await {
-        // Who may only create them finds out by that.
+        // An operator that may only create definitions finds out whether one exists by creating it.
         Err(e) if policy == Crds::Create && e.reason() == "Forbidden" => Ok(None),
         live => Ok(live?),
     }
 }
 
-/// What the API server would make of a replacement: only it knows its defaults.
+/// Asks the API server for the result of a replacement by a dry run, since only the API server knows its defaults.
 async fn try_out(body: &Map<String, Value>, live: &Value, ctx: &Context) -> Result<Value, Error> {
     Ok(ctx.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Answer::Object).await?)
 }

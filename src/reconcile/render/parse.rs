@@ -1,11 +1,11 @@
-//! Manifests become objects, within limits.
+//! Parses manifests into objects, within limits.
 
 use crate::reconcile::error::Error;
 use crate::release::object::{Object, push_flat};
 use crate::render::{Limits, Manifest};
 use crate::template::budget::Budget;
 
-/// What reading the manifests that it made may cost.
+/// Limits for parsing the manifests of a rendering.
 const READING: Limits = Limits { steps: Some(50_000_000), output: usize::MAX, memory: Some(256 << 20) };
 
 pub fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {
@@ -23,7 +23,7 @@ pub fn parse(manifests: &[Manifest]) -> Result<Vec<Object>, Error> {
     })
 }
 
-/// Reads manifests within limits: aliases may make much of a short text.
+/// Runs a parser within limits: aliases can expand a short text into a huge value.
 pub fn reading<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut budget = Budget::new(READING);
     let read = budget.run(read);

@@ -1,4 +1,4 @@
-//! Patches of what a chart rendered, before it becomes the content of the release: the record holds the patched objects.
+//! Patches what a chart rendered before it becomes the content of the release: the record holds the patched objects.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::release::patch::Patch;
 use crate::render::Manifest;
 use crate::template::yaml;
 
-/// The manifests with the patches applied. One that no patch changes keeps its text.
+/// Applies the patches to the manifests. A manifest that no patch changes keeps its text.
 pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest>, Error> {
     if patches.is_empty() {
         return Ok(manifests);

@@ -1,4 +1,4 @@
-//! What the texts of a release may quote, and must not.
+//! Learns which secrets the texts of a release may quote, so that they can be masked.
 
 use super::values;
 use crate::mask::Secrets;
@@ -8,8 +8,8 @@ use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::records::read_record;
 use crate::release::object::Object;
 
-/// Makes sure that it is known what the texts of a release may quote. After a restart it is not, until a pass renders or repairs
-/// something. Whether it is.
+/// Makes sure that the secrets which the texts of a release may quote are known. After a restart they are unknown until
+/// a pass renders or repairs something. Returns whether they are known.
 pub async fn learn(observed: &Observed, ctx: &Context) -> bool {
     let (masks, key) = (&ctx.memory.masks, &observed.key);
     if !observed.extras.sources.is_empty() && !masks.knows_sources(key) {
@@ -24,7 +24,7 @@ pub async fn learn(observed: &Observed, ctx: &Context) -> bool {
         };
         match record.map(|record| record.map(|record| record.objects())) {
             Ok(Some(Ok(objects))) => learn_secrets(&objects, observed, ctx),
-            // There is none of ours, or none that can be read: no object is known that could hold a secret.
+            // There is no record of ours, or no readable one: no known object can hold a secret.
             Ok(None | Some(Err(_))) | Err(Error::Record(_)) => {}
             Err(error) => {
                 tracing::debug!(%error, name = %key.name, "what the texts of a release may quote is not known");
@@ -34,7 +34,7 @@ pub async fn learn(observed: &Observed, ctx: &Context) -> bool {
     (observed.extras.sources.is_empty() || masks.knows_sources(key)) && masks.knows_objects(key)
 }
 
-/// What the release's own Secrets hold appears in no text, be it in its notes.
+/// Masks the content of the release's own Secrets in all texts, including the notes.
 pub fn learn_secrets(objects: &[Object], observed: &Observed, ctx: &Context) {
     let owner = &observed.owner;
     let names = objects.iter().flat_map(|object| [object.name.as_str(), &*object.gvk.kind]);

@@ -1,4 +1,4 @@
-//! Makes what a chart renders objects of the release, and checks where they are.
+//! Marks what a chart renders as objects of the release, and checks their places.
 
 use super::secrets::learn_secrets;
 use crate::cluster::error::ApiError;
@@ -10,11 +10,11 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::object::{Gvk, Object, ObjectId};
 
-/// What becomes of an object whose kind the API server does not serve.
+/// How to treat an object whose kind the API server does not serve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     IsAnError,
-    /// It went with its definition.
+    /// The object was deleted together with its definition.
     IsLeftOut,
 }
 
@@ -51,7 +51,8 @@ pub async fn stamp(
     Ok(stamped)
 }
 
-/// Whether an object may be where it is; what is applied, run or made is asked for.
+/// Checks that an object is in an allowed place. Every object that the operator applies, runs or creates passes this
+/// check.
 pub fn place(id: &ObjectId, observed: &Observed, ctx: &Context) -> Result<(), Error> {
     let placement = &ctx.kinds[observed.key.kind].kind.placement;
     let place = id.namespace.as_deref().map_or(Place::Cluster, Place::In);

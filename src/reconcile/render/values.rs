@@ -1,6 +1,6 @@
-//! Where the values of a release come from, the later over the earlier: the sources of the kind, those of the custom resource,
-//! its spec, and the kind's `overrideValues`. Which sources there are and in which version is known from a watch and is an
-//! input of the release; what is in them is read when a pass renders.
+//! The values of a release come from the sources of the kind, the sources of the custom resource, its spec, and the
+//! kind's `overrideValues`; the later ones override the earlier ones. Watches report which sources exist and in which
+//! version, and that is an input of the release. This module reads their content when a pass renders.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::values::id;
 
-/// All values of the release, with those of its sources. What Secrets hold is masked from now on.
+/// Reads all values of the release, including those of its sources. From then on the content of Secrets is masked.
 pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let mut all = Map::new();
     let mut read: HashMap<(SourceKind, Arc<str>), Option<Value>> = HashMap::new();
@@ -46,7 +46,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
         };
         let (laid, secrets, result) = {
             let (source, all, size) = (source.clone(), std::mem::take(&mut all), std::mem::take(&mut size));
-            // Reading a megabyte takes long enough to keep others waiting.
+            // Parsing a megabyte takes long enough to delay other passes.
             let lay = move || {
                 let (mut all, mut size, mut secrets) = (all, size, Secrets::default());
                 let result = lay_over(&mut all, &source, &content, &mut secrets, &mut size);
@@ -65,7 +65,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
     Ok(all)
 }
 
-/// Reads the sources for what they hide: the pass reports on a record that was made with them.
+/// Reads the sources to learn what to mask: the pass reports about a record that was rendered with them.
 pub async fn learn(observed: &Observed, ctx: &Context) {
     if !observed.extras.sources.is_empty()
         && let Err(error) = complete(observed, ctx).await
@@ -74,7 +74,7 @@ pub async fn learn(observed: &Observed, ctx: &Context) {
     }
 }
 
-/// Bytes and values of all sources so far.
+/// The total number of bytes and values of the sources so far.
 #[derive(Default)]
 struct Size {
     bytes: usize,
@@ -88,7 +88,7 @@ fn lay_over(
     secrets: &mut Secrets,
     size: &mut Size,
 ) -> Result<(), Error> {
-    // The parser's words would quote what is there.
+    // The parser's message would quote the content.
     let wrong = |why: &str| Error::Values(format!("values-from: {source}: key {}: {why}", source.key));
     let limit = bounds::ALL_SOURCES;
     size.bytes += content.len();

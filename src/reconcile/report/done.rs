@@ -1,4 +1,4 @@
-//! What a pass did, for its report.
+//! What a pass did, as the input of its report.
 
 use crate::plan::Verb;
 use crate::reconcile::apply::Applied;
@@ -8,21 +8,21 @@ use crate::reconcile::operations::OperationsReport;
 
 /// What a pass did.
 pub struct Done {
-    /// About the objects of the release.
+    /// With the objects of the release.
     pub applied: Applied,
-    /// About members.
+    /// With members.
     pub members: Result<Option<MembersReport>, Error>,
-    /// About operations.
+    /// With operations.
     pub operations: Result<Option<OperationsReport>, Error>,
 }
 
 impl Done {
-    /// Nothing but one thing about the objects.
+    /// A pass that did nothing except this with the objects.
     pub fn only(applied: Applied) -> Self {
         Self { applied, members: Ok(None), operations: Ok(None) }
     }
 
-    /// Nothing, because of an error.
+    /// A pass that did nothing because of an error.
     pub fn stopped(error: Error) -> Self {
         Self::only(Applied { error: Some(error), ..Applied::nothing(Verb::Rest) })
     }
@@ -33,12 +33,12 @@ impl Done {
         errors.into_iter().flatten().next()
     }
 
-    /// What it found out and did about members.
+    /// What the pass found and did about members.
     pub fn members(&self) -> Option<&MembersReport> {
         self.members.as_ref().ok()?.as_ref()
     }
 
-    /// What it found out and did about operations.
+    /// What the pass found and did about operations.
     pub fn operations(&self) -> Option<&OperationsReport> {
         self.operations.as_ref().ok()?.as_ref()
     }

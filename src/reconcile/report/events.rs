@@ -1,4 +1,4 @@
-//! Which events a pass deserves.
+//! Decides which events a pass sends.
 
 use super::done::Done;
 use super::facts::{is_idle, is_passing, newest, repaired};
@@ -11,7 +11,7 @@ use crate::reconcile::notify::{event, is_news};
 use crate::reconcile::observe::observed::Observed;
 use crate::release::record::Status;
 
-/// Events about single objects that one pass sends.
+/// The maximum number of events about single objects that one pass sends.
 const MAX_NOTICES: usize = 10;
 
 pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
@@ -33,9 +33,9 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     }
     let outside =
         observed.situation == Situation::Changed && observed.facts.history.last().is_some_and(|r| r.inputs.is_none());
-    // The custom resource has had no release of ours yet: this one is not changed but continued.
+    // The custom resource had no release of ours yet, so this release is not changed but continued.
     let adopted = outside && !observed.cr.status().contains_key("release");
-    // A revision that was begun is finished by another pass, which does not see what came before.
+    // If this pass does not finish the revision, another pass does, and that pass no longer sees the earlier state.
     let begun = done.error().is_none()
         || newest(observed, ctx).map(|r| r.revision) > observed.facts.history.last().map(|r| r.revision);
     if adopted && begun {
@@ -117,7 +117,7 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     }
 }
 
-/// What deserves an event of each rendering that becomes a revision.
+/// Sends the events that each rendering that becomes a revision needs.
 fn events_of_a_rendering(observed: &Observed, done: &Done, ctx: &Context) {
     let unknown = done.applied.prepared.rendered.as_ref().map(|rendered| unknown_hooks::describe(&rendered.unknown));
     for note in unknown.into_iter().flatten().take(MAX_NOTICES) {

@@ -1,4 +1,4 @@
-//! What all that is reported depends on.
+//! The facts that all reports depend on.
 
 use super::done::Done;
 use crate::plan::Verb;
@@ -7,26 +7,27 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::secret::Revision;
 
-/// After so many passes in a row without a useful answer, with half a minute of pauses between them, the status of the custom resource
-/// says that the API server, or what stands behind it, is the trouble: a server of an aggregated API may be away for good.
+/// After this many failed passes in a row, with pauses of half a minute between them, the status reports an outage of
+/// the API server, or of a server behind it: a server of an aggregated API may be down for good.
 const LASTING: u32 = 6;
 
-/// Whether nothing is said of an error: the next pass knows better, or the API server is the trouble, and not for long yet.
+/// Whether an error is not reported: the next pass has newer observations, or the API server has failed, but not for
+/// long yet.
 pub fn is_passing(observed: &Observed, error: &Error, ctx: &Context) -> bool {
     error.is_stale() || error.is_outage() && ctx.queue.failures(&observed.key) < LASTING
 }
 
-/// The newest revision, as it is at the end of the pass.
+/// The newest revision at the end of the pass.
 pub fn newest(observed: &Observed, ctx: &Context) -> Option<Revision> {
     ctx.cache.history(&observed.owner.release_namespace, &observed.owner.release_name).pop()
 }
 
-/// Whether a repair found everything as it should be: `helm test` rewrites a record and changes nothing.
+/// Whether a repair had nothing to do: `helm test` rewrites a record and changes nothing.
 pub fn is_idle(done: &Done) -> bool {
     done.applied.verb == Verb::Repair && done.applied.changed.is_empty() && done.applied.pruned == 0
 }
 
-/// What a repair did; empty for nothing.
+/// What a repair did; empty if it did nothing.
 pub fn repaired(done: &Done) -> String {
     let changed: Vec<String> = done.applied.changed.iter().take(5).map(ToString::to_string).collect();
     let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! Report: what happened, into status, events, log and metrics.
+//! Report: writes the results of a pass to the status, the events, the log and the metrics.
 
 pub mod done;
 pub mod events;
@@ -24,7 +24,7 @@ use facts::is_passing;
 use next::{following, sooner};
 use status::{say_who_holds, write_status};
 
-/// Writes the report and says when the next pass is due.
+/// Writes the report and returns when the next pass is due.
 pub async fn report(observed: &Observed, done: Done, ctx: &Context) -> Result<Next, Error> {
     log(observed, &done, ctx);
     count(observed, &done, ctx);

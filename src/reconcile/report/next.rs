@@ -13,14 +13,14 @@ use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::operations::OperationsReport;
 use crate::reconcile::queue::with_jitter;
 
-/// When the release deserves the next pass.
+/// When the next pass over a release is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// When something happens.
     Event,
     /// After a time.
     After(Duration),
-    /// When something happens; at this period it is only compared with what is known.
+    /// When something happens. Once per period, the release is only compared with the caches.
     Rest {
         /// The period.
         period: Duration,
@@ -29,13 +29,13 @@ pub enum Next {
     },
 }
 
-/// When the chart's custom resource definitions were created, the next look at them.
+/// The pause before the next pass after the chart's custom resource definitions were created.
 const SOON: Duration = Duration::from_millis(800);
 
-/// How long until a release that waits is looked at again, if no event comes before.
+/// The longest pause before a waiting release is observed again if no event arrives.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// With when the operation that runs is looked at, or when a schedule is due.
+/// Moves the next pass forward to the next look at a running operation, or to the next scheduled operation.
 pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
     let until = |at: i64| {
         let left = at.saturating_sub(jiff::Timestamp::now().as_second());
@@ -50,11 +50,11 @@ pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
     }
 }
 
-/// When the next pass is due, but for operations.
+/// When the next pass is due, apart from operations.
 pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next, Error> {
     let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
     match done.error() {
-        // What follows, such as a rollback, is another pass.
+        // What follows, such as a rollback, needs another pass.
         Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
         Some(error) => Err(error.clone()),
         None if observed.situation == Situation::Waiting && observed.facts.pausing => {
@@ -65,7 +65,7 @@ pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next
             Ok(Next::After(Duration::from_secs(left)))
         }
         None if done.applied.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
-        // For caches an event comes; somebody's helm may have died.
+        // When the caches are complete, an event arrives. A Helm client, however, may have died without one.
         None if waits => Ok(Next::After(WAIT)),
         None if let Some(next) = done.members().and_then(|members| members.next) => Ok(Next::After(next)),
         None => {
@@ -84,15 +84,15 @@ pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next
     }
 }
 
-/// Whether the status that was just written says that nothing more is tried.
+/// Whether the status that was just written says that there are no more attempts.
 pub fn spent(observed: &Observed, ctx: &Context) -> bool {
     let status = ctx.cache.cr(&observed.key).map(|cr| cr.status()).unwrap_or_default();
     !observed.facts.spent && attempts::read(&status, &observed.attempt).spent
 }
 
-/// When the chart is to be rendered again, if it said so, in seconds since 1970.
+/// When the chart asked to be rendered again, in seconds since 1970.
 fn renewal(observed: &Observed, ctx: &Context) -> Option<i64> {
     let (at, now) = (newest(observed, ctx)?.render_after?, jiff::Timestamp::now().as_second());
-    // What is over was seen by the pass that ends here, which could do nothing about it.
+    // The pass that ends here has already handled times in the past, and could do nothing about them.
     (at >= now).then(|| at.max(now + 1))
 }

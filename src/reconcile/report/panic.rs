@@ -14,12 +14,12 @@ use crate::reconcile::panics::caught;
 use crate::release::object::ObjectId;
 
 thread_local! {
-    /// Where the last panic of this thread was.
+    /// The place of this thread's last panic.
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Says of a custom resource that a pass over it panicked: an event, and the conditions `Ready` and `Irreconcilable`. That may panic
-/// again, of the same cause.
+/// Reports that a pass over a custom resource panicked: by an event, and in the conditions `Ready` and
+/// `Irreconcilable`. The report itself may panic for the same reason, which is caught.
 pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
     let (gvk, message) = (ctx.kinds[key.kind].gvk(), error.to_string());
     tracing::error!(kind = %gvk.kind, namespace = %key.namespace, name = %key.name, reason = error.reason(), %message, "pass failed");

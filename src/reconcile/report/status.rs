@@ -26,13 +26,13 @@ use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::{ChartLabel, Record, Status};
 use crate::render::{Manifest, Rendered};
 
-/// Bytes of a manifest in a status; the API server takes a custom resource of 1.5 MiB.
+/// The maximum size of a manifest in a status, in bytes. The API server accepts custom resources of up to 1.5 MiB.
 const MAX_MANIFEST: usize = 512 * 1024;
 
-/// Field of a status that is kept in memory only.
+/// A field of the status that exists in memory only.
 const NOT_KEPT: &str = "notKept";
 
-/// Says in the status of a custom resource whose release is gone that finalizers of others hold it.
+/// Reports in the status of a custom resource whose release is uninstalled that other finalizers block its deletion.
 pub async fn say_who_holds(observed: &Observed, ctx: &Context) -> Result<(), Error> {
     let others = observed.cr.finalizers.iter().map(|finalizer| &**finalizer);
     let others: Vec<&str> = others.filter(|finalizer| ![FINALIZER, LEGACY_FINALIZER].contains(finalizer)).collect();
@@ -45,14 +45,14 @@ pub async fn say_who_holds(observed: &Observed, ctx: &Context) -> Result<(), Err
     let (resource, id) = cr_id(observed, ctx).await?;
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
     match ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
-        // It is gone meanwhile, or another one has its name.
+        // The custom resource is deleted, or another one has its name.
         Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
         answer => Ok(answer.map(|_| ())?),
     }
 }
 
 pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Result<(), Error> {
-    // The pass may have written the custom resource (finalizer), and others may have since.
+    // This pass may have changed the custom resource (its finalizer), and so may others since.
     let Some(cr) = ctx.cache.cr(&observed.key).filter(|cr| cr.uid == observed.cr.uid) else { return Ok(()) };
     let old = cr.status();
     let owner = &observed.owner;
@@ -74,7 +74,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         (_, None, Some(record)) if deployed.is_some_and(|r| r.revision == record.revision()) => Some(record.chart()),
         _ => None,
     };
-    // Masked before anything is cut: half a secret would not be found.
+    // The text is masked before anything is cut, since half a secret would not be found.
     let failure = done.error().map(|error| failure(error, observed, ctx));
     let objects = objects(observed, newest, ctx).await;
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
@@ -126,10 +126,10 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     send_status(observed, new, &patch, ctx).await
 }
 
-/// Patches the status, and enters what the API server made of it.
+/// Patches the status, and puts the API server's answer into the cache.
 async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value, ctx: &Context) -> Result<(), Error> {
     let (resource, id) = cr_id(observed, ctx).await?;
-    // The uid: a custom resource of the same name that was made since has its own status.
+    // The uid protects the status of a newer custom resource of the same name.
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
     match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
         Ok(answer) => {
@@ -140,21 +140,21 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
                     not_kept(observed, new, "its schema leaves out fields of the status", ctx);
                 }
                 if newer {
-                    // The answer shows a change that no watch event has shown yet.
+                    // The answer contains a change for which no watch event has arrived yet.
                     ctx.queue.add(observed.key.clone());
                 }
             }
             Ok(())
         }
         Err(e) if e.is_not_found() => {
-            // Or the custom resource is gone.
+            // The other reason would be that the custom resource is deleted.
             if matches!(ctx.cluster.get(&resource, &id).await, Ok(Some(_))) {
                 not_kept(observed, new, "it has no subresource status", ctx);
             }
             Ok(())
         }
-        // Also a conflict: what was to be said is not said yet. It may have been, when only the answer was lost: the next pass must
-        // know, or it takes a spent attempt for one that goes on.
+        // This includes a conflict: the status is not written yet. If only the answer was lost, it is written, and the
+        // next pass has to know, or it would take a spent attempt for one that continues.
         Err(e) => {
             if e.is_outage()
                 && let Ok(Some(found)) = ctx.cluster.get(&resource, &id).await
@@ -169,8 +169,8 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
     }
 }
 
-/// The definition of the kind does not let a custom resource keep its status. What is said there is kept in memory, so that attempts are
-/// counted and a failure is news once; a restart begins again.
+/// Handles a kind whose definition does not keep the status. The status is kept in memory, so that attempts are counted
+/// and a failure is reported only once. After a restart this starts from the beginning.
 fn not_kept(observed: &Observed, mut status: Map<String, Value>, why: &str, ctx: &Context) {
     let is_news = !observed.cr.status().contains_key(NOT_KEPT);
     status.insert(NOT_KEPT.into(), true.into());
@@ -185,7 +185,7 @@ fn not_kept(observed: &Observed, mut status: Map<String, Value>, why: &str, ctx:
     }
 }
 
-/// Enters how a pod ended. What it says of that is of others.
+/// Adds the result of a pod to the status. Its text comes from other authors and is masked.
 async fn enter_result(status: &mut Map<String, Value>, ended: &results::Ended, observed: &Observed, ctx: &Context) {
     let before = status.clone();
     results::enter(status, ended);
@@ -202,7 +202,7 @@ async fn enter_result(status: &mut Map<String, Value>, ended: &results::Ended, o
     }
 }
 
-/// What the status shows of what is deployed: not the Secrets, and nothing when the custom resource would become too large.
+/// The deployed manifest for the status: without Secrets, and hidden if the custom resource would become too large.
 fn manifest(rendered: &Rendered, observed: &Observed, ctx: &Context) -> status::Manifest {
     let mut shown = rendered.clone();
     let is_secret = |m: &Manifest| m.kind == "Secret" || m.kind.ends_with("List") && m.text.contains("Secret");
@@ -212,7 +212,8 @@ fn manifest(rendered: &Rendered, observed: &Observed, ctx: &Context) -> status::
     text.map_or(status::Manifest::Hidden, status::Manifest::Text)
 }
 
-/// The objects of the newest revision as the caches know them now; those that no watch shows yet are left out.
+/// The health of the newest revision's objects, as the caches have them now. Objects whose watch is not complete are
+/// left out.
 pub async fn objects(
     observed: &Observed,
     newest: Option<&crate::release::secret::Revision>,
@@ -233,7 +234,7 @@ pub async fn objects(
             Some(live) => {
                 objects.insert(id.clone(), Some(live.health.clone()));
             }
-            // It ran to its end, and is not missed.
+            // The object ran to its end, so it is not missing.
             None if inventory.0[id].finished => {
                 objects.insert(id.clone(), Some(Health::Ready));
             }

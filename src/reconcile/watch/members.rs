@@ -1,4 +1,5 @@
-//! Watches of what belongs to stateful sets with members. They only say when to look: a pass reads the API server itself.
+//! Watches of the objects that belong to stateful sets with members. They only trigger passes: a pass reads the objects
+//! from the API server itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +18,23 @@ use crate::reconcile::panics::caught;
 use crate::reconcile::shared::Shared;
 use crate::release::digest::Hasher;
 
-/// How long until members at rest are looked at by a pass, when what looks at them has panicked.
+/// The time until the next pass over members at rest after their check has panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 
-/// The watches that say when to look.
+/// The watches that trigger passes over stateful sets with members.
 pub struct MemberWatches {
     watched: Mutex<HashMap<ReleaseKey, BTreeMap<Box<str>, CancellationToken>>>,
     shared: Arc<Shared>,
 }
 
 impl MemberWatches {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { watched: Mutex::default(), shared }
     }
 
-    /// Makes sure that the pods and claims of a release are watched, and what its driver makes: its kind, and the label
-    /// whose value is the name of the release.
+    /// Makes sure that the pods and claims of a release are watched, and the objects that its driver creates: `made`
+    /// has their kind, and the label whose value is the name of the release.
     pub fn ensure(
         &self,
         key: &ReleaseKey,
@@ -69,15 +70,15 @@ impl MemberWatches {
         }
     }
 
-    /// Looks at a stateful set at rest for as long as nothing brings a pass: `trouble` ends when something is not as it should be,
-    /// and then the release gets one.
+    /// Checks a stateful set at rest until the next pass over it: when `trouble` ends, something is wrong, and the
+    /// release gets a pass.
     pub fn attend(&self, key: &ReleaseKey, set: &str, trouble: impl Future<Output = ()> + Send + 'static) {
         let stop = self.shared.tasks.stop().child_token();
         let old = self.lock().entry(key.clone()).or_default().insert(attended(set), stop.clone());
         old.inspect(CancellationToken::cancel);
         let (key, shared) = (key.clone(), Arc::clone(&self.shared));
         self.shared.tasks.spawn("look at members", async move {
-            // What members answer makes no end of the operator.
+            // A panic caused by the answer of a member must not end the operator.
             let trouble = async {
                 if caught(trouble).await.is_err() {
                     tokio::time::sleep(AFTER_PANIC).await;
@@ -90,13 +91,13 @@ impl MemberWatches {
         });
     }
 
-    /// A pass looks at it itself.
+    /// Ends the check, since a pass observes the set itself.
     pub fn leave(&self, key: &ReleaseKey, set: &str) {
         let old = self.lock().get_mut(key).and_then(|watched| watched.remove(&attended(set)));
         old.inspect(CancellationToken::cancel);
     }
 
-    /// Nothing of this release is watched any more.
+    /// Ends all watches and checks of this release.
     pub fn forget(&self, key: &ReleaseKey) {
         for stop in self.lock().remove(key).unwrap_or_default().into_values() {
             stop.cancel();
@@ -108,7 +109,7 @@ impl MemberWatches {
     }
 }
 
-/// Under which name a stateful set at rest is looked at: no kind of object has a space in its plural.
+/// The name under which the check of a stateful set at rest is stored. No plural of a kind contains a space.
 fn attended(set: &str) -> Box<str> {
     format!("at rest {set}").into()
 }
@@ -117,7 +118,7 @@ struct MemberSink {
     key: ReleaseKey,
     shared: Arc<Shared>,
     stop: CancellationToken,
-    /// Digest of what matters, by name.
+    /// Digest of the relevant content, by name.
     seen: HashMap<String, String>,
 }
 
@@ -129,7 +130,7 @@ impl MemberSink {
     }
 }
 
-/// What a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
+/// The digest of what a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
 fn digest(object: &Value) -> String {
     let mut hasher = Hasher::default();
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
@@ -163,7 +164,7 @@ impl Sink<DynamicObject> for MemberSink {
         self.request_pass();
     }
 
-    /// What happened between the pass's own look and this list has no event.
+    /// Changes between the pass's own observation and this list cause no event.
     fn complete(&mut self) {
         self.request_pass();
     }

@@ -1,5 +1,6 @@
-//! The watches: of objects of releases, of what releases are made from, of pods that explain, of members, of results. Each takes
-//! [`Shared`]; what a watch sees goes into the cache and the queue, and never into a pass.
+//! The watches: of the objects of releases, of the objects that releases are made from, of pods that explain failures,
+//! of members, of results. Each of them takes [`Shared`]. A watch writes what it sees into the cache and the queue, and
+//! never into a pass.
 
 pub mod members;
 pub mod objects;
@@ -19,22 +20,22 @@ use pods::Pods;
 use results::Results;
 use sources::SourceWatches;
 
-/// All watches but those of custom resources and records, which the controller keeps.
+/// All watches except those of custom resources and records, which the controller runs.
 pub struct Watching {
-    /// Of the objects of releases.
+    /// Watches of the objects of releases.
     pub objects: Arc<ObjectWatches>,
-    /// Of what releases are made from.
+    /// Watches of the objects that releases are made from.
     pub sources: SourceWatches,
-    /// Of the pods of workloads that are not ready.
+    /// Watches of the pods of workloads that are not ready.
     pub pods: Pods,
-    /// Of what belongs to stateful sets with members.
+    /// Watches of the objects that belong to stateful sets with members.
     pub members: MemberWatches,
-    /// Of pods with results.
+    /// Watches of pods with results.
     pub results: Results,
 }
 
 impl Watching {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: &Arc<Shared>) -> Self {
         Self {
             objects: Arc::new(ObjectWatches::new(Arc::clone(shared))),
@@ -45,12 +46,12 @@ impl Watching {
         }
     }
 
-    /// How many watches of objects and sources run.
+    /// The number of running watches of objects and sources.
     pub fn count(&self) -> usize {
         self.objects.count() + self.sources.count()
     }
 
-    /// A custom resource is gone; its release has this namespace and name.
+    /// Ends the watches for a deleted custom resource, whose release has this namespace and name.
     pub fn forget(&self, key: &ReleaseKey, release: &(Arc<str>, Arc<str>)) {
         self.pods.forget(key);
         self.members.forget(key);

@@ -1,5 +1,5 @@
-//! The watches of objects of releases: one per kind and namespace (or all), started when the first release needs it, and ended when
-//! none does any more.
+//! The watches of the objects of releases: one per kind and namespace, or one per kind for all namespaces. A watch
+//! starts when the first release needs it, and ends when no release needs it any more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,20 +19,21 @@ use crate::reconcile::shared::Shared;
 use crate::release::object::Gvk;
 use crate::release::owner::CHART_LABEL;
 
-/// How long until a kind that the API server does not serve is looked for again: from the first pause to the last.
+/// The pause between two searches for a kind that the API server does not serve: this one at first, growing to
+/// [`LAST_SEARCH`].
 pub const FIRST_SEARCH: Duration = Duration::from_secs(1);
 /// See [`FIRST_SEARCH`].
 pub const LAST_SEARCH: Duration = Duration::from_secs(20);
-/// A pass that asks for a watch writes what it is for within this time: an object, or a record.
+/// A pass that asks for a watch creates what the watch is for, an object or a record, within this time.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Starts watches, and ends them.
+/// Starts and ends watches.
 pub struct ObjectWatches {
     started: Mutex<HashMap<WatchKey, Started>>,
     shared: Arc<Shared>,
 }
 
-/// A watch that runs.
+/// A running watch.
 struct Started {
     /// When a pass last asked for it.
     wanted: Instant,
@@ -41,12 +42,12 @@ struct Started {
 }
 
 impl ObjectWatches {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { started: Mutex::default(), shared }
     }
 
-    /// How many there are.
+    /// The number of watches.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
@@ -71,7 +72,7 @@ impl ObjectWatches {
             let mut end = end;
             while watches.follow(&key, &end).await == Ended::Unneeded {
                 match watches.leave(&key) {
-                    // A pass has asked for it since.
+                    // A pass has asked for the watch again.
                     Some(again) => end = again,
                     None => return,
                 }
@@ -79,11 +80,12 @@ impl ObjectWatches {
         });
     }
 
-    /// Removes a watch that has ended, and what it has seen; another token when it shall go on after all.
+    /// Removes a watch that has ended, and the objects that it has seen. Returns a new token if the watch has to
+    /// continue after all.
     fn leave(&self, key: &WatchKey) -> Option<CancellationToken> {
         let mut started = self.lock();
         let running = started.get_mut(key)?;
-        // Looked at under the lock: whoever asks for it from now on starts another.
+        // This check needs the lock: a pass that asks for the watch later starts another one.
         if running.wanted.elapsed() < grace() || self.shared.cache.needed().contains(key) {
             running.end = self.shared.tasks.stop().child_token();
             return Some(running.end.clone());
@@ -94,7 +96,8 @@ impl ObjectWatches {
         None
     }
 
-    /// Ends the watches that nobody needs; whether some only wait for their time.
+    /// Ends the watches that no release needs. Returns whether some of them were only kept because their grace period
+    /// is not over.
     pub fn end_unneeded(&self, needed: &HashSet<WatchKey>) -> bool {
         let mut wait = false;
         for (_, running) in self.lock().iter().filter(|(key, _)| !needed.contains(*key)) {
@@ -107,7 +110,7 @@ impl ObjectWatches {
         wait
     }
 
-    /// Watches while the API server serves the kind, and waits for it while not, as long as somebody needs it.
+    /// Watches while the API server serves the kind, and waits while it does not, as long as a release needs the watch.
     async fn follow(&self, key: &WatchKey, end: &CancellationToken) -> Ended {
         let Shared { discovery, cluster, queue, cache, .. } = &*self.shared;
         let mut pause = FIRST_SEARCH;
@@ -131,7 +134,7 @@ impl ObjectWatches {
                     }
                 }
                 Ok(None) if self.is_over(key) => return Ended::Unneeded,
-                // Its server may be away for ever: the releases that wait for it report that.
+                // The server of this API may be down for good, so the releases that wait for it are informed.
                 Err(error @ ApiError::Away { .. }) if pause == LAST_SEARCH => {
                     queue.add_all(cache.set_blind(key, &error.to_string()));
                 }
@@ -148,8 +151,8 @@ impl ObjectWatches {
         if self.shared.tasks.stop().is_cancelled() { Ended::Stopped } else { Ended::Unneeded }
     }
 
-    /// The definition of a kind is gone, and its objects with it. Whether nobody needs to know when it is back: no pass can make objects
-    /// of such a kind, so there is no grace.
+    /// Removes the objects of a kind whose definition is deleted. Returns whether no release needs to know when the
+    /// kind is served again. No pass can create objects of such a kind, so there is no grace period.
     fn is_over(&self, key: &WatchKey) -> bool {
         let Shared { queue, cache, .. } = &*self.shared;
         queue.add_all(cache.sync_objects(key, &HashSet::new(), u64::MAX));
@@ -177,6 +180,6 @@ pub fn grace() -> Duration {
 enum Ended {
     /// Nobody needs it.
     Unneeded,
-    /// The operator ends.
+    /// The operator stops.
     Stopped,
 }

@@ -1,5 +1,6 @@
-//! Why a workload is not ready, as its pods report it. While a release has an unhealthy workload, the operator watches the pods of
-//! the first one. That is one list and one watch by the workload's selector, and nothing at all for releases that are ready.
+//! Finds out from the pods why a workload is not ready. While a release has an unhealthy workload, the pods of the
+//! first such workload are watched. This takes one list and one watch with the workload's selector, and nothing for
+//! releases that are ready.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use crate::reconcile::shared::Shared;
 use crate::release::live::{Health, Live};
 use crate::release::object::ObjectId;
 
-/// Watches of pods at one time. Beyond them a release shows the words of the workload, without those of its pods.
+/// The maximum number of watches of pods. For workloads beyond it, the status shows only the workload's own message.
 const MAX: usize = 64;
 
 /// The watches of pods.
@@ -29,7 +30,7 @@ pub struct Pods {
 #[derive(Default)]
 struct WatchedPods(Mutex<HashMap<ReleaseKey, Watched>>);
 
-/// The workload of a release whose pods are watched.
+/// The workload of a release whose pods are being watched.
 struct Watched {
     id: ObjectId,
     uid: Box<str>,
@@ -39,13 +40,14 @@ struct Watched {
 }
 
 impl Pods {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { watched: Arc::default(), shared }
     }
 
-    /// Puts the pods' reason in place of the workload's own words, and makes sure that the pods of the first unhealthy
-    /// workload are watched, and no others of this release. When they report something new, the release gets a pass.
+    /// Replaces the message of the first unhealthy workload by the reason that its pods report. Makes sure that these
+    /// pods are watched, and no other pods of this release. When the pods report something new, the release gets a
+    /// pass.
     pub fn explain(
         &self,
         key: &ReleaseKey,
@@ -64,7 +66,7 @@ impl Pods {
         }
     }
 
-    /// Nothing of this release is watched any more.
+    /// Ends the watch of this release.
     pub fn forget(&self, key: &ReleaseKey) {
         if let Some(watched) = self.watched.lock().remove(key) {
             watched.stop.cancel();
@@ -107,7 +109,7 @@ impl Pods {
 }
 
 impl WatchedPods {
-    /// Enters what the pods say now; whether it is news.
+    /// Stores the current reason of the pods. Returns whether it is new.
     fn enter(&self, key: &ReleaseKey, watch: &CancellationToken, reason: Option<Text>) -> bool {
         match self.lock().get_mut(key).filter(|_| !watch.is_cancelled()) {
             Some(watched) if watched.reason != reason => {
@@ -128,7 +130,7 @@ struct PodSink {
     shared: Arc<Shared>,
     watched: Arc<WatchedPods>,
     stop: CancellationToken,
-    /// Of the pods that are not ready, by name.
+    /// The reasons of the pods that are not ready, by name.
     reasons: BTreeMap<String, Text>,
     complete: bool,
 }
@@ -174,14 +176,14 @@ impl Sink<DynamicObject> for PodSink {
         self.request_pass();
     }
 
-    /// Not every role allows to see pods; then the workload's own words must do.
+    /// Not every role may list pods. Without that, the status shows the workload's own message.
     fn blind(&mut self, why: String) {
         tracing::info!(name = %self.key.name, namespace = %self.key.namespace, %why, "pods cannot be watched");
         self.stop.cancel();
     }
 }
 
-/// A pod in back-off goes through running, failing and back-off again for ever; that is one reason and not three.
+/// A pod in back-off alternates between running, failing and back-off for ever. This counts as one reason, not three.
 fn steady(old: Option<Text>, new: Option<Text>) -> Option<Text> {
     match (old, new) {
         (Some(old), Some(new)) if is_back_off(&old) && !is_back_off(&new) => Some(old),

@@ -1,4 +1,4 @@
-//! Results of pods: one watch of the pods that carry their label, once a chart with such pods is served, and nothing at all before.
+//! Results of pods: one watch of the pods that carry the label, started once a chart with such pods is served.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::cluster::watch::{Sink, watch};
 use crate::plan::results::{Ended, LABEL};
 use crate::reconcile::shared::Shared;
 
-/// The last results of pods, and the watches that see them.
+/// The latest results of pods, and the watches that observe them.
 pub struct Results {
     newest: Arc<Newest>,
     shared: Arc<Shared>,
@@ -21,7 +21,7 @@ pub struct Results {
 
 type Release = (Arc<str>, Arc<str>);
 
-/// By namespace and name of the release.
+/// The results, by namespace and name of the release.
 #[derive(Default)]
 struct Newest {
     watched: AtomicBool,
@@ -29,13 +29,13 @@ struct Newest {
 }
 
 impl Results {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { newest: Arc::default(), shared }
     }
 
-    /// How the last pod of a custom resource ended. From the first question on pods are watched; an answer that comes later brings a
-    /// pass. What was made before the custom resource was another's of its name.
+    /// How the last pod of a custom resource ended. The first call starts the watches; a result that arrives later
+    /// triggers a pass. A pod that is older than the custom resource belongs to an earlier one of the same name.
     pub fn of(&self, key: &ReleaseKey, cr: &Cr) -> Option<Ended> {
         let cache = &self.shared.cache;
         if !self.newest.watched.swap(true, Ordering::Relaxed) {
@@ -47,7 +47,7 @@ impl Results {
         self.newest.lock().get(&release).filter(|ended| ended.created >= cr.created).cloned()
     }
 
-    /// A custom resource is gone.
+    /// Drops the result of a deleted custom resource.
     pub fn forget(&self, release: &Release) {
         self.newest.lock().remove(release);
     }
@@ -68,7 +68,7 @@ impl Results {
 }
 
 impl Newest {
-    /// Whether it is news.
+    /// Stores a result. Returns whether it is new.
     fn put(&self, release: Release, ended: Ended) -> bool {
         let mut all = self.lock();
         let newer = all.get(&release).is_none_or(|known| ended.is_after(known));
@@ -101,7 +101,7 @@ impl Sink<DynamicObject> for ResultSink {
         }
     }
 
-    // A result outlives its pod.
+    // The result of a deleted pod stays valid.
     fn remove(&mut self, _pod: DynamicObject) {}
 
     fn complete(&mut self) {}

@@ -1,4 +1,5 @@
-//! What the watches do with what they see: into the cache, and to the queue what deserves a pass.
+//! The sinks of the watches. They write what the watches see into the cache, and add releases that need a pass to the
+//! queue.
 
 use crate::names;
 use std::collections::HashSet;
@@ -22,21 +23,21 @@ use crate::release::object::ObjectId;
 use crate::release::secret::Revision;
 use crate::telemetry::metrics::Metrics;
 
-/// Objects of releases.
+/// The sink of objects of releases.
 pub struct ObjectSink {
     watch: WatchKey,
     cache: Arc<Cache>,
     queue: Arc<Queue>,
     seen: HashSet<ObjectId>,
     since: u64,
-    /// Of each kind of custom resources: a changed object of a release that is at rest starts no pass
-    /// (`watchDependentResources: false`). Its health is reported nevertheless.
+    /// For each kind of custom resources: whether a changed object starts no pass if its release is at rest
+    /// (`watchDependentResources: false`). A change of its health is still reported.
     deaf: Vec<bool>,
     waits: Arc<Waits>,
 }
 
 impl ObjectSink {
-    /// For one watch.
+    /// The sink of one watch.
     pub fn new(watch: WatchKey, shared: &Shared) -> Self {
         let deaf = shared.kinds.iter().map(|served| !served.kind.watch_dependents).collect();
         let (cache, queue) = (Arc::clone(&shared.cache), Arc::clone(&shared.queue));
@@ -93,7 +94,7 @@ impl Sink<DynamicObject> for ObjectSink {
     }
 }
 
-/// Release records.
+/// The sink of release records.
 pub struct HistorySink {
     scope: Option<Arc<str>>,
     cache: Arc<Cache>,
@@ -102,12 +103,12 @@ pub struct HistorySink {
     seen_chunks: HashSet<SecretName>,
     since: u64,
     chunks_since: u64,
-    /// Notified when the list is complete for the first time.
+    /// Notified when the list is complete.
     synced: Arc<tokio::sync::Notify>,
 }
 
 impl HistorySink {
-    /// For one namespace, or all.
+    /// The sink for one namespace, or for all of them.
     pub fn new(
         scope: Option<Arc<str>>,
         cache: Arc<Cache>,
@@ -127,10 +128,10 @@ impl HistorySink {
     }
 }
 
-/// What the Secret of a release is.
+/// The part of a release that a Secret contains.
 enum Part {
     Revision(Arc<str>, Box<Revision>),
-    /// Of a release: name and digest.
+    /// A chunk of a record of this release, with its name and digest.
     Chunk(Arc<str>, String, String),
 }
 
@@ -194,10 +195,10 @@ impl Sink<PartialObjectMeta<Secret>> for HistorySink {
     }
 }
 
-/// The annotation of a chart that names the annotation by which a custom resource says whose it is.
+/// The annotation of a chart that names the annotation with the scope of a custom resource.
 const SCOPE: &str = names::SCOPE;
 
-/// Custom resources of one kind.
+/// The sink of the custom resources of one kind.
 pub struct CrSink {
     kind: usize,
     name: String,
@@ -209,12 +210,12 @@ pub struct CrSink {
     synced: Arc<tokio::sync::Notify>,
     scope_of: Scope,
     allow: Allow,
-    /// The annotation by which a custom resource says whose it is.
+    /// The annotation with the scope of a custom resource.
     scope_annotation: Option<String>,
 }
 
 impl CrSink {
-    /// For one kind, in one namespace or all.
+    /// The sink for one kind, in one namespace or all of them.
     pub fn new(kind: usize, scope: Option<Arc<str>>, shared: &Shared, synced: Arc<tokio::sync::Notify>) -> Self {
         let chart = shared.kinds[kind].chart().ok();
         Self {

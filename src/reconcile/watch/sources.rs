@@ -1,4 +1,4 @@
-//! Watches of the objects that releases are made from: those that values come from, and those that templates look up.
+//! Watches of the objects that releases are made from: the sources of values, and what templates look up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,21 +14,21 @@ use crate::cluster::watch::{End, watch};
 use crate::reconcile::shared::Shared;
 use crate::release::object::Gvk;
 
-/// The watches: metadata only, one per kind and namespace (or all), started when the first release needs it, and ended when none does any
-/// more.
+/// The watches: metadata only, one per kind and namespace, or one per kind for all namespaces. A watch starts when the
+/// first release needs it, and ends when no release needs it any more.
 pub struct SourceWatches {
     started: Arc<Mutex<HashMap<WatchKey, Started>>>,
     shared: Arc<Shared>,
 }
 
 impl SourceWatches {
-    /// None yet.
+    /// Starts without watches.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { started: Arc::default(), shared }
     }
 
-    /// Makes sure that a watch runs, if the API server serves the kind. One that is not served is blind, and is looked for again when this
-    /// is called again.
+    /// Makes sure that a watch runs if the API server serves the kind. A kind that is not served is blind, and the next
+    /// call searches for it again.
     pub fn ensure(&self, watch: &WatchKey) {
         let end = self.shared.tasks.stop().child_token();
         {
@@ -44,14 +44,16 @@ impl SourceWatches {
             follow(&watch, &shared, &end).await;
             let mut started = lock(&started);
             started.remove(&watch);
-            // Who asks for it from now on starts another; who has just asked looks again.
+            // A release that asks for the watch later starts another one. A release that has just asked for it looks
+            // again.
             if end.is_cancelled() {
                 shared.sources.unwatch(&watch);
             }
         });
     }
 
-    /// Ends the watches of what no release uses; whether some only wait for their time.
+    /// Ends the watches of objects that no release uses. Returns whether some of them were only kept because their
+    /// grace period is not over.
     pub fn end_unneeded(&self, sources: &Sources, grace: Duration) -> bool {
         let mut wait = false;
         for (_, running) in lock(&self.started).iter().filter(|(watch, _)| !sources.is_used(watch)) {
@@ -64,13 +66,13 @@ impl SourceWatches {
         wait
     }
 
-    /// How many there are.
+    /// The number of watches.
     pub fn count(&self) -> usize {
         lock(&self.started).len()
     }
 }
 
-/// A watch that runs.
+/// A running watch.
 struct Started {
     /// When a pass last asked for it.
     wanted: Instant,
@@ -94,7 +96,7 @@ async fn follow(source: &WatchKey, shared: &Shared, stop: &CancellationToken) {
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
     };
-    // Release records are many and large, and nothing is made from them.
+    // Release records are many and large, and no release is made from them.
     let selector = (source.0 == Gvk::new("", "v1", "Secret")).then_some("owner!=helm");
     let queue = Arc::clone(&shared.queue);
     let mut sink = SourceSink::new(source.clone(), Arc::clone(&shared.sources), move |keys| queue.add_all(keys));

@@ -8,10 +8,10 @@ use super::objects::grace;
 use crate::harm;
 use crate::reconcile::shared::Shared;
 
-/// How often the operator looks for watches that nobody needs.
+/// How often the operator searches for watches that no release needs.
 const ROUND: Duration = Duration::from_secs(30);
 
-/// Looks from time to time for watches that no release needs, when anything has changed.
+/// Searches periodically for watches that no release needs, if something has changed since the last search.
 pub async fn end_unneeded(shared: Arc<Shared>, watching: Arc<Watching>) {
     let stop = shared.tasks.stop().clone();
     let mut judged = None;

@@ -1,21 +1,21 @@
-//! Who is alive, who is dead, and what a quorum allows.
+//! Which members are healthy, which are dead, and what a quorum allows.
 
 use super::Scene;
 use crate::members::etcd::state::{Answer, Member, Version};
 use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 
-/// How often a container must have failed before that counts.
+/// The number of failures of a container that count as crashing.
 const CRASHES: u32 = 3;
 
-/// A container that has run for so long, in seconds, does not end as it did before: etcd ends within this when it cannot begin, also
-/// after it has looked for all others.
+/// A container that has run for this long, in seconds, will not end as it did before: if etcd cannot start, it exits
+/// within this time, even after it has tried to reach all other members.
 const BEGUN: i64 = 120;
 
-/// Bytes that a learner is sent in a second on a slow network, or by a leader with much else to do.
+/// Bytes that a learner receives per second on a slow network, or from a busy leader.
 const SENT: u64 = 4 << 20;
 
-/// What etcd prints, before it ends, when its data is of no use to it any more: its ID was removed, or the log lost entries that
-/// it had acknowledged or cannot be read.
+/// What etcd prints before it exits when its data is not usable any more: its ID was removed, the log lost entries that
+/// it had acknowledged, or the log cannot be read.
 const BAD_DATA: [&str; 8] = [
     "permanently removed from the cluster",
     "is out of range [lastIndex",
@@ -27,7 +27,7 @@ const BAD_DATA: [&str; 8] = [
     "file is truncated",
 ];
 
-/// What etcd prints when it has no data and the list it was given is not the cluster's.
+/// What etcd prints when it has no data and its list is not the cluster's.
 const NOT_IN_LIST: [&str; 4] = [
     "couldn't find local name",
     "error validating peerURLs",
@@ -59,7 +59,7 @@ impl<'a> Cluster<'a> {
         self.scene.workload.claims.get(&ordinal).map_or(&[], Vec::as_slice)
     }
 
-    /// The ordinal of a member; None for a foreign one.
+    /// The ordinal of a member; `None` for a foreign one.
     pub fn ordinal(&self, member: &Member) -> Option<u32> {
         let mut ordinals = member.peer_urls.iter().map(|url| self.scene.settings.peer_url.ordinal(url));
         let first = ordinals.next().flatten()?;
@@ -70,7 +70,7 @@ impl<'a> Cluster<'a> {
         self.members.iter().find(|member| self.ordinal(member) == Some(ordinal))
     }
 
-    /// Members with an ordinal, and whether they vote, by ordinal.
+    /// The voters or the learners that have an ordinal, sorted by ordinal.
     fn with_ordinals(&self, learners: bool) -> Vec<(u32, &'a Member)> {
         let mut found: Vec<_> = self
             .members
@@ -86,29 +86,29 @@ impl<'a> Cluster<'a> {
         self.with_ordinals(false)
     }
 
-    /// The learner. etcd has one at most, unless its settings say more.
+    /// The learner. By default etcd allows only one.
     pub fn learner(&self) -> Option<(u32, &'a Member)> {
         self.with_ordinals(true).last().copied()
     }
 
-    /// A voter that read, on its own endpoint, what a quorum agrees on.
+    /// Whether a voter read what a quorum agrees on, on its own endpoint.
     pub fn healthy(&self, ordinal: u32) -> bool {
         let Some(member) = self.member(ordinal).filter(|member| !member.learner) else { return false };
         let answer = self.scene.observed.answers.get(&ordinal);
         answer.is_some_and(|answer| answer.linearizable && answer.member == member.id && !answer.is_corrupt())
     }
 
-    /// The voters that are healthy.
+    /// The healthy voters.
     pub fn healthy_voters(&self) -> impl Iterator<Item = u32> {
         self.voters().into_iter().map(|(voter, _)| voter).filter(|voter| self.healthy(*voter))
     }
 
-    /// How many voters are healthy, without those of one ordinal.
+    /// The number of healthy voters, not counting those of one ordinal.
     fn healthy_without(&self, ordinal: Option<u32>) -> usize {
         self.healthy_voters().filter(|voter| Some(*voter) != ordinal).count()
     }
 
-    /// Every member is a healthy voter.
+    /// Whether every member is a healthy voter.
     pub fn all_healthy(&self) -> bool {
         self.healthy_without(None) == self.members.len()
     }
@@ -117,7 +117,8 @@ impl<'a> Cluster<'a> {
         self.members.iter().filter(|member| !member.learner).count()
     }
 
-    /// The others keep a quorum when a voter is removed, there is one now to agree to it, and it is not the last.
+    /// Whether the others keep a quorum when a voter is removed, a quorum can agree to it now, and it is not the last
+    /// voter.
     pub fn may_remove(&self, ordinal: u32) -> bool {
         let voters = self.voting();
         voters > 1
@@ -125,81 +126,83 @@ impl<'a> Cluster<'a> {
             && self.healthy_without(Some(ordinal)) >= quorum(voters - 1)
     }
 
-    /// The others keep a quorum while a voter is away.
+    /// Whether the others keep a quorum while a voter is stopped.
     pub fn may_stop(&self, ordinal: u32) -> bool {
         self.healthy_without(Some(ordinal)) >= quorum(self.voting())
     }
 
-    /// The ordinal of the leader, by whoever is in the newest term.
+    /// The ordinal of the leader, as reported by a member in the newest term.
     pub fn leader(&self) -> Option<u32> {
         let answers = self.scene.observed.answers.iter().filter(|(ordinal, _)| self.healthy(**ordinal));
         let newest = answers.max_by_key(|(_, answer)| answer.term)?.1.leader;
         self.members.iter().find(|member| member.id == newest).and_then(|member| self.ordinal(member))
     }
 
-    /// The lowest healthy voter but one.
+    /// The lowest healthy voter except this one.
     pub fn lowest_healthy_but(&self, ordinal: u32) -> Option<u32> {
         self.healthy_voters().find(|voter| *voter != ordinal)
     }
 
-    /// Whom to call: the leader, or another healthy voter when the call is about the leader itself.
+    /// The member to call: the leader, or another healthy voter if the call is about the leader itself.
     pub fn via(&self, about: Option<u32>) -> Option<u32> {
         let leader = self.leader().filter(|leader| Some(*leader) != about && self.healthy(*leader));
         leader.or_else(|| self.lowest_healthy_but(about.unwrap_or(u32::MAX)))
     }
 
-    /// The list has another peer URL for it than the document: the scheme or the port has changed.
+    /// Whether the list has another peer URL for the member than the document, because the scheme or the port has
+    /// changed.
     pub fn is_elsewhere(&self, ordinal: u32) -> bool {
         let url = self.scene.settings.peer_url.url(ordinal);
         self.member(ordinal).is_some_and(|member| member.peer_urls != [url])
     }
 
-    /// How far the furthest log is.
+    /// The highest index of all logs.
     pub fn furthest(&self) -> u64 {
         self.scene.observed.answers.values().map(|answer| answer.index).max().unwrap_or_default()
     }
 
-    /// The versions of those that answered, lowest first.
+    /// The versions of the members that answered, lowest first.
     pub fn versions(&self) -> Vec<Version> {
         let mut versions: Vec<_> = self.scene.observed.answers.values().filter_map(|answer| answer.version).collect();
         versions.sort();
         versions
     }
 
-    /// etcd said that the data of this pod is of no use any more.
+    /// Whether etcd printed that the data of this pod is not usable any more.
     pub fn says_bad_data(&self, ordinal: u32) -> bool {
         self.said(ordinal, &BAD_DATA)
     }
 
-    /// etcd said that it was given a list that is not the cluster's; only one without data looks at the list.
+    /// Whether etcd printed that its list is not the cluster's; only a member without data reads the list.
     pub fn says_not_in_list(&self, ordinal: u32) -> bool {
         self.said(ordinal, &NOT_IN_LIST)
     }
 
-    /// The same, but for one that only could not reach the others.
+    /// The same, except for a member that only could not reach the others.
     pub fn says_wrong_list(&self, ordinal: u32) -> bool {
         self.said(ordinal, &NOT_IN_LIST[..3])
     }
 
-    /// How a silent pod ended last. One that has begun since is silent for another reason, such as a network that is parted.
+    /// How a silent pod ended last. A pod that has started since is silent for another reason, such as a network
+    /// partition.
     fn ended(&self, ordinal: u32) -> Option<&'a Exit> {
         let exit = self.pod(ordinal)?.exit.as_ref()?;
         let begun = exit.running_since.is_some_and(|since| self.scene.now - since > BEGUN);
         (!begun && !self.scene.observed.answers.contains_key(&ordinal)).then_some(exit)
     }
 
-    /// The pod is silent, and said one of these when it ended last.
+    /// Whether the pod is silent, and printed one of these texts when it ended last.
     fn said(&self, ordinal: u32, texts: &[&str]) -> bool {
         self.ended(ordinal).is_some_and(|exit| texts.iter().any(|text| exit.message.contains(text)))
     }
 
-    /// The container ended, and was started again, and that has not ended yet.
+    /// Whether the container ended, was restarted, and is still running.
     pub fn runs_again(&self, ordinal: u32) -> bool {
         let exit = self.pod(ordinal).and_then(|pod| pod.exit.as_ref());
         exit.is_some_and(|exit| exit.running_since.is_some())
     }
 
-    /// A pod that starts again and again, in the present template.
+    /// Whether a pod of the current template keeps restarting.
     pub fn crashes(&self, ordinal: u32) -> bool {
         self.ended(ordinal).is_some()
             && self.pod(ordinal).is_some_and(|pod| {
@@ -210,8 +213,8 @@ impl<'a> Cluster<'a> {
             })
     }
 
-    /// A voter that cannot come back by itself: its volume or its data is gone, it was removed, is corrupt, or fails to start for
-    /// ever. One whose pod only waits for a node is not dead: its data waits for it.
+    /// Whether a voter cannot return without help: its volume or its data is lost, it was removed, it is corrupt, or it
+    /// keeps failing to start. A voter whose pod only waits for a node is not dead: its data still exists.
     pub fn dead(&self, ordinal: u32) -> bool {
         self.claims(ordinal).iter().any(|claim| claim.lost)
             || self.scene.observed.answers.get(&ordinal).is_some_and(Answer::is_corrupt)
@@ -220,18 +223,19 @@ impl<'a> Cluster<'a> {
             || self.crashes(ordinal)
     }
 
-    /// Uids of an ordinal's claims and pod.
+    /// The uids of an ordinal's claims and pod.
     pub fn place(&self, ordinal: u32) -> Vec<String> {
         let claims = self.claims(ordinal).iter().map(|claim| &claim.uid);
         claims.chain(self.pod(ordinal).map(|pod| &pod.uid)).map(ToString::to_string).collect()
     }
 
-    /// How long an ordinal has been waited for, in seconds.
+    /// How many seconds the operator has waited for an ordinal.
     pub fn waited(&self, ordinal: u32) -> i64 {
         self.scene.latch.since.get(&ordinal).map_or(0, |since| self.scene.now - since)
     }
 
-    /// A learner did not start in time. One that runs opens its client port only after it has been sent the data.
+    /// Whether a learner did not start in time. A running learner opens its client port only after it has received the
+    /// data.
     pub fn is_late(&self, ordinal: u32) -> bool {
         let runs = self.pod(ordinal).is_some_and(|pod| pod.phase == PodPhase::Running);
         let data = self.scene.observed.answers.values().map(|answer| answer.size).max().filter(|_| runs);
@@ -239,14 +243,14 @@ impl<'a> Cluster<'a> {
         self.waited(ordinal) > self.scene.settings.join_deadline.saturating_add(sent)
     }
 
-    /// Its learner did not join in time: the next attempt waits as long again.
+    /// Whether its learner did not join in time, so that the next attempt waits as long again.
     pub fn backs_off(&self, ordinal: u32) -> bool {
         let deadline = self.scene.settings.join_deadline;
         self.member(ordinal).is_none() && (deadline..2 * deadline).contains(&self.waited(ordinal))
     }
 }
 
-/// How many of so many voters agree on something.
+/// How many of these voters form a quorum.
 fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }

@@ -1,9 +1,10 @@
-//! A quorum that is lost for good (docs/design/members.md row 5). Nothing is guessed: the user says so, of this cluster and of the data
-//! that is left, and the same is never done twice. Then the member that knows most of what was agreed on goes on alone, and the others
-//! grow from it as learners.
+//! A quorum that is lost for good (docs/design/members.md row 5). The operator does not guess: the user has to confirm
+//! the loss, for this cluster and for the data that is left, and the same confirmation is never used twice. Then the
+//! member with the most of the agreed data continues alone, and the other members join it as learners.
 //!
-//! While a pod can start that goes on alone no other may: each would be a cluster of its own, under the same ID. So the StatefulSet has
-//! only that one pod until its settings no longer say so. The claims of the others go when it has been seen to go on, and not before.
+//! While a pod can start as the only member, no other pod may start: each would be a cluster of its own, under the same
+//! ID. So the StatefulSet has only this one pod until the `ConfigMap` does not force a new cluster any more. The claims
+//! of the others are deleted after the member has been seen to continue, and not earlier.
 
 use super::{SOON, Scene};
 use crate::members::driver::MemberStep;
@@ -11,12 +12,13 @@ use crate::members::etcd::state::{Action, Answer, ClusterState};
 use crate::members::workload::{Latch, Recovery};
 use crate::names;
 
-/// Annotation of the custom resource: what the user says. The condition `QuorumLost` says what it must be.
+/// Annotation of the custom resource with the user's confirmation. The condition `QuorumLost` shows the required value.
 pub const FORCE_NEW_CLUSTER: &str = names::FORCE_NEW_CLUSTER;
 
 impl Scene<'_> {
-    /// Who knows most, of those that answer: they are voters that have run since the quorum was there, and none of them knows a leader.
-    /// One that was started again without a quorum answers nobody, and cannot be compared.
+    /// The member with the most data among those that answer. They are voters that have been running since the quorum
+    /// existed, and none of them knows a leader. A member that was restarted without a quorum does not answer, and
+    /// cannot be compared.
     fn survivor(&self) -> Option<(u32, &Answer)> {
         let cluster = self.latched_cluster()?;
         let answers = &self.observed.answers;
@@ -28,13 +30,14 @@ impl Scene<'_> {
         able.rev().max_by_key(|(_, answer)| answer.index).map(|(ordinal, answer)| (*ordinal, answer))
     }
 
-    /// What the user must say: the cluster, and the revision that is accepted. It is never what was said the last time.
+    /// The required confirmation: the cluster, and the revision that the user accepts. It always differs from the last
+    /// one.
     fn statement(&self, answer: &Answer) -> String {
         let statement = format!("{:x}@{}", answer.cluster, answer.revision);
         if self.latch.recovered.as_ref() == Some(&statement) { format!("{statement}-again") } else { statement }
     }
 
-    /// What the condition says of it.
+    /// The offer of a recovery in the condition.
     pub(super) fn recovery_offer(&self) -> String {
         let Some((ordinal, answer)) = self.survivor() else {
             let nobody = "; nobody answers, so it is unknown which of them has the newest data";
@@ -49,7 +52,7 @@ impl Scene<'_> {
         )
     }
 
-    /// The user said it, of what is left now.
+    /// The user has confirmed the loss, for what is left now.
     pub(super) fn recovery_begins(&self) -> Option<MemberStep<Action>> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
@@ -61,7 +64,7 @@ impl Scene<'_> {
             .then(|| MemberStep::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
     }
 
-    /// What was begun goes on, from what is seen.
+    /// Continues a recovery from what is observed.
     pub(super) fn recovery_goes_on(&self) -> Option<MemberStep<Action>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
@@ -72,14 +75,14 @@ impl Scene<'_> {
         Some(if alone {
             self.gone_on(recovery)
         } else if members.is_some() && !is_told {
-            // A quorum is back by itself, and no member was started alone yet.
+            // The quorum has returned without help, and no member has been forced to be alone yet.
             self.recovery_ends(recovery, None)
         } else {
             self.made_alone(recovery)
         })
     }
 
-    /// Its pod starts again, as the only one of the StatefulSet, with settings that make it the only member.
+    /// Restarts the member's pod as the only one of the StatefulSet, and with the setting that it is the only member.
     fn made_alone(&self, recovery: &Recovery) -> MemberStep<Action> {
         let survivor = recovery.survivor;
         if (self.workload.start, self.workload.replicas) != (survivor, 1) {
@@ -107,7 +110,8 @@ impl Scene<'_> {
         }
     }
 
-    /// It has a quorum by itself: no pod may start alone any more, and the data of the others goes.
+    /// The member has a quorum alone. From now on no member may be forced to be alone, and the data of the others is
+    /// deleted.
     fn gone_on(&self, recovery: &Recovery) -> MemberStep<Action> {
         if let Some(step) = self.closed() {
             return step;
@@ -120,7 +124,8 @@ impl Scene<'_> {
         }
     }
 
-    /// It is over: with so many replicas and the data as it is now, or with nothing changed, as there is a quorum again by itself.
+    /// Ends the recovery: with this number of replicas and the current data, or without any change if the quorum has
+    /// returned without help.
     fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> MemberStep<Action> {
         let ended = Latch { recovery: None, recovered: Some(recovery.statement.clone()), ..self.latch.clone() };
         MemberStep::Latch(match replicas {

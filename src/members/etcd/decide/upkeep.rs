@@ -1,5 +1,6 @@
-//! docs/design/members.md row 20: what keeps a database well: alarms, and files with holes. A member that is defragmented answers nobody
-//! meanwhile: so it is one at a time, the leader last, and the next only when all are well again.
+//! docs/design/members.md row 20: the maintenance of a database: alarms, and files with holes. A member answers no
+//! requests while it is defragmented. So the operator defragments one member at a time, the leader last, and continues
+//! only when all members are healthy again.
 
 use super::health::Cluster;
 use super::with_quorum::call;
@@ -8,28 +9,31 @@ use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Alarm, AlarmKind, Answer, Call, NoSpace};
 use crate::members::workload::{Latch, Reclaimed};
 
-/// Bytes that a file has more than what is in it, at rest.
+/// Bytes by which a file exceeds its content at rest.
 const SLACK: u64 = 64 << 10;
-/// Writes are allowed again below this share of the quota, in hundredths: else the alarm comes back at once.
+/// Writes are allowed again below this share of the quota, in hundredths: above it the alarm would soon return.
 const ENOUGH: u64 = 90;
-/// etcd's own quota, in bytes, for versions that do not report it (before 3.6).
+/// etcd's own quota in bytes, for versions that do not report it (before 3.6).
 const QUOTA: u64 = 2 << 30;
-/// Seconds from one attempt to reclaim space to the next: a member that rewrites its file answers nobody (as etcd-io's operator).
+/// Seconds between two attempts to reclaim space: a member that rewrites its file answers no requests (as in etcd-io's
+/// operator).
 const AGAIN: i64 = 600;
-/// Seconds that members get to compact their history, each in its own time, before their files are rewritten; and before that is
-/// done once more to those that are still too large (etcd compacts 100,000 revisions a second at most).
+/// Seconds that members get to compact their history, each at its own pace, before their files are rewritten, and
+/// before the files that are still too large are rewritten once more (etcd compacts 100,000 revisions a second at
+/// most).
 const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
-/// An alarm that was raised for a member that has left: it has been replaced, and writes are allowed again.
+/// Disarms an alarm of a member that has left: it has been replaced, so writes are allowed again.
 pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<MemberStep<Action>> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
 }
 
-/// No space: the history goes, then the files are rewritten one by one, and then writes are allowed again. What is in use of a file is
-/// reported as of its last write, and there is none by now: so who is done is remembered.
+/// No space: the history is deleted, then the files are rewritten one by one, and then writes are allowed again. etcd
+/// reports the used part of a file as of its last write, and there are no writes now. So the latch stores which members
+/// are done.
 pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
     let settings = c.scene.settings;
     let alarm = no_space(c).next();
@@ -74,15 +78,15 @@ pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
     then(call(c, None, Call::Disarm(alarm)), Reclaimed { over, ..reclaimed.clone() })
 }
 
-/// Space ran out again after it was reclaimed, or what was reclaimed was not enough and keys were deleted since: after a while it is
-/// tried again.
+/// Whether space has to be reclaimed again: it ran out again, or too little was reclaimed and keys have been deleted
+/// since. There is a pause between two attempts.
 fn is_due_again(c: &Cluster) -> bool {
     let Some(reclaimed) = &c.scene.latch.reclaimed else { return true };
     let deleted = full(c).is_some() && c.scene.revision() > reclaimed.before;
     (reclaimed.over || deleted) && c.scene.now - reclaimed.since >= AGAIN
 }
 
-/// A member whose file is too large for writes to be allowed again: its ordinal, the bytes it has, and its quota.
+/// A member whose file is too large to allow writes again: its ordinal, its size in bytes, and its quota.
 fn full(c: &Cluster) -> Option<(u32, u64, u64)> {
     let (ordinal, answer) = c.scene.observed.answers.iter().find(|(_, answer)| is_full(c, answer))?;
     Some((*ordinal, answer.size, quota(c, answer)))
@@ -100,7 +104,7 @@ fn no_space<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
     alarms(c).filter(|alarm| alarm.kind == AlarmKind::NoSpace)
 }
 
-/// Files with holes, when that is asked for and nothing else is to be done.
+/// Defragments files with holes, if the document asks for this and there is nothing else to do.
 pub(super) fn holes_above_threshold(c: &Cluster) -> Option<MemberStep<Action>> {
     let wanted = c.scene.settings.defragmentation?;
     let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
@@ -115,7 +119,7 @@ pub(super) fn holes_above_threshold(c: &Cluster) -> Option<MemberStep<Action>> {
     defragment(c, due_first(c, due)?)
 }
 
-/// What alarms say that nothing above has dealt with.
+/// Reports the alarms that no row above has handled.
 pub(super) fn alarms_are_told(c: &Cluster) -> Option<MemberStep<Action>> {
     let alarm = alarms(c).next()?;
     let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
@@ -154,7 +158,8 @@ fn why_no_space(c: &Cluster, whose: &str) -> String {
     }
 }
 
-/// The first that is due: the highest ordinal, the leader last. A learner or one that lags behind is left alone (etcd #20650).
+/// The first member that is due: the highest ordinal, with the leader last. A learner or a member that lags behind is
+/// left alone (etcd #20650).
 fn due_first(c: &Cluster, is_due: impl Fn(u32, &Answer) -> bool) -> Option<u32> {
     let leader = c.leader()?;
     let answers = &c.scene.observed.answers;
@@ -184,7 +189,7 @@ fn holes(answer: &Answer) -> u64 {
     answer.size.saturating_sub(answer.used)
 }
 
-/// Every member reports the alarms of all.
+/// The alarms. Every member reports the alarms of all members.
 fn alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
     let furthest =
         c.scene.observed.answers.values().filter(|answer| answer.linearizable).max_by_key(|answer| answer.index);

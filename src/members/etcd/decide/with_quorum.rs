@@ -8,13 +8,13 @@ use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
 use crate::members::workload::{Latch, Pod, VolumeClaim};
 
-/// 3.6 refuses data that these versions of 3.5 and older ones may have written (etcd #19557, #20793).
+/// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
-/// A row of the table: what it does, if it fits.
+/// A row of the table: returns its step if it applies.
 type Row = fn(&Cluster) -> Option<MemberStep<Action>>;
 
-/// The rows that need a quorum, in their order.
+/// The rows that need a quorum, in order.
 const ROWS: [Row; 21] = [
     memory,
     row_6_learner_beyond_size,
@@ -44,7 +44,8 @@ pub(super) fn decide(scene: &Scene, members: &[Member]) -> MemberStep<Action> {
     ROWS.iter().find_map(|row| row(&cluster)).unwrap_or(MemberStep::Quiet)
 }
 
-/// What must be remembered before anything else is done: since when a member is waited for, and what members that left leave behind.
+/// Stores what has to be remembered before anything else is done: when the wait for a member began, and what members
+/// that left have left behind.
 fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
@@ -64,7 +65,8 @@ fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
             latch.stale.insert(k, c.place(k));
         }
     }
-    // Whoever scaled up by hand: pods of members are not given up for that, and before a vote depends on them.
+    // Somebody scaled up by hand. The operator must not give up the pods of members for that, and stores this before a
+    // vote depends on them.
     let needed = c.members.iter().filter_map(|member| c.ordinal(member)).max().map_or(0, |highest| highest + 1);
     match latch.replicas {
         None => latch.replicas = Some(c.replicas()),
@@ -78,24 +80,25 @@ fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
 }
 
-/// Row 6: a learner that is not wanted any more leaves; that is always allowed.
+/// Row 6: a learner that is not wanted any more leaves. This is always allowed.
 fn row_6_learner_beyond_size(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
 }
 
-/// Row 7: the learner's pod is started, with the list of this moment.
+/// Row 7: starts the learner's pod, with the current list.
 fn row_7_learner_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
     c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(MemberStep::Scale(k + 1)))
 }
 
-/// Row 7, afterwards: the list is for the one who joins. As soon as it has started nobody may start from it again.
+/// Row 7, afterwards: the list is for the member that joins. As soon as it has started, no member may start from the
+/// list again.
 fn row_7_nobody_joins(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.members.iter().all(Member::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
-/// Row 8: a learner that has started and caught up gets a vote. The leader has the last word on how far it is.
+/// Row 8: a learner that has started and caught up gets a vote. The leader makes the final check of its progress.
 fn row_8_learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
@@ -105,7 +108,8 @@ fn row_8_learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
     call(c, None, Call::Promote { ordinal: k, member: learner.id })
 }
 
-/// Row 9: a learner that does not join. Its list is corrected; with bad data or past the deadline it leaves, and row 14 wipes it.
+/// Row 9: a learner does not join. Its list is corrected. With bad data, or after the deadline, it leaves, and row 14
+/// deletes its data.
 fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner()?;
     if !learner.started()
@@ -113,16 +117,18 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     {
         return Some(write);
     }
-    // One that answers is catching up, which may take longer than any deadline.
+    // A learner that answers is catching up, which may take longer than any deadline.
     let answer = c.scene.observed.answers.get(&k);
     let late = answer.is_none() && c.is_late(k);
-    // What it said before it was started again may have been mended by that: it is only a moment from its start to its first answer.
+    // A restart may have solved the problem that it printed before: after its start, its first answer follows within a
+    // moment.
     let ended = !c.runs_again(k);
     let lost = ended && (c.says_bad_data(k) || learner.started() && c.says_not_in_list(k));
     if late || lost || answer.is_some_and(Answer::is_corrupt) {
         return remove(c, k, learner);
     }
-    // The list is right by now, and is read when the container starts again: a new pod does not wait minutes for that.
+    // The list is correct now, and etcd reads it when the container starts. A new pod does not have to wait minutes for
+    // the restart.
     if let Some(pod) = c.pod(k).filter(|_| ended && c.crashes(k) && c.says_wrong_list(k)) {
         return Some(MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() });
     }
@@ -130,7 +136,7 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
 }
 
-/// Row 10: a voter that never started, added by somebody else. It counts as one that failed.
+/// Row 10: a voter that somebody else added never started. It counts as failed.
 fn row_10_voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
@@ -149,7 +155,7 @@ fn row_10_voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
     })
 }
 
-/// Row 11: a member that no pod of this StatefulSet is, or two of one ordinal.
+/// Row 11: a member that does not belong to a pod of this StatefulSet, or two members with one ordinal.
 fn row_11_foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let twice = |member: &&Member| {
         let ordinal = c.ordinal(member);
@@ -167,7 +173,7 @@ fn row_11_foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     })
 }
 
-/// Row 12: voters whose pods somebody else scaled away.
+/// Row 12: somebody else scaled away the pods of voters.
 fn row_12_voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
@@ -183,7 +189,8 @@ fn row_13_shrink(c: &Cluster) -> Option<MemberStep<Action>> {
     (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
 }
 
-/// Row 14: a pod without a member has data of one that left, or none: its claims and itself go before another joins.
+/// Row 14: a pod without a member has the data of a member that left, or none. Its claims and the pod are deleted
+/// before another member joins.
 fn row_14_wipe(c: &Cluster) -> Option<MemberStep<Action>> {
     let ordinals = 0..c.replicas().min(c.desired());
     for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
@@ -196,7 +203,8 @@ fn row_14_wipe(c: &Cluster) -> Option<MemberStep<Action>> {
                 orphaned(c, k, claim)
             });
         }
-        // A newer pod also goes while it uses a claim that is going: else the two would wait for each other.
+        // A newer pod is deleted as well while it uses a claim that is being deleted, since the two would wait for each
+        // other.
         let claims_left = c.claims(k).iter().any(|claim| is_stale(&claim.uid));
         let pod = c.pod(k).filter(|pod| claims_left || is_stale(&pod.uid));
         if let Some(pod) = pod.filter(|pod| !pod.terminating) {
@@ -212,12 +220,12 @@ fn row_14_wipe(c: &Cluster) -> Option<MemberStep<Action>> {
     None
 }
 
-/// A claim that is in the way and stays.
+/// A claim that is in the way and is not deleted.
 fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<Action> {
     MemberStep::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
 }
 
-/// Row 15: claims of members that left, after their pods are gone.
+/// Row 15: deletes the claims of members that left, after their pods are deleted.
 fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     if !c.scene.target.delete_claims {
         return None;
@@ -229,21 +237,21 @@ fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
 }
 
-/// Row 16: a voter that cannot come back leaves, and row 14 makes room for the next.
+/// Row 16: a voter that cannot return leaves, and row 14 makes room for the next one.
 fn row_16_dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
     let late = |k: u32| k < c.desired() && c.dead(k) && c.waited(k) > c.scene.settings.dead_after;
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
     remove(c, k, voter)
 }
 
-/// Row 17: the lowest free ordinal joins as a learner, while all others are well.
+/// Row 17: the lowest free ordinal joins as a learner, while all other members are healthy.
 fn row_17_join(c: &Cluster) -> Option<MemberStep<Action>> {
     let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
     if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
         return None;
     }
     if k >= c.replicas() {
-        // Nobody can join with what is there. Row 15 deletes what members left, where it may.
+        // No member can join while these objects exist. Row 15 deletes what members have left behind, if it may.
         let claims = || c.claims(k).iter();
         if c.pod(k).is_none()
             && let Some(claim) = claims().find(|claim| !claim.terminating)
@@ -261,14 +269,16 @@ fn row_17_join(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.scene.has_learners() {
         return call(c, None, Call::AddLearner { ordinal: k, peer_url });
     }
-    // Of two, both must agree: then nothing can be written or asked before the second has started. So what it needs comes first.
+    // With two members, both have to agree, so nothing can be written or read before the second one has started. So
+    // what it needs is written first.
     let newcomer = Member { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
     let list = c.scene.initial_cluster(&[c.members, &[newcomer]].concat());
     c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))
 }
 
-/// Row 18: one too many leaves: an unhealthy one, or the highest; never as the leader. While a lower ordinal is free nobody is too
-/// many, but one that is unhealthy and to leave anyway must not keep the other from joining.
+/// Row 18: if there is one member too many, it leaves: an unhealthy one, or the highest, but never while it is the
+/// leader. While a lower ordinal is free there are not too many members, but an unhealthy member that has to leave
+/// anyway must not keep the other one from joining.
 fn row_18_leave(c: &Cluster) -> Option<MemberStep<Action>> {
     let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
     let too_many = c.members.len() > c.desired() as usize;
@@ -280,21 +290,21 @@ fn row_18_leave(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.leader() == Some(k) && c.healthy(k) { move_leader(c, k) } else { remove(c, k, voter) }
 }
 
-/// Row 19: pods get the present template one by one, the leader's last.
+/// Row 19: the pods get the current template one by one, the leader's pod last.
 fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
     if !complete {
         return None;
     }
-    // Without a revision it is unknown which pods are of the present template, nor that all are.
+    // Without an update revision it is unknown which pods have the current template.
     if c.scene.workload.update_revision.is_empty() {
         let why = format!("the controller of StatefulSet {}", c.scene.workload.name);
         return Some(MemberStep::Wait { why, after: SOON });
     }
     let stale = |k: &u32| c.pod(*k).is_some_and(|pod| !pod.terminating && c.scene.workload.is_outdated(pod));
     let old: Vec<u32> = (0..c.desired()).filter(stale).collect();
-    // One that was replaced before the others knew its new URL.
+    // A pod was replaced before its new URL was announced.
     if let Some(k) = (0..c.desired()).find(|k| !old.contains(k) && c.pod(*k).is_some() && c.is_elsewhere(*k)) {
         return update(c, k);
     }
@@ -305,8 +315,9 @@ fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
         return Some(stop);
     }
     let uid = |k: u32| c.pod(k).map(|pod| pod.uid.clone()).unwrap_or_default();
-    // A pod that its template broke is replaced without asking budgets: so a bad template can be mended. The last one without
-    // certificates is one, too: the others hear it, and it does not hear them.
+    // A pod that its template broke is deleted without regard to disruption budgets, so that a bad template can be
+    // repaired. The last pod without certificates counts as broken: the others receive its messages, but it does not
+    // receive theirs.
     if let Some(k) = old.iter().copied().find(|k| !c.healthy(*k) && c.pod(*k).is_some() && c.may_stop(*k)) {
         let ready = c.pod(k).is_some_and(|pod| pod.ready);
         return match ready {
@@ -320,17 +331,19 @@ fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
     }
     let leader = c.leader()?;
     match old.iter().copied().rfind(|k| *k != leader) {
-        // With certificates its URL is another. The others learn it before the member starts again: then it calls them, and they call it.
+        // With certificates the URL of a member changes. The others learn the new URL before its pod restarts: then
+        // both sides can connect.
         Some(follower) if c.is_elsewhere(follower) => update(c, follower),
         None if c.desired() <= 2 && c.is_elsewhere(leader) => update(c, leader),
         Some(follower) => Some(MemberStep::EvictPod { ordinal: follower, uid: uid(follower) }),
-        // Of two, the other cannot lead alone: the one that ends hands over by itself.
+        // With two members, the other one cannot lead alone. The leader hands over when it terminates.
         None if c.desired() > 2 => move_leader(c, leader),
         None => Some(MemberStep::EvictPod { ordinal: leader, uid: uid(leader) }),
     }
 }
 
-/// What forbids to go to the template's version: etcd goes one minor version up at a time, and never back.
+/// What prevents an upgrade to the version of the template: etcd upgrades by one minor version at a time, and cannot be
+/// downgraded.
 fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
     let (to, versions) = (c.scene.settings.version?, c.versions());
     let (lowest, highest) = (*versions.first()?, *versions.last()?);
@@ -353,9 +366,9 @@ fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::Stop { reason, why })
 }
 
-/// Nothing can be done, and it is not as it should be.
+/// Nothing can be done, but the cluster is not complete and healthy.
 fn what_is_waited_for(c: &Cluster) -> Option<MemberStep<Action>> {
-    // etcd answers before its pod is ready, and for a moment after it was asked to end.
+    // etcd answers before its pod is ready, and for a moment after its termination began.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
     let wanted =
@@ -373,13 +386,13 @@ fn remove(c: &Cluster, k: u32, member: &Member) -> Option<MemberStep<Action>> {
     call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
 }
 
-/// The others find it where the document says.
+/// Announces to the others the URL of a member that is in the document.
 fn update(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
     let (member, peer_url) = (c.member(k)?.id, c.scene.settings.peer_url.url(k));
     call(c, None, Call::Update { ordinal: k, member, peer_url })
 }
 
-/// The lowest healthy voter but this one leads. The leader itself must be asked.
+/// Makes the lowest healthy voter except this one the leader. Only the current leader can be asked for this.
 fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<Action>> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;
@@ -394,7 +407,7 @@ fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<Action>> {
     }))
 }
 
-/// A call by way of a healthy voter, if possible not the one that it is about.
+/// A call through a healthy voter, if possible not the one that the call is about.
 pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<MemberStep<Action>> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
     let url = |ordinal: u32| c.scene.settings.client_url(ordinal, c.scene.workload);
