@@ -45,7 +45,7 @@ const LOOK: i64 = 30;
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
-    pub told: OperationsStatus,
+    pub status: OperationsStatus,
     /// When the next look at the running operation is due, in seconds since 1970.
     pub next: Option<i64>,
     /// When the first schedule is due, in seconds since 1970.
@@ -156,8 +156,11 @@ impl Pass<'_> {
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
             see(&mut kept, self.operations, request, now);
         }
-        let mut seen =
-            OperationsReport { status: OperationsStatus { kept, ..OperationsStatus::default() }, next: None, due: None };
+        let mut seen = OperationsReport {
+            status: OperationsStatus { kept, ..OperationsStatus::default() },
+            next: None,
+            due: None,
+        };
         let reported = &mut seen.status;
         match begin(self.operations, &reported.kept, request, blocked.is_some(), now) {
             Begin::Nothing => {}
@@ -209,7 +212,9 @@ impl Pass<'_> {
             reported(plan, kept, now)
         };
         Ok(match step {
-            OperationStep::Wait { why, until } => reported(plan(operations, running, &why, State::Waiting), kept, until),
+            OperationStep::Wait { why, until } => {
+                reported(plan(operations, running, &why, State::Waiting), kept, until)
+            }
             OperationStep::Start(hook) => match self.create(&placed[hook], running).await? {
                 Ok(until) => {
                     let what = placed[hook].id.to_string();

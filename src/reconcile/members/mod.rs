@@ -55,9 +55,8 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     let Some(members) = members else {
         ctx.watching.members.forget(&observed.key);
         let gone = rendered.is_some() && applied.error.is_none();
-        return Ok(
-            gone.then(|| MembersReport { status: MembersStatus { gone: true, ..MembersStatus::default() }, next: None })
-        );
+        return Ok(gone
+            .then(|| MembersReport { status: MembersStatus { gone: true, ..MembersStatus::default() }, next: None }));
     };
     if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Renders the present chart: what it and these values make, before it belongs to anybody.
+//! Renders the current chart.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,34 +24,34 @@ use crate::release::object::Object;
 use crate::render::{self, Limits, Options, Release, Rendered};
 use crate::telemetry::spans;
 
-/// What rendering a chart may cost: the largest public charts take a million steps and 1 MiB.
+/// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
 const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
 
-/// Objects of one release; the inventory of so many still fits into an annotation.
+/// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
 pub const MAX_OBJECTS: usize = 1500;
 
-/// What a rendering sees of the world.
+/// The surroundings of a rendering.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// What it looks up is noted there.
+    /// Collects what the templates look up.
     pub lookups: &'a Arc<Mutex<Lookups>>,
-    /// How far its clock is ahead.
+    /// How far the clock of the rendering is ahead.
     pub ahead: Duration,
 }
 
-/// What a chart and values make, before it belongs to anybody.
+/// The result of rendering a chart with values, before its objects are stamped with their owner.
 pub struct Drawn {
-    /// What was rendered and patched; stateful sets with members have no `replicas`.
+    /// The rendered and patched manifests. Stateful sets with members have no `replicas` in them.
     pub rendered: Rendered,
     /// Its objects.
     pub objects: Vec<Object>,
-    /// What it says of members.
+    /// What the chart declares about members.
     pub members: Option<Arc<Members>>,
-    /// What it says of operations.
+    /// What the chart declares about operations.
     pub operations: Option<Arc<Operations>>,
 }
 
-/// Renders the present chart.
+/// Renders the current chart.
 pub async fn draw(
     observed: &Observed,
     values: Map<String, Value>,
@@ -71,7 +71,7 @@ pub async fn draw(
     Ok(Drawn { rendered, objects, members, operations })
 }
 
-/// Renders the present chart and patches the result, off the workers.
+/// Renders the current chart and patches the result, outside the workers.
 async fn in_place(
     observed: &Observed,
     values: Map<String, Value>,
@@ -118,7 +118,8 @@ async fn in_place(
         .await
 }
 
-/// What the chart says of members. Their stateful sets lose `replicas`, in the record as in the objects.
+/// Reads what the chart declares about members, and removes `replicas` from their stateful sets, so that neither the
+/// record nor the objects have it.
 fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
     if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
         return Ok(None);

@@ -28,12 +28,6 @@ use crate::render::{Release, Rendered};
 use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
 use stamp::{Missing, place, stamp};
 
-/// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
-const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
-
-/// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
-pub const MAX_OBJECTS: usize = 1500;
-
 /// What a release should consist of and, if a chart was rendered, the result of the rendering.
 #[derive(Default)]
 pub struct Prepared {
@@ -47,29 +41,8 @@ pub struct Prepared {
     pub lookups: Lookups,
 }
 
-/// The surroundings of a rendering.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// Collects what the templates look up.
-    pub lookups: &'a Arc<Mutex<Lookups>>,
-    /// How far the clock of the rendering is ahead.
-    pub ahead: Duration,
-}
-
-/// The result of rendering a chart with values, before its objects are stamped with their owner.
-pub struct Drawn {
-    /// The rendered and patched manifests. Stateful sets with members have no `replicas` in them.
-    pub rendered: Rendered,
-    /// Its objects.
-    pub objects: Vec<Object>,
-    /// What the chart declares about members.
-    pub members: Option<Arc<Members>>,
-    /// What the chart declares about operations.
-    pub operations: Option<Arc<Operations>>,
-}
-
 /// Prepares what the situation requires.
-pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Error> {
+pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Error> {
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
         Situation::New | Situation::Changed => {
@@ -81,8 +54,7 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
                 lookups.leave_out(objects.iter().map(|object| &object.id).chain(hooks.iter().map(|hook| &hook.id)));
                 prepared.lookups = lookups.clone();
             }
-            // This includes failed renderings: an object that was not found may appear later. Without the values, no
-            // rendering starts.
+            // Also of a rendering that failed: what it did not find may come. None begins without the values.
             let begun = !matches!(prepared, Err(Error::Values(_) | Error::Api(_)));
             if begun && observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
                 ctx.memory.looked_up.tried(&observed.key, lookups);
@@ -114,11 +86,10 @@ pub async fn render(observed: &Observed, ctx: &Context) -> Result<Prepared, Erro
         Situation::Uninstall | Situation::Abandoned => {
             let objects = match record.map(Record::objects) {
                 Some(Ok(objects)) => stamp(&objects, observed, ctx, Missing::IsLeftOut).await?,
-                // No record, or an unreadable one: the objects are found by label and owner
-                // (docs/design/applying.md D2).
+                // No record, or none that can be read: by label and owner (docs/design/applying.md D2).
                 _ => Vec::new(),
             };
-            // Hooks that cannot be read must not block the deletion of a custom resource.
+            // Hooks that cannot be read do not keep a custom resource from going.
             let recorded = observed.left_out.hooks(record.map(Record::hooks).unwrap_or_default());
             let hooks = match hooks(recorded, observed, ctx).await {
                 Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
@@ -175,93 +146,10 @@ async fn from_chart(
     Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
 }
 
-/// Renders the current chart.
-pub async fn draw(
-    observed: &Observed,
-    values: Map<String, Value>,
-    release: Release,
-    surroundings: Surroundings<'_>,
-    ctx: &Context,
-) -> Result<Drawn, Error> {
-    let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
-    let members = members(&mut rendered, &objects, observed)?;
-    if members.is_some() {
-        let manifests = std::mem::take(&mut rendered.manifests);
-        let parsed = off(move || (parse(&manifests), manifests)).await?;
-        rendered.manifests = parsed.1;
-        objects = parsed.0?;
-    }
-    let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
-    Ok(Drawn { rendered, objects, members, operations })
-}
-
-/// Renders the current chart and patches the result, outside the workers.
-async fn in_place(
-    observed: &Observed,
-    values: Map<String, Value>,
-    release: Release,
-    surroundings: Surroundings<'_>,
-    ctx: &Context,
-) -> Result<(Rendered, Vec<Object>), Error> {
-    let Some(chart) = observed.chart.clone() else {
-        return Err(Error::Renderer("the chart cannot be used".to_owned()));
-    };
-    let capabilities = observed.capabilities.clone();
-    let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
-    let learn = move |object: &Map<String, Value>| {
-        let mut secrets = Secrets::default();
-        secrets.add_secret_object(object);
-        masks.learn(&key, secrets);
-    };
-    let host = ClusterHost::new(
-        System { ahead: surroundings.ahead, ..System::default() },
-        ctx.cluster.clone(),
-        Arc::clone(&ctx.discovery),
-    );
-    let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
-    let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
-    let host =
-        host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
-    let meta = &chart.chart.metadata;
-    let span = spans::render(&meta.name, &meta.version);
-    let patches = observed.extras.patches.clone();
-    ctx.renderer
-        .run(&observed.key, move |stop| {
-            let mut values = values;
-            floats::restore(&mut values, &chart.chart);
-            // The span of the rendering covers the lookups of the chart.
-            let _entered = span.enter();
-            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
-            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
-            spans::rendered(&span, rendered.is_ok());
-            let mut rendered = rendered?;
-            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
-            let objects = parse(&rendered.manifests)?;
-            Ok((rendered, objects))
-        })
-        .await
-}
-
-/// Reads what the chart declares about members, and removes `replicas` from their stateful sets, so that neither the
-/// record nor the objects have it.
-fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
-    if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
-        return Ok(None);
-    }
-    let namespace = &observed.owner.release_namespace;
-    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
-        return Ok(None);
-    };
-    // Declarations that the record cannot hold are refused before anything is written.
-    members.encode().map_err(Error::Manifest)?;
-    substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
-    Ok(Some(Arc::new(members)))
-}
-
 /// Checks that the objects of operations are in allowed places. A kind that is not served yet may be served when the
 /// operation begins.
 async fn place_operations(operations: &Operations, observed: &Observed, ctx: &Context) -> Result<(), Error> {
-    // Declarations that the record cannot hold are refused before anything is written.
+    // What cannot be remembered is refused before anything is written.
     operations.encode().map_err(Error::Manifest)?;
     for hook in &operations.hooks {
         let namespaced = ctx.discovery.resolve(&hook.gvk()).await?.is_none_or(|resource| resource.namespaced);

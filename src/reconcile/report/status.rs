@@ -92,7 +92,12 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
         attempt: &observed.attempt,
-        asked: observed.facts.switches.reconcile_at.as_deref().filter(|_| !reported.is_some_and(|reported| reported.holds)),
+        asked: observed
+            .facts
+            .switches
+            .reconcile_at
+            .as_deref()
+            .filter(|_| !reported.is_some_and(|reported| reported.holds)),
         dry_run: done.applied.dry_run.as_deref(),
         repaired: &repaired(done),
         release: deployed.map(|r| Release {
