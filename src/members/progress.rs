@@ -63,12 +63,12 @@ impl MembersStatus {
 
     /// Reads the previous status for these sets.
     pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
-        let mut told = Self::read(status);
+        let mut report = Self::read(status);
         if sets.iter().all(|set| set.status.is_none()) {
-            told.status.clear();
-            told.members.retain(|_, members| members.is_object());
+            report.status.clear();
+            report.members.retain(|_, members| members.is_object());
         }
-        told
+        report
     }
 
     /// Sets that the release waits for something.
@@ -89,15 +89,15 @@ const RECOVERING: &str = "RecoveringQuorum";
 const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 
 /// Reports the set in [`FIELDS`]. As in coreos' operator, the target version is empty once it is reached.
-fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
+fn enter_fields(report: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
     let names = |wanted: bool| -> Value {
         let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == wanted);
         pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
     };
-    told.members.insert("ready".into(), names(true));
-    told.members.insert("unready".into(), names(false));
-    let status = &mut told.status;
+    report.members.insert("ready".into(), names(true));
+    report.members.insert("unready".into(), names(false));
+    let status = &mut report.status;
     status.insert("size".into(), workload.pods.len().into());
     status.insert("serviceName".into(), json!(fields.service_name));
     status.insert("clientPort".into(), json!(fields.client_port));
@@ -119,12 +119,12 @@ fn tell(told: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch,
     let reached = status.get("currentVersion").is_some_and(|version| version == wanted);
     status.insert("targetVersion".into(), if reached { "" } else { wanted }.into());
     status.insert("phase".into(), phase.into());
-    told.conditions = Some(conditions(set, workload, latch, doing, status));
+    report.conditions = Some(conditions(set, workload, latch, doing, status));
 }
 
 /// Enters what a pass did with a stateful set. Returns the time until its progress deadline, if it waits.
 pub fn enter(
-    told: &mut MembersStatus,
+    report: &mut MembersStatus,
     set: &Set,
     workload: &Workload,
     latch: &Latch,
@@ -134,18 +134,18 @@ pub fn enter(
 ) -> Option<Duration> {
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
-    told.members.insert(
+    report.members.insert(
         set.name.clone(),
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),
     );
-    tell(told, set, workload, latch, mode, doing);
+    enter_fields(report, set, workload, latch, mode, doing);
     if mode != Mode::Run {
         return None;
     }
-    let old = told.plan.take().filter(|plan| plan["members"] == set.name.as_str());
+    let old = report.plan.take().filter(|plan| plan["members"] == set.name.as_str());
     let runs = old.as_ref().is_some_and(|plan| plan["state"] != "Complete");
     if *doing == Doing::Nothing {
-        told.plan = old.map(|mut plan| {
+        report.plan = old.map(|mut plan| {
             if plan["state"] != "Complete" {
                 plan["state"] = "Complete".into();
                 plan["phases"] = json!([]);
@@ -170,15 +170,15 @@ pub fn enter(
         first["steps"] = json!([{"name": text, "state": state}]);
     }
     let whole = if state == "Stopped" { "Stopped" } else { "InProgress" };
-    told.plan = Some(json!({
+    report.plan = Some(json!({
         "members": set.name, "size": set.size, "state": whole, "since": began, "progressAt": moved, "phases": phases,
     }));
     let name = phases.first().and_then(|phase| phase["name"].as_str()).unwrap_or_default();
     let late = now >= deadline && !matches!(doing, Doing::Done(_));
-    told.stopped = late;
-    told.unready = Some(match doing {
+    report.stopped = late;
+    report.unready = Some(match doing {
         Doing::Stopped { reason, why } => {
-            told.stopped = true;
+            report.stopped = true;
             (*reason, format!("{name}: {why}"))
         }
         Doing::Waiting(why) if late => {

@@ -15,10 +15,10 @@ fn joining() -> Latch {
     Latch { replicas: Some(1), moving, ..Latch::default() }
 }
 
-fn status(told: &MembersStatus) -> Map<String, Value> {
+fn status(report: &MembersStatus) -> Map<String, Value> {
     let mut status = Map::new();
-    status.insert("members".into(), told.members.clone().into());
-    if let Some(plan) = &told.plan {
+    status.insert("members".into(), report.members.clone().into());
+    if let Some(plan) = &report.plan {
         status.insert("plan".into(), plan.clone());
     }
     status
@@ -26,12 +26,12 @@ fn status(told: &MembersStatus) -> Map<String, Value> {
 
 #[test]
 fn a_plan_tells_its_phases_and_the_present_step() {
-    let mut told = MembersStatus::default();
+    let mut report = MembersStatus::default();
     let waiting = Doing::Waiting("Job x".into());
-    let left = enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 100);
+    let left = enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 100);
     assert_eq!(left.map(|l| l.as_secs()), Some(60));
     assert_eq!(
-        told.plan,
+        report.plan,
         Some(json!({
             "members": "m", "size": 3, "state": "InProgress", "since": 100, "progressAt": 100,
             "phases": [
@@ -40,8 +40,8 @@ fn a_plan_tells_its_phases_and_the_present_step() {
             ],
         }))
     );
-    assert_eq!(told.unready, Some(("Progressing", "add db-1: waiting for Job x".into())));
-    let mut after = MembersStatus::read(&status(&told));
+    assert_eq!(report.unready, Some(("Progressing", "add db-1: waiting for Job x".into())));
+    let mut after = MembersStatus::read(&status(&report));
     assert_eq!(
         enter(&mut after, &set(), &Workload::example(3), &Latch::default(), Mode::Run, &Doing::Nothing, 130),
         None
@@ -54,33 +54,33 @@ fn a_plan_tells_its_phases_and_the_present_step() {
 #[test]
 fn what_makes_no_progress_in_time_says_so_and_why() {
     let waiting = Doing::Waiting("pod db-1: Unschedulable".into());
-    let mut told = MembersStatus::default();
-    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 100);
-    let mut told = MembersStatus::read(&status(&told));
+    let mut report = MembersStatus::default();
+    enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 100);
+    let mut report = MembersStatus::read(&status(&report));
     assert_eq!(
-        enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 159).unwrap().as_secs(),
+        enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 159).unwrap().as_secs(),
         1
     );
-    assert!(!told.stopped);
-    let mut told = MembersStatus::read(&status(&told));
-    assert_eq!(enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 160), None);
-    let (reason, message) = told.unready.clone().unwrap();
+    assert!(!report.stopped);
+    let mut report = MembersStatus::read(&status(&report));
+    assert_eq!(enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &waiting, 160), None);
+    let (reason, message) = report.unready.clone().unwrap();
     assert_eq!(reason, "ProgressDeadlineExceeded");
     assert_eq!(message, "add db-1: no progress for 60 seconds: waiting for pod db-1: Unschedulable");
-    assert!(told.stopped);
+    assert!(report.stopped);
     // Progress ends this.
-    let mut told = MembersStatus::read(&status(&told));
-    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
-    assert_eq!(told.unready.unwrap().0, "Progressing");
+    let mut report = MembersStatus::read(&status(&report));
+    enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("scale".into()), 200);
+    assert_eq!(report.unready.unwrap().0, "Progressing");
 }
 
 #[test]
 fn a_pause_leaves_the_plan_as_it_is() {
-    let mut told = MembersStatus::default();
-    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("x".into()), 100);
-    let plan = told.plan.clone();
-    enter(&mut told, &set(), &Workload::example(1), &joining(), Mode::Paused, &Doing::Nothing, 200);
-    assert_eq!(told.plan, plan);
+    let mut report = MembersStatus::default();
+    enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Done("x".into()), 100);
+    let plan = report.plan.clone();
+    enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Paused, &Doing::Nothing, 200);
+    assert_eq!(report.plan, plan);
 }
 
 /// coreos' etcd-operator v0.9.4, `pkg/apis/etcd/v1beta2/status.go`.
@@ -95,30 +95,30 @@ fn the_status_is_told_in_the_words_of_coreos_when_the_chart_asks() {
     let pod = |ready| Pod { ready, ..Pod::example() };
     let mut workload = Workload { pods: BTreeMap::from([(0, pod(false))]), ..Workload::example(1) };
     let latch = Latch { replicas: Some(1), ..Latch::default() };
-    let mut told = MembersStatus::default();
-    enter(&mut told, &set, &workload, &latch, Mode::Run, &Doing::Waiting("it".into()), 100);
-    assert_eq!(told.status["phase"], "Creating");
-    assert_eq!(told.status.get("currentVersion"), None);
-    assert_eq!((&told.members["ready"], &told.members["unready"]), (&json!([]), &json!(["db-0"])));
+    let mut report = MembersStatus::default();
+    enter(&mut report, &set, &workload, &latch, Mode::Run, &Doing::Waiting("it".into()), 100);
+    assert_eq!(report.status["phase"], "Creating");
+    assert_eq!(report.status.get("currentVersion"), None);
+    assert_eq!((&report.members["ready"], &report.members["unready"]), (&json!([]), &json!(["db-0"])));
     workload.pods.insert(0, pod(true));
-    let step = |told: &mut MembersStatus, set: &Set, doing| {
-        let mut status = status(told);
-        status.extend(told.status.clone());
-        *told = MembersStatus::read(&status);
-        enter(told, set, &workload, &latch, Mode::Run, &doing, 100);
+    let step = |report: &mut MembersStatus, set: &Set, doing| {
+        let mut status = status(report);
+        status.extend(report.status.clone());
+        *report = MembersStatus::read(&status);
+        enter(report, set, &workload, &latch, Mode::Run, &doing, 100);
     };
-    step(&mut told, &set, Doing::Nothing);
+    step(&mut report, &set, Doing::Nothing);
     let expected = json!({"phase": "Running", "size": 1, "serviceName": "db-client", "clientPort": 2379,
         "targetVersion": "", "currentVersion": "3.5.0"});
-    assert_eq!(Value::Object(told.status.clone()), expected);
-    assert_eq!(told.members["ready"], json!(["db-0"]));
+    assert_eq!(Value::Object(report.status.clone()), expected);
+    assert_eq!(report.members["ready"], json!(["db-0"]));
     // While it is upgraded, it still runs the old version.
     set.status.as_mut().unwrap().target_version = Some("3.6.0".into());
-    step(&mut told, &set, Doing::Waiting("a pod".into()));
-    assert_eq!((&told.status["phase"], &told.status["currentVersion"]), (&json!("Running"), &json!("3.5.0")));
-    assert_eq!(told.status["targetVersion"], "3.6.0");
-    step(&mut told, &set, Doing::Stopped { reason: "DataLost", why: "all of it".into() });
-    assert_eq!(told.status["phase"], "Failed");
-    enter(&mut told, &set, &workload, &latch, Mode::Paused, &Doing::Nothing, 100);
-    assert_eq!((&told.status["phase"], &told.status["controlPaused"]), (&json!("Failed"), &json!(true)));
+    step(&mut report, &set, Doing::Waiting("a pod".into()));
+    assert_eq!((&report.status["phase"], &report.status["currentVersion"]), (&json!("Running"), &json!("3.5.0")));
+    assert_eq!(report.status["targetVersion"], "3.6.0");
+    step(&mut report, &set, Doing::Stopped { reason: "DataLost", why: "all of it".into() });
+    assert_eq!(report.status["phase"], "Failed");
+    enter(&mut report, &set, &workload, &latch, Mode::Paused, &Doing::Nothing, 100);
+    assert_eq!((&report.status["phase"], &report.status["controlPaused"]), (&json!("Failed"), &json!(true)));
 }

@@ -186,7 +186,7 @@ fn replicas_that_are_not_those_written_last_come_back() {
 fn the_first_member_starts_and_is_bootstrapped_once() {
     World::of(0, 3).latches(Some((MoveKind::Join, 0)));
     let first = || World::of(0, 3).moving(MoveKind::Join, 0);
-    assert_eq!(first().decide(), MemberStep::Scale(1), "nobody is there to be told");
+    assert_eq!(first().decide(), MemberStep::Scale(1), "no member is left to inform");
     let started = || World::of(1, 3).moving(MoveKind::Join, 0).with(|w| w.latch.bootstrapped = false);
     started().with(|w| w.workload.pods.get_mut(&0).unwrap().ready = false).waits("pod db-0: it is not ready");
     started().starts(Event::Bootstrap, 0, 0, 1);
