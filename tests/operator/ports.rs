@@ -153,8 +153,8 @@ fn thousands_of_slow_clients_keep_nobody_waiting_beside_ten_thousand_custom_reso
 fn a_client_that_says_nothing_or_does_not_read_is_left() {
     let space = Space::new("slow");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let mut silent = eventually("it listens", || TcpStream::connect(("127.0.0.1", operator.metrics_port())));
     let began = Instant::now();
-    let mut silent = TcpStream::connect(("127.0.0.1", operator.metrics_port())).unwrap();
     silent.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
     silent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
