@@ -34,7 +34,7 @@
 //! 1. [`chart`]: a chart at rest, loaded from a folder or an archive; values, `--set`, versions.
 //! 2. [`template`]: the text engines. Go templates with Helm's functions, minijinja, YAML in and out.
 //! 3. [`render`]: chart + values → manifests, hooks and notes, in Helm's order.
-//! 4. `kind`: which custom resources there are, with which chart; the CRD of a chart; switches.
+//! 4. `kind`: which custom resources there are, with which chart; switches. `crd`: the API of a chart, with types for its values.
 //! 5. `release`: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
@@ -53,6 +53,8 @@ pub mod chart;
 pub mod cli;
 #[cfg(feature = "operator")]
 pub mod cluster;
+#[cfg(feature = "cli")]
+pub mod crd;
 #[cfg(feature = "operator")]
 mod harm;
 #[cfg(feature = "cli")]

@@ -336,6 +336,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
             "values.yaml" => {
                 chart.values =
                     values::load(&file.data).map_err(|e| LoadError(format!("cannot load values.yaml: {e}")))?;
+                chart.values_text = Some(file.data);
             }
             "values.schema.json" => chart.schema = Some(Arc::unwrap_or_clone(file.data)),
             "requirements.yaml" => {

@@ -35,6 +35,8 @@ pub struct Chart {
     pub lock: Option<serde_json::Value>,
     /// `values.yaml`.
     pub values: Values,
+    /// The text of `values.yaml`, with its comments.
+    pub values_text: Option<Arc<Vec<u8>>>,
     /// `values.schema.json`, if there is one.
     pub schema: Option<Vec<u8>>,
     /// Files in `templates/`, in the order they were loaded; names are relative to the chart (`templates/a.yaml`).
@@ -54,6 +56,8 @@ pub struct Memory {
     pub(crate) templates: Kept,
     /// The compiled schema.
     pub(crate) schema: Kept,
+    /// The keys that the chart knows at the top of its values.
+    pub(crate) known: Kept,
 }
 
 /// The last one made of something.
@@ -100,6 +104,12 @@ impl Chart {
             let extension = f.name.rsplit_once('.').map_or("", |(_, e)| e);
             f.name.starts_with("crds/") && ["yaml", "yml", "json"].iter().any(|e| extension.eq_ignore_ascii_case(e))
         })
+    }
+
+    /// Drops the text of values.yaml, which only a reader of its comments needs, here and in the dependencies.
+    pub fn forget_texts(&mut self) {
+        self.values_text = None;
+        self.dependencies.iter_mut().for_each(Self::forget_texts);
     }
 
     /// Whether the templates are written in minijinja. The annotation decides, not the name of a file.

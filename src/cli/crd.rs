@@ -1,7 +1,9 @@
 //! `tillerman crd`: prints the CustomResourceDefinition of a chart.
 
 use super::CliError;
-use crate::kind::crd::{self, Names};
+use super::values_files;
+use crate::chart::Chart;
+use crate::crd::{self, Cut, Evidence, Made, Names, Settings, Types};
 use crate::template::value::Value;
 use crate::template::yaml;
 use std::path::PathBuf;
@@ -23,12 +25,69 @@ pub struct Args {
     /// Plural name [default: the chart's annotation, or made from the kind].
     #[arg(long)]
     plural: Option<String>,
+    /// How much the types say of values that the chart's values.schema.json does not describe.
+    #[arg(long, value_enum, default_value = "plain")]
+    types: Types,
+    /// A values file that the CRD must accept, besides those that come with the chart; what refuses it is opened.
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// Write the chart's default values as defaults: the API server stores them in each custom resource, where they outlive the
+    /// chart's.
+    #[arg(long)]
+    defaults: bool,
+    /// Require of each custom resource what values.schema.json requires and values.yaml does not give.
+    #[arg(long)]
+    require: bool,
+    /// Print also a ValidatingAdmissionPolicy that warns of top-level keys that the chart does not know.
+    #[arg(long)]
+    warn_unknown: bool,
+    /// Print the types as a values.schema.json to edit and keep in the chart.
+    #[arg(long, conflicts_with_all = ["against", "warn_unknown"])]
+    write_schema: bool,
+    /// An older version of the chart: print what the change breaks for its custom resources. The command fails if something breaks.
+    #[arg(long, value_name = "OLD", conflicts_with = "warn_unknown")]
+    against: Option<PathBuf>,
 }
 
 /// Prints the CRD as YAML.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
-    let mut names = Names::of_chart(&chart);
+    let settings = Settings { types: args.types, with_defaults: args.defaults, with_required: args.require };
+    let mut evidence = values_files::beside(&args.chart, &chart);
+    for path in &args.values {
+        evidence.push(values_files::read(path)?);
+    }
+    if let Some(old) = &args.against {
+        return against(old, &chart, &settings, &evidence);
+    }
+    if args.write_schema {
+        let types = crd::types(&chart, &settings, &evidence).map_err(CliError)?;
+        let schema = crd::json_schema(&types.schema, &chart.metadata.name);
+        println!("{}", serde_json::to_string_pretty(&schema).map_err(CliError::new)?);
+        return Ok(());
+    }
+    let names = names(args, &chart)?;
+    let made = crd::of_chart(&chart, &names, &settings, &evidence).map_err(CliError)?;
+    print!("{}", remarks(&made));
+    print_yaml(&made.definition)?;
+    if args.warn_unknown {
+        let types = crd::types(&chart, &settings, &evidence).map_err(CliError)?;
+        match types.known(&chart) {
+            Some(known) => {
+                for document in known.policy(&names) {
+                    println!("---");
+                    print_yaml(&document)?;
+                }
+            }
+            None => println!("# No policy: the chart uses its values as a whole, so no key is unknown to it."),
+        }
+    }
+    Ok(())
+}
+
+/// The names that flags give over those of the chart.
+fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
+    let mut names = Names::of_chart(chart);
     if let Some(kind) = &args.kind {
         names.kind.clone_from(kind);
         names.plural = crd::plural(kind);
@@ -46,8 +105,50 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             chart.metadata.name
         )));
     }
-    let crd = crd::of_chart(&chart, &names).map_err(CliError)?;
-    let text = yaml::emit(&Value::from(&crd)).map_err(CliError::new)?;
+    Ok(names)
+}
+
+/// Comments above the definition: what is not as its reader expects.
+fn remarks(made: &Made) -> String {
+    let mut text = String::new();
+    for opened in &made.opened {
+        let path = opened.path.join(".");
+        text += &format!("# spec.{path} takes any value, since {} gives it one of another type.\n", opened.by);
+    }
+    text += match made.cut {
+        Cut::Nothing => "",
+        Cut::Sentences => "# Descriptions are shortened, so that kubectl apply takes the definition.\n",
+        Cut::Descriptions => "# Descriptions are left out, so that kubectl apply takes the definition.\n",
+        Cut::TooLarge => {
+            "# The definition is too large for the annotation that kubectl apply writes: apply it with kubectl apply --server-side.\n"
+        }
+    };
+    text
+}
+
+fn print_yaml(document: &serde_json::Value) -> Result<(), CliError> {
+    let text = yaml::emit(&Value::from(document)).map_err(CliError::new)?;
     print!("{}", String::from_utf8_lossy(&text));
+    Ok(())
+}
+
+/// Prints the changes from another version of the chart.
+fn against(old: &PathBuf, new: &Chart, settings: &Settings, evidence: &[Evidence]) -> Result<(), CliError> {
+    let before = crate::chart::load(old).map_err(CliError::new)?;
+    let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
+    let is = crd::types(new, settings, evidence).map_err(CliError)?;
+    let changes = crd::changes(&was.schema, &is.schema);
+    for change in &changes {
+        println!("{change}");
+    }
+    let breaking = changes.iter().filter(|change| change.breaks()).count();
+    let versions = format!("{} {} to {}", new.metadata.name, before.metadata.version, new.metadata.version);
+    if breaking > 0 {
+        let changes = if breaking == 1 { "change".to_owned() } else { format!("{breaking} changes") };
+        return Err(CliError(format!(
+            "{versions}: custom resources may be refused, or lose a value, by the {changes} above"
+        )));
+    }
+    println!("{versions}: every custom resource that was accepted is accepted, and keeps its values");
     Ok(())
 }

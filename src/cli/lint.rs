@@ -3,8 +3,8 @@
 use super::CliError;
 use super::explain;
 use super::values::ValueArgs;
+use crate::crd;
 use crate::host;
-use crate::kind::crd;
 use crate::kind::placement::{ClusterScoped, Namespaces};
 use crate::kind::{self, ChartRef, Kind};
 use crate::lint::{self, Severity};

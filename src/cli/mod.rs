@@ -16,6 +16,7 @@ mod snapshot;
 mod status;
 mod template;
 mod values;
+pub mod values_files;
 
 use crate::kind::go_bool;
 use crate::template::go::quote::quoted;

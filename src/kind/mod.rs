@@ -3,7 +3,6 @@
 pub mod allow;
 pub mod annotations;
 pub mod bounds;
-pub mod crd;
 pub mod duration;
 pub mod ignore;
 pub mod overrides;

@@ -278,9 +278,9 @@ fn gather_crds<'c>(chart: &'c Chart, files: &mut Vec<&'c chart::File>) {
 
 /// Checks whether the schema of a chart for custom resources can become that of a definition.
 fn check_resource(chart: &Chart, report: &mut Report) {
-    use crate::kind::crd::{Names, of_chart};
+    use crate::crd::{Names, Settings, of_chart};
     if (chart.is_minijinja() || chart.metadata.annotation(crate::names::GROUP).is_some())
-        && let Err(e) = of_chart(chart, &Names::of_chart(chart))
+        && let Err(e) = of_chart(chart, &Names::of_chart(chart), &Settings::default(), &[])
     {
         report.error("values.schema.json", e);
     }

@@ -86,6 +86,7 @@ fn go(chart: &Chart) -> Option<Usage> {
     let is_partial = |name: &&str| name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
     let (partials, files): (Vec<&str>, Vec<&str>) = own.iter().map(String::as_str).partition(is_partial);
     let all: Vec<&str> = files.iter().chain(&partials).copied().collect();
+    let files: Vec<_> = files.iter().map(|name| (*name, Vec::new())).collect();
     Some(set.usage(&files, &all))
 }
 

@@ -247,6 +247,7 @@ pub const EVENTS: &[EventReason] = &[
     warning("RecordRejected", "A release record is not what the chart renders. Somebody else may have written it."),
     warning("HooksSkipped", "A release was removed without its delete hooks."),
     warning("UnknownHook", "The chart has a hook whose name nobody knows."),
+    warning("UnknownValue", "The custom resource has a value that no part of the chart knows; it may be misspelt."),
     warning(
         "OverrideValuesInUse",
         "`overrideValues` of `watches.yaml` sets a value; with each revision, as in helm-operator.",

@@ -43,7 +43,9 @@ struct Reads {
 
 impl Loaded {
     /// Prepares a chart for rendering.
-    pub fn new(chart: Chart) -> Self {
+    pub fn new(mut chart: Chart) -> Self {
+        // Passes need no comments.
+        chart.forget_texts();
         let digest = digest::chart(&chart);
         let json = chart_json(&chart);
         let mut reads = Reads::default();

@@ -78,6 +78,11 @@ impl Node {
         pairs.iter_mut().find(|(k, _)| k.text() == Some(key)).map(|(_, value)| value)
     }
 
+    /// The line where it begins, from 1.
+    pub fn line_number(&self) -> usize {
+        self.start.0
+    }
+
     /// The text of a scalar.
     pub fn text(&self) -> Option<&str> {
         match &self.content {

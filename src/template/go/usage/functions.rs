@@ -1,0 +1,370 @@
+//! What the functions of templates read, how they use it, and what they answer with.
+
+use super::Ways;
+use super::walk::{Abstract, Walk};
+use std::collections::BTreeMap;
+
+/// Functions that take a string as the last argument.
+const STRINGS: &[&str] = &[
+    "abbrev",
+    "adler32sum",
+    "b32enc",
+    "b64dec",
+    "b64enc",
+    "base",
+    "camelcase",
+    "clean",
+    "contains",
+    "derivePassword",
+    "dir",
+    "ext",
+    "hasPrefix",
+    "hasSuffix",
+    "htpasswd",
+    "indent",
+    "initials",
+    "kebabcase",
+    "lower",
+    "nindent",
+    "nospace",
+    "osBase",
+    "plural",
+    "regexFind",
+    "regexFindAll",
+    "regexMatch",
+    "regexReplaceAll",
+    "regexReplaceAllLiteral",
+    "regexSplit",
+    "repeat",
+    "replace",
+    "semver",
+    "semverCompare",
+    "sha1sum",
+    "sha256sum",
+    "snakecase",
+    "split",
+    "splitList",
+    "splitn",
+    "substr",
+    "swapcase",
+    "title",
+    "trim",
+    "trimAll",
+    "trimPrefix",
+    "trimSuffix",
+    "trunc",
+    "untitle",
+    "upper",
+    "urlParse",
+    "wrap",
+    "wrapWith",
+];
+/// Functions that take numbers.
+const NUMBERS: &[&str] = &[
+    "add",
+    "add1",
+    "atoi",
+    "ceil",
+    "div",
+    "float64",
+    "floor",
+    "int",
+    "int64",
+    "max",
+    "min",
+    "mod",
+    "mul",
+    "round",
+    "sub",
+    "toDecimal",
+    "until",
+    "untilStep",
+];
+
+impl Walk<'_> {
+    /// What a function answers with; what it reads is noted. `is_new`: the first argument is an expression of its own, so that
+    /// nothing else has what it made.
+    pub(super) fn function(&mut self, name: &str, mut args: Vec<Abstract>, is_new: bool, pos: u32) -> Abstract {
+        match plain(name).as_str() {
+            "include" => {
+                if let [name, data] = args.as_slice() {
+                    match name {
+                        Abstract::Text(name) => self.call(name, data),
+                        _ => self.any_template(data, pos),
+                    }
+                }
+                Abstract::Other
+            }
+            "tpl" => {
+                self.usage.has_tpl = true;
+                match args.first() {
+                    Some(Abstract::Yaml(text)) => self.note(text, Ways::TPL_YAML),
+                    Some(text) => self.note(text, Ways::TPL),
+                    None => {}
+                }
+                for arg in args.iter().filter(|arg| !matches!(arg, Abstract::Root(_))) {
+                    self.read_quietly(arg, pos);
+                }
+                Abstract::Other
+            }
+            "default" => {
+                if let [_, value] = args.as_slice() {
+                    self.note(value, Ways::TESTED);
+                }
+                // The value comes first, as the one that is meant.
+                args.reverse();
+                Abstract::one_of(args).guarded()
+            }
+            "coalesce" => Abstract::one_of(args).guarded(),
+            "and" | "or" => {
+                args.iter().for_each(|arg| self.note(arg, Ways::TESTED));
+                Abstract::one_of(args).guarded()
+            }
+            "ternary" => {
+                if args.len() == 3
+                    && let Some(test) = args.pop()
+                {
+                    self.note(&test, Ways::TESTED);
+                }
+                Abstract::one_of(args).guarded()
+            }
+            "required" => {
+                let value = args.pop().unwrap_or(Abstract::Other);
+                self.note(&value, Ways::TESTED);
+                value.guarded()
+            }
+            "not" | "empty" => {
+                args.iter().for_each(|arg| self.note(arg, Ways::TESTED));
+                Abstract::Other
+            }
+            "kindIs" | "kindOf" | "typeIs" | "typeOf" | "typeIsLike" => {
+                if let Some(value) = args.last() {
+                    self.note(value, Ways::TYPE_ASKED);
+                }
+                Abstract::Other
+            }
+            "index" => self.at(args, false),
+            "get" => {
+                self.note_first(&args, Ways::TABLE);
+                self.at(args, true)
+            }
+            "hasKey" => {
+                self.note_first(&args, Ways::TABLE);
+                self.at(args, true);
+                Abstract::Other
+            }
+            "dig" => self.dig(args),
+            "pluck" => self.pluck(args, pos),
+            "dict" => dict(args),
+            "list" | "tuple" => Abstract::List(Box::new(Abstract::one_of(args))),
+            "deepCopy" | "copy" => {
+                self.note_first(&args, Ways::COPIED);
+                args.pop().unwrap_or(Abstract::Other)
+            }
+            "merge" | "mergeOverwrite" => self.merge(args, is_new, pos),
+            "set" => self.set(args, pos),
+            "unset" => {
+                self.note_first(&args, Ways::TABLE);
+                args.into_iter().next().unwrap_or(Abstract::Other)
+            }
+            "pick" | "omit" => {
+                let way = if name.ends_with("mit") { Ways::OMITTED.or(Ways::TABLE) } else { Ways::TABLE };
+                self.note_first(&args, way);
+                args.into_iter().next().unwrap_or(Abstract::Other)
+            }
+            "fromYaml" | "fromJson" | "fromYamlArray" | "fromJsonArray" => match args.pop() {
+                Some(Abstract::Yaml(inner)) => *inner,
+                Some(text) => {
+                    self.read(&text, pos);
+                    self.note(&text, Ways::STRING);
+                    Abstract::Other
+                }
+                None => Abstract::Other,
+            },
+            "toYaml" | "toYamlPretty" => self.written(args, Ways::YAML, pos),
+            "toJson" | "toPrettyJson" | "toRawJson" | "toToml" => self.written(args, Ways::JSON, pos),
+            "nindent" | "indent" if matches!(args.last(), Some(Abstract::Yaml(_))) => {
+                args.pop().unwrap_or(Abstract::Other)
+            }
+            "first" | "last" => {
+                self.note_first(&args, Ways::LIST);
+                args.pop().map_or(Abstract::Other, |list| self.item(&list))
+            }
+            "values" => {
+                self.note_first(&args, Ways::TABLE.or(Ways::KEYS));
+                let items = args.iter().map(|table| self.item(table)).collect();
+                Abstract::List(Box::new(Abstract::one_of(items)))
+            }
+            "rest" | "initial" | "uniq" | "compact" | "reverse" | "sortAlpha" | "slice" | "append" | "prepend"
+            | "without" | "concat" => self.list_of(name, args),
+            "printf" => self.printf(&args, pos),
+            name => {
+                let ways = match name {
+                    "keys" => Ways::TABLE.or(Ways::KEYS),
+                    "len" => Ways::LENGTH,
+                    "quote" | "squote" | "toString" => Ways::QUOTED,
+                    "eq" | "ne" | "lt" | "gt" | "le" | "ge" | "print" | "println" | "cat" => Ways::COMPARED,
+                    "lookup" | "fail" => Ways::NONE,
+                    name if NUMBERS.contains(&name) => Ways::NUMBER,
+                    _ => Ways::PASSED,
+                };
+                let last = match name {
+                    "has" => Ways::LIST,
+                    "join" => Ways::JOIN,
+                    name if STRINGS.contains(&name) => Ways::STRING,
+                    _ => ways,
+                };
+                for (at, arg) in args.iter().enumerate() {
+                    self.read(arg, pos);
+                    self.note(arg, if at + 1 == args.len() { last } else { ways });
+                }
+                Abstract::Other
+            }
+        }
+    }
+
+    fn note_first(&mut self, args: &[Abstract], ways: Ways) {
+        if let Some(first) = args.first() {
+            self.note(first, ways);
+        }
+    }
+
+    fn written(&mut self, mut args: Vec<Abstract>, ways: Ways, pos: u32) -> Abstract {
+        let Some(value) = args.pop() else { return Abstract::Other };
+        self.read(&value, pos);
+        self.note(&value, ways);
+        Abstract::Yaml(Box::new(value))
+    }
+
+    /// Each verb of the format uses an argument: `%T` asks for its type.
+    fn printf(&mut self, args: &[Abstract], pos: u32) -> Abstract {
+        let Some((format, args)) = args.split_first() else { return Abstract::Other };
+        let format = if let Abstract::Text(text) = format { &**text } else { "" };
+        let mut verbs = format.split('%').skip(1).filter(|verb| !verb.is_empty());
+        for arg in args {
+            let verb = verbs.next().and_then(|verb| verb.chars().find(char::is_ascii_alphabetic));
+            self.read(arg, pos);
+            self.note(arg, if verb == Some('T') { Ways::TYPE_ASKED } else { Ways::COMPARED });
+        }
+        Abstract::Other
+    }
+
+    /// A list with the items of others, or with more or fewer.
+    fn list_of(&mut self, name: &str, args: Vec<Abstract>) -> Abstract {
+        let is_concat = name.ends_with("oncat");
+        let mut lists = Vec::new();
+        for (at, arg) in args.into_iter().enumerate() {
+            // `slice LIST FROM TO`: only the first is a list.
+            if at == 0 || is_concat {
+                self.note(&arg, Ways::LIST);
+                lists.push(arg);
+            } else {
+                lists.push(Abstract::List(Box::new(arg)));
+            }
+        }
+        Abstract::one_of(lists)
+    }
+
+    fn merge(&mut self, args: Vec<Abstract>, is_new: bool, pos: u32) -> Abstract {
+        args.iter().for_each(|arg| self.note(arg, Ways::TABLE.or(Ways::MERGED)));
+        // The first is changed, and may be known by another name.
+        if let Some(first) = args.first().filter(|_| !is_new) {
+            self.write(first);
+            for arg in args.iter().skip(1) {
+                self.read_quietly(arg, pos);
+            }
+        }
+        Abstract::one_of(args).guarded()
+    }
+
+    fn set(&mut self, args: Vec<Abstract>, pos: u32) -> Abstract {
+        let mut args = args.into_iter();
+        let changed = args.next().unwrap_or(Abstract::Other);
+        self.note(&changed, Ways::TABLE.or(Ways::WRITTEN));
+        if let (Some(Abstract::Text(key)), Abstract::Value(path, _)) = (args.next(), &changed) {
+            let below = path.iter().cloned().chain([key]).collect();
+            self.note(&Abstract::Value(below, true), Ways::WRITTEN);
+        }
+        if let Some(value) = args.next() {
+            self.read_quietly(&value, pos);
+        }
+        self.write(&changed);
+        changed
+    }
+
+    /// `include` of a name that is only known at run time.
+    fn any_template(&mut self, data: &Abstract, pos: u32) {
+        self.note(data, Ways::PASSED);
+        if !matches!(data, Abstract::Root(_)) {
+            return self.read_quietly(data, pos);
+        }
+        self.conditions += 1;
+        let names: Vec<_> = self.set.templates().map(|t| t.name.clone()).collect();
+        for name in names {
+            self.call(&name, data);
+        }
+        self.conditions -= 1;
+    }
+
+    /// A table's or list's entry by keys.
+    fn at(&mut self, args: Vec<Abstract>, guarded: bool) -> Abstract {
+        let mut args = args.into_iter();
+        let mut value = args.next().unwrap_or(Abstract::Other);
+        for key in args {
+            value = match &key {
+                Abstract::Text(key) => self.field(&value, key),
+                _ => self.item(&value),
+            };
+        }
+        if guarded { value.guarded() } else { value }
+    }
+
+    fn dig(&mut self, mut args: Vec<Abstract>) -> Abstract {
+        let Some(table) = args.pop() else { return Abstract::Other };
+        let default = args.pop().unwrap_or(Abstract::Other);
+        args.insert(0, table);
+        let found = self.at(args, true);
+        Abstract::one_of(vec![found, default]).guarded()
+    }
+
+    fn pluck(&mut self, args: Vec<Abstract>, pos: u32) -> Abstract {
+        let mut args = args.into_iter();
+        let key = args.next();
+        let tables: Vec<_> = args.collect();
+        let found = tables.iter().map(|table| match &key {
+            Some(Abstract::Text(key)) => self.field(table, key),
+            _ => {
+                self.note(table, Ways::TABLE);
+                self.read_quietly(table, pos);
+                self.item(table)
+            }
+        });
+        let found = found.collect();
+        Abstract::List(Box::new(Abstract::one_of(found).guarded()))
+    }
+}
+
+/// The name without `must`, which changes only how a function fails.
+fn plain(name: &str) -> String {
+    match name.strip_prefix("must").and_then(|rest| rest.split_at_checked(1)) {
+        Some((first, rest)) => first.to_ascii_lowercase() + rest,
+        None => name.to_owned(),
+    }
+}
+
+fn dict(args: Vec<Abstract>) -> Abstract {
+    let mut entries = BTreeMap::new();
+    let mut unnamed = Vec::new();
+    let mut args = args.into_iter();
+    while let (Some(key), Some(value)) = (args.next(), args.next()) {
+        match key {
+            Abstract::Text(key) => drop(entries.insert(key, value)),
+            _ => unnamed.push(value),
+        }
+    }
+    if unnamed.is_empty() {
+        return Abstract::Dict(entries);
+    }
+    unnamed.extend(entries.into_values());
+    Abstract::one_of(unnamed)
+}
