@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "backup",
     "chaos",
     "chart",
     "cluster",
+    "crd",
     "kind",
     "lint",
     "mask",
@@ -68,7 +69,7 @@ fn assert_without(folders: &[&str], forbidden: &[impl AsRef<str>]) {
 #[test]
 fn what_decides_has_no_client_no_socket_and_no_clock() {
     assert_without(
-        &["chart", "template", "render", "release", "plan"],
+        &["chart", "crd", "template", "render", "release", "plan"],
         &[
             "kube::",
             "TcpStream",
@@ -88,12 +89,12 @@ fn what_decides_has_no_client_no_socket_and_no_clock() {
 
 #[test]
 fn only_chart_and_cli_read_files() {
-    assert_without(&["template", "render", "release", "plan"], &["std::fs", "File::open"]);
+    assert_without(&["crd", "template", "render", "release", "plan"], &["std::fs", "File::open"]);
 }
 
 #[test]
 fn the_cluster_knows_nothing_of_charts_and_decides_nothing() {
-    let layers = ["chart", "lint", "members", "plan", "reconcile", "render", "server", "template"];
+    let layers = ["chart", "crd", "lint", "members", "plan", "reconcile", "render", "server", "template"];
     assert_without(&["cluster"], &layers.map(|layer| format!("crate::{layer}")));
 }
 
@@ -104,7 +105,14 @@ fn what_decides_does_not_know_who_asks() {
     assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
     assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
     assert_without(&["release"], &["cluster", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["template"], &["chart", "kind", "release", "render"].map(|layer| format!("crate::{layer}")));
+    assert_without(
+        &["crd"],
+        &["cluster", "kind", "plan", "reconcile", "release", "render"].map(|layer| format!("crate::{layer}")),
+    );
+    assert_without(
+        &["template"],
+        &["chart", "crd", "kind", "release", "render"].map(|layer| format!("crate::{layer}")),
+    );
     let above = ["cluster", "members", "plan", "reconcile", "server"];
     assert_without(&["telemetry"], &above.map(|layer| format!("crate::{layer}")));
     assert_without(&["server"], &["members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));

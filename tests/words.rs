@@ -15,12 +15,13 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 23] = [
     "src/backup",
     "src/chaos",
     "src/chart",
     "src/cli",
     "src/cluster",
+    "src/crd",
     "src/harm.rs",
     "src/host.rs",
     "src/kind",

@@ -28,8 +28,8 @@ echo '$ tillerman crd charts/etcd | kubectl apply -f -'
 "$bin" crd "$top/charts/etcd" | kubectl apply --server-side -f -
 echo '$ tillerman crd charts/etcd-backup | kubectl apply -f -'
 "$bin" crd "$top/charts/etcd-backup" | kubectl apply --server-side -f -
-echo '$ tillerman crd charts/etcd-restore | kubectl apply -f -'
-"$bin" crd "$top/charts/etcd-restore" | kubectl apply --server-side -f -
+echo '$ tillerman crd --require charts/etcd-restore | kubectl apply -f -'
+"$bin" crd --require "$top/charts/etcd-restore" | kubectl apply --server-side -f -
 for crd in etcdclusters etcdbackups etcdrestores; do
 	until_ok 30 kubectl wait --for=condition=Established "crd/$crd.etcd.database.coreos.com" --timeout=1s
 done

@@ -6,10 +6,12 @@ use crate::chart::Chart;
 use crate::crd::{self, Cut, Evidence, Made, Names, Settings, Types};
 use crate::template::value::Value;
 use crate::template::yaml;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A chart, and the names of the custom resource where the chart's annotations do not give them.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// The chart: a directory or a .tgz archive.
     chart: PathBuf,
@@ -27,7 +29,7 @@ pub struct Args {
     plural: Option<String>,
     /// How much the types say of values that the chart's values.schema.json does not describe.
     #[arg(long, value_enum, default_value = "plain")]
-    types: Types,
+    types: Level,
     /// A values file that the CRD must accept, besides those that come with the chart; what refuses it is opened.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     values: Vec<PathBuf>,
@@ -38,7 +40,7 @@ pub struct Args {
     /// Require of each custom resource what values.schema.json requires and values.yaml does not give.
     #[arg(long)]
     require: bool,
-    /// Print also a ValidatingAdmissionPolicy that warns of top-level keys that the chart does not know.
+    /// Print also a validating admission policy that warns of top-level keys that the chart does not know.
     #[arg(long)]
     warn_unknown: bool,
     /// Print the types as a values.schema.json to edit and keep in the chart.
@@ -49,29 +51,53 @@ pub struct Args {
     against: Option<PathBuf>,
 }
 
+/// [`Types`], as the flag names them.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Level {
+    /// Types that `kubectl explain` shows: boolean, object, array, integer or string.
+    Plain,
+    /// Types that also take what templates take for nothing, such as a text in place of a table.
+    Zero,
+    /// Plain types, and no unknown key at the top.
+    Closed,
+    /// No types but those of the chart's own schema.
+    Author,
+}
+
+impl From<Level> for Types {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Plain => Self::Plain,
+            Level::Zero => Self::Zero,
+            Level::Closed => Self::Closed,
+            Level::Author => Self::Author,
+        }
+    }
+}
+
 /// Prints the CRD as YAML.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
-    let settings = Settings { types: args.types, with_defaults: args.defaults, with_required: args.require };
+    let settings = Settings { types: args.types.into(), with_defaults: args.defaults, with_required: args.require };
     let mut evidence = values_files::beside(&args.chart, &chart);
     for path in &args.values {
         evidence.push(values_files::read(path)?);
     }
     if let Some(old) = &args.against {
-        return against(old, &chart, &settings, &evidence);
+        return against(old, &chart, settings, &evidence);
     }
     if args.write_schema {
-        let types = crd::types(&chart, &settings, &evidence).map_err(CliError)?;
+        let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
         let schema = crd::json_schema(&types.schema, &chart.metadata.name);
         println!("{}", serde_json::to_string_pretty(&schema).map_err(CliError::new)?);
         return Ok(());
     }
     let names = names(args, &chart)?;
-    let made = crd::of_chart(&chart, &names, &settings, &evidence).map_err(CliError)?;
+    let made = crd::of_chart(&chart, &names, settings, &evidence).map_err(CliError)?;
     print!("{}", remarks(&made));
     print_yaml(&made.definition)?;
     if args.warn_unknown {
-        let types = crd::types(&chart, &settings, &evidence).map_err(CliError)?;
+        let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
         match types.known(&chart) {
             Some(known) => {
                 for document in known.policy(&names) {
@@ -113,7 +139,7 @@ fn remarks(made: &Made) -> String {
     let mut text = String::new();
     for opened in &made.opened {
         let path = opened.path.join(".");
-        text += &format!("# spec.{path} takes any value, since {} gives it one of another type.\n", opened.by);
+        let _ = writeln!(text, "# spec.{path} takes any value, since {} gives it one of another type.", opened.by);
     }
     text += match made.cut {
         Cut::Nothing => "",
@@ -133,7 +159,7 @@ fn print_yaml(document: &serde_json::Value) -> Result<(), CliError> {
 }
 
 /// Prints the changes from another version of the chart.
-fn against(old: &PathBuf, new: &Chart, settings: &Settings, evidence: &[Evidence]) -> Result<(), CliError> {
+fn against(old: &Path, new: &Chart, settings: Settings, evidence: &[Evidence]) -> Result<(), CliError> {
     let before = crate::chart::load(old).map_err(CliError::new)?;
     let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
     let is = crd::types(new, settings, evidence).map_err(CliError)?;

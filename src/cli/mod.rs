@@ -72,7 +72,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "crd",
         aliases: &[],
-        about: "Make the CustomResourceDefinition of a chart from its values.schema.json",
+        about: "Make the typed CustomResourceDefinition of a chart",
         flags: crd::Args::augment_args,
         run: |matches, _| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
     },

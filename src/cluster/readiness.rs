@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::mask::Text;
-use crate::release::live::Health;
+use crate::release::live::{Health, Scale};
 use crate::release::object::Gvk;
 
 /// The health of an object. An object of a kind without a rule here is ready if it exists, unless a `Ready`,
@@ -62,6 +62,14 @@ pub fn pod_selector(gvk: &Gvk, object: &Value) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The size of a workload that has the subresource `scale`.
+pub fn scale(gvk: &Gvk, object: &Value) -> Option<Scale> {
+    let can_be_scaled = &*gvk.group == "apps" && matches!(&*gvk.kind, "Deployment" | "StatefulSet" | "ReplicaSet");
+    let selector = pod_selector(gvk, object).filter(|_| can_be_scaled)?.into();
+    let replicas = object.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or(0);
+    Some(Scale { replicas: u32::try_from(replicas).ok()?, selector })
 }
 
 /// Why a pod is not ready, as `REASON: MESSAGE`; `None` if it is ready, is being deleted, or the reason is not known

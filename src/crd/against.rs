@@ -87,7 +87,7 @@ fn compare(old: &Value, new: &Value, path: &mut Path, found: &mut Vec<Change>) {
             (Some(new), _) | (None, Some(new)) => compare(old, new, path, found),
             (None, None) if !after.contains("object") => {}
             (None, None) => {
-                found.push(Change { path: path.clone(), what: if keeps { What::Gone } else { What::Dropped } })
+                found.push(Change { path: path.clone(), what: if keeps { What::Gone } else { What::Dropped } });
             }
         }
         path.pop();

@@ -35,17 +35,13 @@ pub fn structural(schema: &Value, how: Conversion<'_>) -> Value {
 
 /// Removes the properties that are read-only, which [`structural`] leaves as nulls so that nothing else is put in their place.
 pub fn remove_read_only(schema: &mut Value) {
-    match schema {
-        Value::Object(entries) => {
-            if let Some(Value::Object(properties)) = entries.get_mut("properties") {
-                properties.retain(|_, schema| !schema.is_null());
-                properties.values_mut().for_each(remove_read_only);
-            }
-            for key in ["items", "additionalProperties"] {
-                entries.get_mut(key).into_iter().for_each(remove_read_only);
-            }
-        }
-        _ => {}
+    let Value::Object(entries) = schema else { return };
+    if let Some(Value::Object(properties)) = entries.get_mut("properties") {
+        properties.retain(|_, schema| !schema.is_null());
+        properties.values_mut().for_each(remove_read_only);
+    }
+    for key in ["items", "additionalProperties"] {
+        entries.get_mut(key).into_iter().for_each(remove_read_only);
     }
 }
 

@@ -62,7 +62,9 @@ fn walk(schema: &Value, value: &Value, path: &mut Path, found: &mut Vec<Refusal>
         }
         Value::Array(items) => {
             if let Some(below) = schema.get("items") {
-                items.iter().for_each(|item| step(super::ANY, below, item, found));
+                for item in items {
+                    step(super::ANY, below, item, found);
+                }
             }
         }
         _ => {}
@@ -167,7 +169,7 @@ fn open_at(schema: &mut Value, path: &[Box<str>], why: Why) {
     }
     match why {
         Why::Value => {
-            entries.retain(|key, _| matches!(key.as_str(), "description" | "title" | "properties" | "nullable"))
+            entries.retain(|key, _| matches!(key.as_str(), "description" | "title" | "properties" | "nullable"));
         }
         Why::Keys => {}
         Why::Missing => drop(entries.remove("required")),

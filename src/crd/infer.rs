@@ -345,11 +345,14 @@ mod tests {
         Uses { ways, written_under, ..Uses::default() }
     }
 
+    /// The name, the default, and how and where it is used; the type if plain, and if zero.
+    type Row<'r> = (&'r str, Value, Ways, &'r [&'r str], Type, Type);
+
     #[test]
     fn the_rules_of_the_design() {
         let none = Ways::NONE;
         let range = Ways::RANGE.or(Ways::ITEMS);
-        let rows: &[(&str, Value, Ways, &[&str], Type, Type)] = &[
+        let rows: &[Row<'_>] = &[
             ("a", json!({"b": 1}), Ways::FIELD, &[], Type::Object, Type::Object),
             ("a", json!({}), Ways::FIELD, &[], Type::Object, Type::Object),
             ("a", json!({"b": 1}), Ways::YAML, &[], Type::Object, Type::ObjectOrFalse),

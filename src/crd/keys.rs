@@ -31,7 +31,7 @@ pub(super) fn known(chart: &Chart, schema: &Value, defaults: &Values, usage: &Us
     }
     let mut known: BTreeSet<String> = ["global", "tags"].map(str::to_owned).into();
     known.extend(defaults.keys().cloned());
-    known.extend(usage.uses.keys().filter_map(|path| path.first()).map(|key| key.to_string()));
+    known.extend(usage.uses.keys().filter_map(|path| path.first()).map(ToString::to_string));
     known.extend(subcharts(chart).iter().map(|subchart| subchart.key.to_owned()));
     if let Some(Value::Object(properties)) = schema.get("properties") {
         known.extend(properties.keys().cloned());
@@ -75,7 +75,7 @@ impl Known {
         self.unknown(values).into_iter().take(10).map(remark).collect()
     }
 
-    /// A ValidatingAdmissionPolicy and its binding, which warn whoever writes a custom resource with such a key.
+    /// A validating admission policy and its binding, which warn whoever writes a custom resource with such a key.
     pub fn policy(&self, names: &Names) -> [Value; 2] {
         let name = format!("unknown-values.{}.{}", names.plural, names.group);
         let known: Vec<String> = self.0.iter().map(|key| Value::from(key.as_str()).to_string()).collect();

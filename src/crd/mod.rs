@@ -22,6 +22,7 @@ use crate::names as tillerman;
 use crate::template::go::usage::{ANY, Path, Usage, Uses};
 pub use against::{Change, What, changes};
 use author::Conversion;
+pub use defaults::plain;
 pub use fit::{Refusal, Why, refusals};
 pub use keys::Known;
 pub use names::{Names, plural};
@@ -33,7 +34,7 @@ use std::sync::Arc;
 pub use write::json_schema;
 
 /// How much the types say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Types {
     /// Types that `kubectl explain` shows: boolean, object, array, integer or string.
     #[default]
@@ -101,7 +102,7 @@ pub struct Typed {
 ///
 /// # Errors
 /// What is wrong with the chart's values.schema.json.
-pub fn types(chart: &Chart, settings: &Settings, evidence: &[Evidence]) -> Result<Typed, String> {
+pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result<Typed, String> {
     let defaults = defaults::merged(chart);
     let usage = uses::of_chart(chart);
     let beside = Value::Object(defaults.clone());
@@ -305,8 +306,12 @@ fn add_texts(
             let default = defaults::plain(default);
             let shown = default.to_string();
             if shown.len() < SHORT && default != "" && !text.contains("Default:") {
-                let end = if text.ends_with(|c: char| c.is_alphanumeric()) { "." } else { "" };
-                text = format!("{text}{end} Default: {shown}").trim_start().to_owned();
+                let end = match text.chars().last() {
+                    None => "",
+                    Some(last) if last.is_alphanumeric() => ". ",
+                    Some(_) => " ",
+                };
+                text = format!("{text}{end}Default: {shown}");
             }
             if with_defaults && !entries.contains_key("default") {
                 entries.insert("default".into(), default);
@@ -324,11 +329,11 @@ fn add_texts(
 ///
 /// # Errors
 /// What is wrong with the chart's values.schema.json or with its annotation `tillerman.dev/columns`.
-pub fn of_chart(chart: &Chart, names: &Names, settings: &Settings, evidence: &[Evidence]) -> Result<Made, String> {
+pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<Made, String> {
     let typed = types(chart, settings, evidence)?;
     let Names { group, version, kind, plural } = names;
     let mut subresources = json!({"status": {}});
-    if let Some(path) = typed.replicas(chart) {
+    if let Some(path) = typed.replicas(chart, evidence) {
         subresources["scale"] = json!({
             "specReplicasPath": format!(".spec.{}", path.join(".")),
             "statusReplicasPath": ".status.replicas",
@@ -391,8 +396,9 @@ impl Typed {
         self.usage.as_ref()?.uses.get(path)
     }
 
-    /// The value that is the number of replicas, if the chart has one: a whole number that a template prints at `replicas:`.
-    pub fn replicas(&self, chart: &Chart) -> Option<Path> {
+    /// The value that is the number of replicas, if the chart has one: a whole number that a template prints at `replicas:`. With the
+    /// subresource `scale` the API server refuses everything else there, so none of the files may give it.
+    fn replicas(&self, chart: &Chart, evidence: &[Evidence]) -> Option<Path> {
         let subcharts = defaults::subcharts(chart);
         let is_own = |path: &Path| path.first().is_some_and(|first| subcharts.iter().all(|s| *s.key != **first));
         let is_plain =
@@ -406,7 +412,16 @@ impl Typed {
             is_printed && is_whole && is_own(path) && is_plain(path)
         });
         let (path, _) = found.next()?;
-        found.next().is_none().then(|| path.clone())
+        if found.next().is_some() {
+            return None;
+        }
+        let typed = path.iter().try_fold(&self.schema, |schema, key| schema.get("properties")?.get(&**key))?;
+        let is_whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        let given = evidence.iter().filter_map(|file| {
+            let (first, rest) = path.split_first()?;
+            rest.iter().try_fold(file.values.get(&**first)?, |value, key| value.get(&**key))
+        });
+        (typed["type"] == "integer" && given.into_iter().all(is_whole)).then(|| path.clone())
     }
 
     /// The keys that the chart knows at the top of its values.
@@ -466,7 +481,7 @@ mod tests {
         chart
     }
 
-    fn spec(chart: &Chart, settings: &Settings) -> Value {
+    fn spec(chart: &Chart, settings: Settings) -> Value {
         types(chart, settings, &[]).unwrap().schema
     }
 
@@ -482,7 +497,7 @@ mod tests {
             schema
         };
         assert_eq!(
-            spec(&chart, &Settings::default()),
+            spec(&chart, Settings::default()),
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "replicaCount": {"type": "integer", "nullable": true, "description": "How many. Default: 1"},
                 "image": open(json!({"properties": {
@@ -493,11 +508,11 @@ mod tests {
         );
         let names = Names::of_chart(&chart);
         assert_eq!((names.kind.as_str(), names.plural.as_str()), ("MyApp", "myapps"));
-        let made = of_chart(&chart, &names, &Settings::default(), &[]).unwrap();
+        let made = of_chart(&chart, &names, Settings::default(), &[]).unwrap();
         let scale = &made.definition["spec"]["versions"][0]["subresources"]["scale"];
         assert_eq!(scale["specReplicasPath"], ".spec.replicaCount");
         let with_defaults = Settings { with_defaults: true, ..Settings::default() };
-        assert_eq!(spec(&chart, &with_defaults)["properties"]["replicaCount"]["default"], 1);
+        assert_eq!(spec(&chart, with_defaults)["properties"]["replicaCount"]["default"], 1);
     }
 
     #[test]
@@ -507,7 +522,7 @@ mod tests {
             "a": {"type": "string", "description": "Own."}, "c": {"type": "object", "additionalProperties": false,
                 "properties": {"d": {"type": ["boolean", "string"]}, "f": {"type": "string", "readOnly": true}}}}});
         chart.schema = Some(schema.to_string().into_bytes());
-        let properties = spec(&chart, &Settings::default())["properties"].clone();
+        let properties = spec(&chart, Settings::default())["properties"].clone();
         // The default is no string, so the author's type is opened.
         assert_eq!(properties["a"]["type"], Value::Null);
         assert_eq!(properties["a"]["description"], "Own. Default: 1");
@@ -517,7 +532,7 @@ mod tests {
         // The default has a key that the author's schema does not allow.
         assert_eq!(properties["c"]["x-kubernetes-preserve-unknown-fields"], true);
         let author = Settings { types: Types::Author, ..Settings::default() };
-        assert_eq!(spec(&chart, &author)["properties"].get("b"), None);
+        assert_eq!(spec(&chart, author)["properties"].get("b"), None);
     }
 
     #[test]
@@ -525,11 +540,11 @@ mod tests {
         let chart = chart("live: true\nlist: []\n", "{{ range .Values.list }}{{ end }}");
         let Value::Object(values) = json!({"live": "yes", "other": 1}) else { unreachable!("it is a table") };
         let file = Evidence { name: "ci/a.yaml".into(), values };
-        let typed = types(&chart, &Settings::default(), std::slice::from_ref(&file)).unwrap();
+        let typed = types(&chart, Settings::default(), std::slice::from_ref(&file)).unwrap();
         assert_eq!(typed.opened.len(), 1);
         assert_eq!((typed.opened[0].path.join("."), typed.opened[0].by.as_str()), ("live".into(), "ci/a.yaml"));
         let closed = Settings { types: Types::Closed, ..Settings::default() };
-        let typed = types(&chart, &closed, &[file]).unwrap();
+        let typed = types(&chart, closed, &[file]).unwrap();
         assert_eq!(typed.schema.get("x-kubernetes-preserve-unknown-fields"), None);
         assert!(typed.schema["properties"]["other"].is_object());
     }
@@ -538,7 +553,7 @@ mod tests {
     fn a_schema_block_of_a_comment_is_the_type() {
         let chart =
             chart("# @schema\n# type: [integer, string]\n# minimum: 1\n# @schema\n# -- The size.\nsize: 3\n", "");
-        let size = spec(&chart, &Settings::default())["properties"]["size"].clone();
+        let size = spec(&chart, Settings::default())["properties"]["size"].clone();
         assert_eq!(
             (&size["x-kubernetes-int-or-string"], &size["description"]),
             (&json!(true), &json!("The size. Default: 3"))
@@ -552,7 +567,7 @@ mod tests {
         let annotate = |chart: &mut Chart, name: &str, value: &str| {
             chart.metadata.annotations.get_or_insert_default().insert(name.into(), value.into());
         };
-        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), &Settings::default(), &[]);
+        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), Settings::default(), &[]);
         annotate(&mut chart, "tillerman.dev/short-names", "w, wb");
         annotate(&mut chart, "tillerman.dev/columns", "Size integer .spec.size\n");
         let crd = made(&chart).unwrap().definition;

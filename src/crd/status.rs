@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(of(json!({"status": {}}), with(json!({"type": "object"}))), loses);
         assert_eq!(of(json!({"status": {}}), json!({"type": "object"})), loses);
         let ours =
-            super::super::of_chart(&Chart::default(), &Names::of_chart(&Chart::default()), &Settings::default(), &[])
+            super::super::of_chart(&Chart::default(), &Names::of_chart(&Chart::default()), Settings::default(), &[])
                 .unwrap()
                 .definition;
         assert_eq!(status_fault(&ours, "v1alpha1"), None);

@@ -13,7 +13,7 @@ use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
 use crate::members::progress::{FIELDS, MembersStatus};
-use crate::release::live::Health;
+use crate::release::live::{Health, Scale};
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
@@ -76,6 +76,8 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
+    /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
+    pub scale: Option<&'a Scale>,
 }
 
 /// The deployed release.
@@ -168,6 +170,10 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
             status.insert("plan".into(), plan.clone());
         }
     }
+    if let Some(scale) = report.scale {
+        status.insert("replicas".into(), scale.replicas.into());
+        status.insert("selector".into(), (*scale.selector).into());
+    }
     if let Some(told) = report.operations {
         operations::status::enter(&mut status, told);
     }
@@ -221,7 +227,8 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
 pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), generation.into());
-    for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan"] {
+    for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan", "replicas", "selector"]
+    {
         status.remove(gone);
     }
     let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -40,6 +40,7 @@ fn report<'a>(
         members: None,
         operations: None,
         refused: None,
+        scale: None,
     }
 }
 

@@ -80,6 +80,17 @@ pub struct Live {
     pub replicas: Option<u32>,
     /// The label selector of its pods, when it is a workload and not ready.
     pub pods: Option<Box<str>>,
+    /// What the subresource `scale` reports of a workload that can be scaled.
+    pub scale: Option<Box<Scale>>,
+}
+
+/// The size of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// How many pods there are.
+    pub replicas: u32,
+    /// The label selector of the pods.
+    pub selector: Box<str>,
 }
 
 /// What a change between two summaries affects.
@@ -110,6 +121,7 @@ impl Live {
             health,
             replicas,
             pods: _,
+            scale,
         } = self;
         let content = *uid != other.uid
             || *digest != other.digest
@@ -121,7 +133,7 @@ impl Live {
             || *replicas != other.replicas;
         match () {
             () if content => Change::Content,
-            () if *health != other.health || *finished != other.finished => Change::Health,
+            () if *health != other.health || *finished != other.finished || *scale != other.scale => Change::Health,
             () => Change::None,
         }
     }
@@ -145,6 +157,7 @@ impl Live {
             health: Health::Ready,
             replicas: None,
             pods: None,
+            scale: None,
         }
     }
 }

@@ -41,6 +41,14 @@ need_redis() {
 	RUNLEVEL=1 need redis-server redis-server
 }
 
+# need_corpus: the large corpus of charts, unpacked, if it lies beside the checkout
+need_corpus() {
+	local corpus=${CORPUS:-../shared/corpus}
+	[ -e "$corpus/conformance.py" ] || return 0
+	need zstd zstd
+	python3 "$corpus/conformance.py" --data "$corpus/charts" --bin /bin/false --limit 1 >/dev/null || true
+}
+
 # until_ok SECONDS CMD...: runs CMD every 0.1 s until it succeeds
 until_ok() {
 	local end=$((SECONDS + $1))

@@ -25,7 +25,7 @@ fn deploy() {
             ("charts/etcd-restore", "crd/etcdrestores"),
         ] {
             let text = Command::new(env!("CARGO_BIN_EXE_tillerman"))
-                .args(["crd", chart])
+                .args(["crd", "--require", chart])
                 .current_dir(repository(""))
                 .output()
                 .unwrap();

@@ -43,6 +43,7 @@ mod switches;
 mod takeover;
 mod traces;
 mod trust;
+mod typed;
 mod values;
 mod versions;
 

@@ -107,11 +107,6 @@ pub fn delete(namespace: &str, object: &str, label: Option<&str>) -> Result<(), 
     send(Request::delete(format!("{path}{name}?propagationPolicy=Background{label}")), "").map(drop)
 }
 
-/// Deletes what is at a path, and waits for nothing.
-pub fn remove(path: &str) -> Result<(), String> {
-    send(Request::delete(path), "").map(drop)
-}
-
 pub fn get(path: &str) -> Result<Value, String> {
     send(Request::get(path), "")
 }

@@ -1,5 +1,7 @@
 //! How many mistakes the types refuse, and how many values that are no mistakes.
 
+#![expect(clippy::cast_precision_loss, reason = "counts are small")]
+
 use crate::corpus::{self, Entry};
 use serde_json::{Map, Value, json};
 use tillerman::chart::Values;
@@ -149,7 +151,9 @@ fn a_misspelt_key_is_warned_of() {
         "a misspelt key at the top is warned of: {mean:.1} %, in {charts} charts; {} of {files} files of ci/ are warned of",
         warned.len()
     );
-    warned.iter().for_each(|line| println!("  {line}"));
+    for line in &warned {
+        println!("  {line}");
+    }
     assert!(mean >= if corpus::is_whole() { 87.0 } else { 75.0 }, "{mean}");
     assert!(warned.len() * 100 <= files * 4 + 200, "{} of {files}", warned.len());
 }
@@ -163,7 +167,7 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
     }
     let (mut files, mut refused) = (0, Vec::new());
     for entry in entries.iter().filter(|entry| !entry.files.is_empty()) {
-        let blind = crd::types(&entry.chart, &Settings::default(), &[]).unwrap();
+        let blind = crd::types(&entry.chart, Settings::default(), &[]).unwrap();
         for file in &entry.files {
             files += 1;
             let found = refusals(&blind.schema, &Value::Object(file.values.clone()));
@@ -177,7 +181,9 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
         "files that come with a chart: {files}, of which types that were made without them refuse {}",
         refused.len()
     );
-    refused.iter().for_each(|line| println!("  {line}"));
+    for line in &refused {
+        println!("  {line}");
+    }
     let (mut sections, mut strangers) = (0, Vec::new());
     for entry in entries {
         for dependency in &entry.chart.dependencies {
@@ -186,7 +192,7 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
                 continue;
             }
             sections += 1;
-            let own = crd::types(dependency, &Settings::default(), &[]).unwrap();
+            let own = crd::types(dependency, Settings::default(), &[]).unwrap();
             let found = refusals(&own.schema, &Value::Object(given.clone()));
             if let Some(first) = found.first() {
                 strangers.push(format!("{} {}: {}", entry.name, dependency.metadata.name, first.path.join(".")));
@@ -197,7 +203,9 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
         "sections that parents give: {sections}, of which the types of the dependency alone refuse {}",
         strangers.len()
     );
-    strangers.iter().for_each(|line| println!("  {line}"));
+    for line in &strangers {
+        println!("  {line}");
+    }
     assert!(refused.len() * 100 <= files + 200, "{} of {files}", refused.len());
     assert!(strangers.len() * 100 <= sections + 200, "{} of {sections}", strangers.len());
 }

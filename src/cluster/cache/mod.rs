@@ -290,6 +290,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
             .flatten()
             .and_then(|n| u32::try_from(n).ok()),
         pods,
+        scale: readiness::scale(gvk, object).map(Box::new),
     };
     Some((id, live))
 }

@@ -20,7 +20,7 @@ use crate::reconcile::notify::event;
 use crate::reconcile::observe::address::cr_id;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::render::secrets::learn;
-use crate::release::live::Health;
+use crate::release::live::{Health, Live, Scale};
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::{ChartLabel, Record, Status};
@@ -76,7 +76,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     };
     // The text is masked before anything is cut, since half a secret would not be found.
     let failure = done.error().map(|error| failure(error, observed, ctx));
-    let objects = objects(observed, newest, ctx).await;
+    let (objects, scale) = objects(observed, newest, ctx).await;
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
     let can_mask = observed.extras.sources.is_empty() || ctx.memory.masks.knows_sources(&observed.key);
     let notes = notes.filter(|_| can_mask).map(|notes| ctx.memory.masks.clean(&observed.key, notes));
@@ -118,6 +118,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         members: done.members().map(|seen| &seen.status),
         operations: reported,
         refused: allow::describe(&observed.cr.refused).as_deref(),
+        scale: scale.as_deref(),
     });
     let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
     if observed.chart.as_deref().is_some_and(has_results)
@@ -223,13 +224,14 @@ pub async fn objects(
     observed: &Observed,
     newest: Option<&crate::release::secret::Revision>,
     ctx: &Context,
-) -> BTreeMap<ObjectId, Option<Health>> {
+) -> (BTreeMap<ObjectId, Option<Health>>, Option<Box<Scale>>) {
     let Some(inventory) = newest.and_then(|r| r.inventory.as_ref()) else {
         ctx.watching.pods.forget(&observed.key);
-        return BTreeMap::new();
+        return (BTreeMap::new(), None);
     };
     let watches: Vec<_> = inventory.0.keys().map(|id| ctx.cache.watch_key(&id.gvk, id.namespace.as_ref())).collect();
     let (live, unsynced) = ctx.cache.objects_of(&observed.key, inventory.0.keys(), watches);
+    let scale = scale(observed, &live, ctx);
     let mut objects = BTreeMap::new();
     for id in inventory.0.keys() {
         match live.get(id) {
@@ -259,7 +261,18 @@ pub async fn objects(
             }
         }
     }
-    objects
+    (objects, scale)
+}
+
+/// The size of the release's only workload, where the API server has a subresource `scale` that shows it.
+fn scale(observed: &Observed, live: &BTreeMap<ObjectId, Live>, ctx: &Context) -> Option<Box<Scale>> {
+    let shown = format!("{}/Scale", observed.owner.gvk.api_version());
+    if !ctx.discovery.info().api_versions.contains(&shown) {
+        return None;
+    }
+    let mut found = live.values().filter_map(|live| live.scale.as_ref());
+    let scale = found.next()?;
+    found.next().is_none().then(|| scale.clone())
 }
 
 pub fn failure(error: &Error, observed: &Observed, ctx: &Context) -> Failure {

@@ -121,6 +121,15 @@ pub const PARTS: &[Part] = &[
         steps: cluster,
     },
     Part {
+        name: "types",
+        about: "the types of public charts: what they refuse, and what an API server makes of them",
+        tools: &["control-plane"],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: types,
+    },
+    Part {
         name: "documents",
         about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
         tools: &["control-plane", "sources"],
@@ -312,6 +321,11 @@ fn cluster() -> Vec<Step> {
         "nice cargo build --features cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
+}
+
+fn types() -> Vec<Step> {
+    let built = format!("{TEST} --test types --no-run");
+    vec![Step::cargo("types", format!("{WITH} {TEST} --test types -- --nocapture")).after(["need_corpus", &built])]
 }
 
 fn documents() -> Vec<Step> {

@@ -85,7 +85,8 @@ impl Walk<'_> {
     /// What a function answers with; what it reads is noted. `is_new`: the first argument is an expression of its own, so that
     /// nothing else has what it made.
     pub(super) fn function(&mut self, name: &str, mut args: Vec<Abstract>, is_new: bool, pos: u32) -> Abstract {
-        match plain(name).as_str() {
+        let name = &*plain(name);
+        match name {
             "include" => {
                 if let [name, data] = args.as_slice() {
                     match name {
@@ -95,48 +96,8 @@ impl Walk<'_> {
                 }
                 Abstract::Other
             }
-            "tpl" => {
-                self.usage.has_tpl = true;
-                match args.first() {
-                    Some(Abstract::Yaml(text)) => self.note(text, Ways::TPL_YAML),
-                    Some(text) => self.note(text, Ways::TPL),
-                    None => {}
-                }
-                for arg in args.iter().filter(|arg| !matches!(arg, Abstract::Root(_))) {
-                    self.read_quietly(arg, pos);
-                }
-                Abstract::Other
-            }
-            "default" => {
-                if let [_, value] = args.as_slice() {
-                    self.note(value, Ways::TESTED);
-                }
-                // The value comes first, as the one that is meant.
-                args.reverse();
-                Abstract::one_of(args).guarded()
-            }
-            "coalesce" => Abstract::one_of(args).guarded(),
-            "and" | "or" => {
-                args.iter().for_each(|arg| self.note(arg, Ways::TESTED));
-                Abstract::one_of(args).guarded()
-            }
-            "ternary" => {
-                if args.len() == 3
-                    && let Some(test) = args.pop()
-                {
-                    self.note(&test, Ways::TESTED);
-                }
-                Abstract::one_of(args).guarded()
-            }
-            "required" => {
-                let value = args.pop().unwrap_or(Abstract::Other);
-                self.note(&value, Ways::TESTED);
-                value.guarded()
-            }
-            "not" | "empty" => {
-                args.iter().for_each(|arg| self.note(arg, Ways::TESTED));
-                Abstract::Other
-            }
+            "tpl" => self.tpl(&args, pos),
+            "default" | "coalesce" | "and" | "or" | "ternary" | "required" | "not" | "empty" => self.test(name, args),
             "kindIs" | "kindOf" | "typeIs" | "typeOf" | "typeIsLike" => {
                 if let Some(value) = args.last() {
                     self.note(value, Ways::TYPE_ASKED);
@@ -157,70 +118,113 @@ impl Walk<'_> {
             "pluck" => self.pluck(args, pos),
             "dict" => dict(args),
             "list" | "tuple" => Abstract::List(Box::new(Abstract::one_of(args))),
-            "deepCopy" | "copy" => {
-                self.note_first(&args, Ways::COPIED);
-                args.pop().unwrap_or(Abstract::Other)
-            }
+            "deepCopy" | "copy" => self.first(args, Ways::COPIED),
             "merge" | "mergeOverwrite" => self.merge(args, is_new, pos),
             "set" => self.set(args, pos),
-            "unset" => {
-                self.note_first(&args, Ways::TABLE);
-                args.into_iter().next().unwrap_or(Abstract::Other)
-            }
-            "pick" | "omit" => {
-                let way = if name.ends_with("mit") { Ways::OMITTED.or(Ways::TABLE) } else { Ways::TABLE };
-                self.note_first(&args, way);
-                args.into_iter().next().unwrap_or(Abstract::Other)
-            }
-            "fromYaml" | "fromJson" | "fromYamlArray" | "fromJsonArray" => match args.pop() {
-                Some(Abstract::Yaml(inner)) => *inner,
-                Some(text) => {
-                    self.read(&text, pos);
-                    self.note(&text, Ways::STRING);
-                    Abstract::Other
-                }
-                None => Abstract::Other,
-            },
+            "unset" | "pick" => self.first(args, Ways::TABLE),
+            "omit" => self.first(args, Ways::TABLE.or(Ways::OMITTED)),
+            "fromYaml" | "fromJson" | "fromYamlArray" | "fromJsonArray" => self.parsed(args, pos),
             "toYaml" | "toYamlPretty" => self.written(args, Ways::YAML, pos),
             "toJson" | "toPrettyJson" | "toRawJson" | "toToml" => self.written(args, Ways::JSON, pos),
             "nindent" | "indent" if matches!(args.last(), Some(Abstract::Yaml(_))) => {
                 args.pop().unwrap_or(Abstract::Other)
             }
             "first" | "last" => {
-                self.note_first(&args, Ways::LIST);
-                args.pop().map_or(Abstract::Other, |list| self.item(&list))
+                let list = self.first(args, Ways::LIST);
+                self.item(&list)
             }
             "values" => {
-                self.note_first(&args, Ways::TABLE.or(Ways::KEYS));
-                let items = args.iter().map(|table| self.item(table)).collect();
-                Abstract::List(Box::new(Abstract::one_of(items)))
+                let table = self.first(args, Ways::TABLE.or(Ways::KEYS));
+                Abstract::List(Box::new(self.item(&table)))
             }
             "rest" | "initial" | "uniq" | "compact" | "reverse" | "sortAlpha" | "slice" | "append" | "prepend"
             | "without" | "concat" => self.list_of(name, args),
             "printf" => self.printf(&args, pos),
-            name => {
-                let ways = match name {
-                    "keys" => Ways::TABLE.or(Ways::KEYS),
-                    "len" => Ways::LENGTH,
-                    "quote" | "squote" | "toString" => Ways::QUOTED,
-                    "eq" | "ne" | "lt" | "gt" | "le" | "ge" | "print" | "println" | "cat" => Ways::COMPARED,
-                    "lookup" | "fail" => Ways::NONE,
-                    name if NUMBERS.contains(&name) => Ways::NUMBER,
-                    _ => Ways::PASSED,
-                };
-                let last = match name {
-                    "has" => Ways::LIST,
-                    "join" => Ways::JOIN,
-                    name if STRINGS.contains(&name) => Ways::STRING,
-                    _ => ways,
-                };
-                for (at, arg) in args.iter().enumerate() {
-                    self.read(arg, pos);
-                    self.note(arg, if at + 1 == args.len() { last } else { ways });
-                }
-                Abstract::Other
+            name => self.consume(name, &args, pos),
+        }
+    }
+
+    /// A function whose answer is no value of the chart.
+    fn consume(&mut self, name: &str, args: &[Abstract], pos: u32) -> Abstract {
+        let ways = match name {
+            "keys" => Ways::TABLE.or(Ways::KEYS),
+            "len" => Ways::LENGTH,
+            "quote" | "squote" | "toString" => Ways::QUOTED,
+            "eq" | "ne" | "lt" | "gt" | "le" | "ge" | "print" | "println" | "cat" => Ways::COMPARED,
+            "lookup" | "fail" => Ways::NONE,
+            name if NUMBERS.contains(&name) => Ways::NUMBER,
+            _ => Ways::PASSED,
+        };
+        let last = match name {
+            "has" => Ways::LIST,
+            "join" => Ways::JOIN,
+            name if STRINGS.contains(&name) => Ways::STRING,
+            _ => ways,
+        };
+        for (at, arg) in args.iter().enumerate() {
+            self.read(arg, pos);
+            self.note(arg, if at + 1 == args.len() { last } else { ways });
+        }
+        Abstract::Other
+    }
+
+    /// A function that asks whether values are empty, and answers with one of them or with a boolean.
+    fn test(&mut self, name: &str, mut args: Vec<Abstract>) -> Abstract {
+        let tested = match (name, args.len()) {
+            ("default", 2) => 1..2,
+            ("ternary", 3) => 2..3,
+            ("coalesce" | "default" | "ternary", _) => 0..0,
+            ("required", count) => count.saturating_sub(1)..count,
+            (_, count) => 0..count,
+        };
+        for value in &args[tested] {
+            self.note(value, Ways::TESTED);
+        }
+        match name {
+            "not" | "empty" => Abstract::Other,
+            "required" => args.pop().unwrap_or(Abstract::Other).guarded(),
+            "ternary" => {
+                args.truncate(2);
+                Abstract::one_of(args).guarded()
+            }
+            _ => {
+                // Of `default`, the value comes first, as the one that is meant.
+                args.reverse();
+                Abstract::one_of(args).guarded()
             }
         }
+    }
+
+    fn tpl(&mut self, args: &[Abstract], pos: u32) -> Abstract {
+        self.usage.has_tpl = true;
+        match args.first() {
+            Some(Abstract::Yaml(text)) => self.note(text, Ways::TPL_YAML),
+            Some(text) => self.note(text, Ways::TPL),
+            None => {}
+        }
+        for arg in args.iter().filter(|arg| !matches!(arg, Abstract::Root(_))) {
+            self.read_quietly(arg, pos);
+        }
+        Abstract::Other
+    }
+
+    /// What a text says that was parsed: of one that was just written, what was written.
+    fn parsed(&mut self, mut args: Vec<Abstract>, pos: u32) -> Abstract {
+        match args.pop() {
+            Some(Abstract::Yaml(inner)) => *inner,
+            Some(text) => {
+                self.read(&text, pos);
+                self.note(&text, Ways::STRING);
+                Abstract::Other
+            }
+            None => Abstract::Other,
+        }
+    }
+
+    /// The first argument.
+    fn first(&mut self, args: Vec<Abstract>, ways: Ways) -> Abstract {
+        self.note_first(&args, ways);
+        args.into_iter().next().unwrap_or(Abstract::Other)
     }
 
     fn note_first(&mut self, args: &[Abstract], ways: Ways) {
@@ -266,7 +270,9 @@ impl Walk<'_> {
     }
 
     fn merge(&mut self, args: Vec<Abstract>, is_new: bool, pos: u32) -> Abstract {
-        args.iter().for_each(|arg| self.note(arg, Ways::TABLE.or(Ways::MERGED)));
+        for arg in &args {
+            self.note(arg, Ways::TABLE.or(Ways::MERGED));
+        }
         // The first is changed, and may be known by another name.
         if let Some(first) = args.first().filter(|_| !is_new) {
             self.write(first);
@@ -331,13 +337,13 @@ impl Walk<'_> {
         let mut args = args.into_iter();
         let key = args.next();
         let tables: Vec<_> = args.collect();
-        let found = tables.iter().map(|table| match &key {
-            Some(Abstract::Text(key)) => self.field(table, key),
-            _ => {
-                self.note(table, Ways::TABLE);
-                self.read_quietly(table, pos);
-                self.item(table)
+        let found = tables.iter().map(|table| {
+            if let Some(Abstract::Text(key)) = &key {
+                return self.field(table, key);
             }
+            self.note(table, Ways::TABLE);
+            self.read_quietly(table, pos);
+            self.item(table)
         });
         let found = found.collect();
         Abstract::List(Box::new(Abstract::one_of(found).guarded()))

@@ -156,8 +156,8 @@ mod tests {
             assert_eq!(
                 (got_written, got_printed),
                 (
-                    written.iter().map(|s| s.to_string()).collect(),
-                    printed.iter().map(|s: &&str| s.to_string()).collect::<Vec<_>>()
+                    written.iter().map(ToString::to_string).collect(),
+                    printed.iter().map(ToString::to_string).collect::<Vec<_>>()
                 ),
                 "{text}"
             );

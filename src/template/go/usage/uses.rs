@@ -97,6 +97,7 @@ impl Ways {
     }
 
     /// These or the others, in a constant.
+    #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

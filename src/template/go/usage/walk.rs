@@ -142,7 +142,7 @@ impl Walk<'_> {
                         before.push_str(&template.source.slice(*span));
                     }
                     let cut = before.len().saturating_sub(BEFORE);
-                    before.drain(..before.ceil_char_boundary(cut));
+                    before.drain(..(cut..=before.len()).find(|at| before.is_char_boundary(*at)).unwrap_or(cut));
                 }
                 Node::Action(pipe) => {
                     let value = self.pipe(pipe, dot);
