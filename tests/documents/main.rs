@@ -278,6 +278,7 @@ fn the_tutorial_can_be_followed() {
 fn the_pages_about_values_and_objects_can_be_followed() {
     check(&[
         "docs/how-to/README.md",
+        "docs/how-to/typed-api.md",
         "docs/how-to/values-from-secrets.md",
         "docs/how-to/patches.md",
         "docs/how-to/pause.md",
