@@ -57,7 +57,7 @@ impl Context {
     /// How often the operator compares a release with the caches. The precedence is that of helm-operator: the
     /// annotation of the custom resource, then the entry in watches.yaml, then the flag.
     pub fn period(&self, switches: &Switches, key: &ReleaseKey) -> Duration {
-        let of_kind = self.kinds[key.kind].kind.reconcile_period;
+        let of_kind = self.kinds.get(key.kind).kind.reconcile_period;
         let period = switches.reconcile_period.or(of_kind).unwrap_or(self.period);
         // In helm-operator, a period of 0 disables the comparison. Here a comparison costs almost nothing, so a long
         // period serves as well.

@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 use super::charts::Served;
 use super::context::Context;
 use super::error::Error;
+use super::kinds::Kinds;
 use super::memory::Memory;
 use super::panics::caught;
 use super::pass::reconcile;
@@ -39,7 +40,6 @@ use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::kind::Kind;
 use crate::members::drivers::Drivers;
-use crate::release::object::Gvk;
 use crate::release::secret::SELECTOR;
 use crate::telemetry::collect::{CreatedAt, STATES, State};
 use crate::telemetry::metrics::{Metrics, PassResult};
@@ -90,16 +90,18 @@ impl Controller {
     pub fn new(settings: Settings, config: Config, metrics: &Arc<Metrics>, tasks: &Tasks) -> Result<Self, kube::Error> {
         let cluster = Cluster::new(config, metrics)?;
         let (tasks, stop) = (tasks.clone(), tasks.stop().clone());
-        let gvks: Vec<Gvk> = settings.kinds.iter().map(|k| k.gvk.clone()).collect();
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
         let queue = Arc::new(Queue::new(Arc::clone(metrics)));
         let work = Arc::clone(&queue);
         let (events, sending) =
             Events::new(cluster.clone(), settings.reporter, Arc::clone(metrics), move || work.is_busy());
         tasks.base("sender of events", sending);
-        let suffixes: Vec<Box<str>> = settings.kinds.iter().map(|k| k.release_suffix.clone()).collect();
-        let kinds: Vec<Served> = settings.kinds.into_iter().map(Served::new).collect();
-        for served in &kinds {
+        let (cache, kinds) = (Cache::new(namespaces), Arc::<Kinds>::default());
+        for kind in settings.kinds {
+            cache.add_kind(&kind.gvk, &kind.release_suffix);
+            kinds.add(Served::new(kind));
+        }
+        for served in kinds.all() {
             metrics.set_workers(&served.controller, settings.workers);
             metrics.set_chart_usable(served.gvk(), served.chart().is_ok());
             if let Err(error) = served.chart()
@@ -110,7 +112,7 @@ impl Controller {
         }
         let shared = Arc::new(Shared {
             discovery: Arc::new(Discovery::new(cluster.clone())),
-            cache: Arc::new(Cache::new(&gvks, namespaces).with_suffixes(suffixes.into_iter())),
+            cache: Arc::new(cache),
             sources: Arc::default(),
             kinds,
             scope: settings.scope,
@@ -133,11 +135,10 @@ impl Controller {
             show_manifest: settings.show_manifest,
             shared,
         });
-        let (cache, gvks) = (Arc::clone(&ctx.cache), gvks);
-        metrics.register_created_at(move || created_at(&cache, &gvks));
-        let (cache, names) =
-            (Arc::clone(&ctx.cache), ctx.kinds.iter().map(|k| k.controller.clone()).collect::<Vec<_>>());
-        metrics.register_states(move || states(&cache, &names));
+        let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
+        metrics.register_created_at(move || created_at(&cache, &kinds));
+        let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
+        metrics.register_states(move || states(&cache, &kinds));
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());
         register_health(&ctx, &tasks);
@@ -158,7 +159,7 @@ impl Controller {
         }
         self.watch_history();
         let Self { tasks, stop, .. } = &self;
-        for (kind, served) in self.ctx.kinds.iter().enumerate() {
+        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
             let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone());
             tasks.base(format!("custom resources of {}", served.gvk()), task);
         }
@@ -244,7 +245,7 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
     for watch in kinds {
         ctx.watching.objects.ensure_key(watch);
     }
-    for kind in 0..ctx.kinds.len() {
+    for kind in 0..ctx.kinds.count() {
         ctx.queue.add_all(ctx.cache.keys_of(kind));
     }
     ctx.metrics.set_synced();
@@ -253,7 +254,7 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
 /// Watches the custom resources of a kind while the API server serves the kind, and waits while it does not.
 async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
     let stop = tasks.stop().clone();
-    let gvk = ctx.kinds[kind].gvk().clone();
+    let gvk = ctx.kinds.get(kind).gvk().clone();
     let mut pause = FIRST_SEARCH;
     let mut said = false;
     loop {
@@ -273,7 +274,8 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
                         None => Api::all_with(ctx.cluster.client(), &resource.api_resource()),
                     };
                     let mut sink = CrSink::new(kind, scope, &ctx, Arc::default());
-                    let (gone, stop, selector) = (gone.clone(), stop.clone(), ctx.kinds[kind].kind.selector.clone());
+                    let (gone, stop, selector) =
+                        (gone.clone(), stop.clone(), ctx.kinds.get(kind).kind.selector.clone());
                     let manner = ctx.manner();
                     tasks.spawn_in(&watching, format!("watch of {gvk}"), async move {
                         let stopping = CancellationToken::new();
@@ -310,12 +312,12 @@ async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
 /// Fetches remote charts, and retries charts that cannot be used.
 async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
     let mut pause = Duration::ZERO;
-    while ctx.kinds.iter().any(|served| served.chart().is_err()) {
+    while ctx.kinds.all().iter().any(|served| served.chart().is_err()) {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => pause = RETRY_CHARTS,
         }
-        for (kind, served) in ctx.kinds.iter().enumerate() {
+        for (kind, served) in ctx.kinds.all().into_iter().enumerate() {
             let changed = tokio::select! {
                 () = stop.cancelled() => return,
                 changed = retry_chart(Arc::clone(&ctx), kind) => changed,
@@ -330,14 +332,14 @@ async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
 
 /// Loads a chart again on a thread that may block, since this can download the chart.
 async fn retry_chart(ctx: Arc<Context>, kind: usize) -> bool {
-    tokio::task::spawn_blocking(move || ctx.kinds[kind].retry()).await.unwrap_or(false)
+    tokio::task::spawn_blocking(move || ctx.kinds.get(kind).retry()).await.unwrap_or(false)
 }
 
 /// Starts the passes that are due by the clock. A release at rest costs one look at the caches per period, and no pass.
 async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
     let look = |key: &ReleaseKey, seen: Option<u64>| {
         let seen = ctx.cache.is_as_recorded(key, jiff::Timestamp::now().as_second(), seen)?;
-        ctx.metrics.looked(&ctx.kinds[key.kind].controller);
+        ctx.metrics.looked(&ctx.kinds.get(key.kind).controller);
         Some(seen)
     };
     tokio::select! {
@@ -349,10 +351,11 @@ async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
 /// A worker: takes a key, runs a pass, returns the key.
 async fn work(ctx: Arc<Context>) {
     while let Some(key) = ctx.queue.next().await {
-        let controller = &ctx.kinds[key.kind].controller;
+        let served = ctx.kinds.get(key.kind);
+        let controller = &served.controller;
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
-        let span = spans::pass(&ctx.kinds[key.kind].gvk().kind, &key.namespace, &key.name);
+        let span = spans::pass(&served.gvk().kind, &key.namespace, &key.name);
         // The future of a pass is large, and most workers do not run one at a given time.
         let pass = Box::pin(async {
             harm::at("pass", &key.name).await;
@@ -390,11 +393,12 @@ fn register_health(ctx: &Context, tasks: &Tasks) {
     let health = &ctx.metrics.health;
     let (tasks, queue) = (tasks.clone(), Arc::clone(&ctx.queue));
     health.register(move |limit| tasks.stuck(limit));
-    let kinds: Vec<Arc<str>> = ctx.kinds.iter().map(|served| Arc::clone(&served.gvk().kind)).collect();
+    let kinds = Arc::clone(&ctx.kinds);
     health.register(move |limit| {
         Some(match queue.stuck(limit)? {
             Stuck::Pass(ReleaseKey { kind, namespace, name }, age) => {
-                format!("the pass over {} {namespace}/{name} has not got on for {} seconds", kinds[kind], age.as_secs())
+                let kind = Arc::clone(&kinds.get(kind).gvk().kind);
+                format!("the pass over {kind} {namespace}/{name} has not got on for {} seconds", age.as_secs())
             }
             Stuck::Workers(waiting, age) => format!(
                 "{waiting} custom resources wait for a pass, and none has begun or ended for {} seconds",
@@ -406,10 +410,11 @@ fn register_health(ctx: &Context, tasks: &Tasks) {
 }
 
 /// Counts the custom resources in each state, as their conditions report it.
-fn states(cache: &Cache, controllers: &[String]) -> Vec<(State, i64)> {
+fn states(cache: &Cache, kinds: &Kinds) -> Vec<(State, i64)> {
     let mut counts: BTreeMap<State, i64> = BTreeMap::new();
-    for controller in controllers {
-        counts.extend(STATES.map(|state| (State { controller: controller.clone(), state }, 0)));
+    let kinds = kinds.all();
+    for served in &kinds {
+        counts.extend(STATES.map(|state| (State { controller: served.controller.clone(), state }, 0)));
     }
     for (key, cr) in cache.crs() {
         let status = cr.status();
@@ -421,14 +426,15 @@ fn states(cache: &Cache, controllers: &[String]) -> Vec<(State, i64)> {
             () if is("Ready") => "ready",
             () => "progressing",
         };
-        *counts.entry(State { controller: controllers[key.kind].clone(), state }).or_default() += 1;
+        *counts.entry(State { controller: kinds[key.kind].controller.clone(), state }).or_default() += 1;
     }
     counts.into_iter().collect()
 }
 
-fn created_at(cache: &Cache, gvks: &[Gvk]) -> Vec<(CreatedAt, i64)> {
+fn created_at(cache: &Cache, kinds: &Kinds) -> Vec<(CreatedAt, i64)> {
+    let kinds = kinds.all();
     let label = |(key, created): (crate::cluster::cache::ReleaseKey, i64)| {
-        let gvk = &gvks[key.kind];
+        let gvk = kinds[key.kind].gvk();
         let labels = CreatedAt {
             group: gvk.group.to_string(),
             version: gvk.version.to_string(),

@@ -10,6 +10,7 @@ pub mod charts;
 mod context;
 pub mod controller;
 mod error;
+mod kinds;
 mod members;
 mod memory;
 mod notify;

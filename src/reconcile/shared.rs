@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch::Receiver;
 
-use super::charts::Served;
+use super::kinds::Kinds;
 use super::memory::waits::Waits;
 use super::queue::Queue;
 use super::scope::Scope;
@@ -29,7 +29,7 @@ pub struct Shared {
     /// The Secrets and `ConfigMap`s that releases take values from, and the objects that templates look up.
     pub sources: Arc<Sources>,
     /// The kinds of custom resources that the operator serves, with their charts.
-    pub kinds: Vec<Served>,
+    pub kinds: Arc<Kinds>,
     /// Selects the custom resources that this operator manages.
     pub scope: Scope,
     /// Releases that need a pass.
@@ -53,7 +53,7 @@ impl Shared {
     }
 
     /// The annotations of a custom resource that its kind allows.
-    pub fn allow(&self, key: &ReleaseKey) -> &Allow {
-        &self.kinds[key.kind].kind.allow
+    pub fn allow(&self, key: &ReleaseKey) -> Allow {
+        self.kinds.get(key.kind).kind.allow.clone()
     }
 }

@@ -61,6 +61,8 @@ type History = BTreeMap<u64, Arc<Revision>>;
 
 #[derive(Default)]
 struct Inner {
+    /// The kinds of custom resources, by their numbers.
+    kinds: Vec<ServedKind>,
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
     /// Custom resources with an annotation that names their release.
@@ -83,55 +85,51 @@ struct Inner {
     changes: u64,
 }
 
+/// A kind of custom resources that the operator serves.
+struct ServedKind {
+    /// `Kind.group`.
+    name: String,
+    /// What the names of its releases end with.
+    suffix: Box<str>,
+}
+
 /// The cache. Every method that can affect releases returns the keys that need a pass.
 pub struct Cache {
     /// The chunks of release records.
     pub chunks: Chunks,
     inner: Mutex<Inner>,
-    /// `Kind.group` of each kind, in order.
-    kinds: Vec<String>,
-    /// The suffix of each kind's release names.
-    suffixes: Vec<Box<str>>,
     /// The namespaces that are watched; empty for all.
     namespaces: Vec<Arc<str>>,
 }
 
 impl Cache {
-    /// An empty cache for these kinds and watched namespaces (none: all).
-    pub fn new(kinds: &[Gvk], namespaces: Vec<Arc<str>>) -> Self {
-        Self {
-            chunks: Chunks::default(),
-            inner: Mutex::default(),
-            kinds: kinds.iter().map(Gvk::kind_group).collect(),
-            suffixes: vec![Box::default(); kinds.len()],
-            namespaces,
-        }
+    /// An empty cache for these watched namespaces (none: all).
+    pub fn new(namespaces: Vec<Arc<str>>) -> Self {
+        Self { chunks: Chunks::default(), inner: Mutex::default(), namespaces }
     }
 
-    /// Sets the suffix of each kind's release names.
-    #[must_use]
-    pub fn with_suffixes(mut self, suffixes: impl Iterator<Item = Box<str>>) -> Self {
-        for (known, suffix) in self.suffixes.iter_mut().zip(suffixes) {
-            *known = suffix;
-        }
-        self
+    /// Adds a kind of custom resources, whose releases have names that end so; its number, from 0.
+    pub fn add_kind(&self, gvk: &Gvk, suffix: &str) -> usize {
+        let mut inner = self.write();
+        inner.kinds.push(ServedKind { name: gvk.kind_group(), suffix: suffix.into() });
+        inner.kinds.len() - 1
     }
 
     /// The name of a custom resource's release: the name of the existing release, or the name that a new one will get.
     pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
-        self.lock().release_name(&self.suffixes, key)
+        self.lock().release_name(key)
     }
 
     /// The name that a custom resource's release should have, if it has another one.
     pub fn other_name(&self, key: &ReleaseKey) -> Option<Arc<str>> {
         let inner = self.lock();
-        let wanted = inner.wanted_name(&self.suffixes, key);
-        (inner.release_name(&self.suffixes, key) != wanted).then_some(wanted)
+        let wanted = inner.wanted_name(key);
+        (inner.release_name(key) != wanted).then_some(wanted)
     }
 
     /// The custom resources whose release has this name.
     pub fn keys_of_release_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
-        self.lock().keys_named(&self.suffixes, namespace, release)
+        self.lock().keys_named(namespace, release)
     }
 
     /// Whether other custom resources would give their releases this name, or may do so because not all kinds are known
@@ -139,8 +137,8 @@ impl Cache {
     pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
-        let known = (0..self.kinds.len()).all(|kind| inner.crs_synced.contains(&(kind, scope.clone())));
-        !known || inner.keys_named(&self.suffixes, namespace, release).len() > 1
+        let known = (0..inner.kinds.len()).all(|kind| inner.crs_synced.contains(&(kind, scope.clone())));
+        !known || inner.keys_named(namespace, release).len() > 1
     }
 
     /// The watch that sees objects of a namespace (`None`: objects of a cluster-scoped kind).
@@ -169,8 +167,8 @@ impl Cache {
 
 impl Inner {
     /// Whether a release is deployed and its objects are as in its newest revision.
-    fn is_as_recorded(&self, suffixes: &[Box<str>], key: &ReleaseKey, now: i64) -> bool {
-        let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(suffixes, key)));
+    fn is_as_recorded(&self, key: &ReleaseKey, now: i64) -> bool {
+        let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
         let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
             return false;
         };
@@ -194,12 +192,13 @@ impl Inner {
     }
 
     /// The custom resources whose release has this name: more than one when two kinds collide.
-    fn keys_named(&self, suffixes: &[Box<str>], namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
+    fn keys_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
         let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());
-        let usual = suffixes.iter().enumerate().filter_map(|(kind, suffix)| Some((kind, name(suffix)?)));
+        let kinds = self.kinds.iter().enumerate();
+        let usual = kinds.filter_map(|(kind, served)| Some((kind, name(&served.suffix)?)));
         let usual = usual.map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() });
         let has = |key: &ReleaseKey| {
-            self.crs.contains_key(key) && key.namespace == *namespace && *self.release_name(suffixes, key) == *release
+            self.crs.contains_key(key) && key.namespace == *namespace && *self.release_name(key) == *release
         };
         let mut keys: Vec<_> = usual.chain(self.named.iter().cloned()).filter(has).collect();
         keys.sort();
@@ -214,9 +213,12 @@ impl Inner {
     }
 
     /// The name that a custom resource's release should have.
-    fn wanted_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
+    fn wanted_name(&self, key: &ReleaseKey) -> Arc<str> {
         let cr = self.named.get(key).and_then(|key| self.crs.get(key));
-        match (cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)), suffixes.get(key.kind).map_or("", |s| s)) {
+        match (
+            cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)),
+            self.kinds.get(key.kind).map_or("", |kind| &kind.suffix),
+        ) {
             (Some(name), _) => name.trim().into(),
             (None, "") => Arc::clone(&key.name),
             (None, suffix) => format!("{}{suffix}", key.name).into(),
@@ -224,8 +226,8 @@ impl Inner {
     }
 
     /// The same, unless there is a record of the release under another name.
-    fn release_name(&self, suffixes: &[Box<str>], key: &ReleaseKey) -> Arc<str> {
-        let wanted = self.wanted_name(suffixes, key);
+    fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
+        let wanted = self.wanted_name(key);
         let Some(cr) = self.crs.get(key) else { return wanted };
         let newest = self.history.get(&(Arc::clone(&key.namespace), Arc::clone(&wanted)));
         let newest = newest.and_then(|history| history.values().last());
@@ -236,10 +238,10 @@ impl Inner {
     }
 
     /// The release of an object without an owner (`keep`) is in its annotations.
-    fn keys_of_release(&self, suffixes: &[Box<str>], object: &Value) -> Vec<ReleaseKey> {
+    fn keys_of_release(&self, object: &Value) -> Vec<ReleaseKey> {
         let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
         match (annotation(RELEASE_NAMESPACE), annotation(RELEASE_NAME)) {
-            (Some(namespace), Some(name)) => self.keys_named(suffixes, &namespace.into(), name),
+            (Some(namespace), Some(name)) => self.keys_named(&namespace.into(), name),
             _ => Vec::new(),
         }
     }

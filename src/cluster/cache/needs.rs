@@ -27,7 +27,7 @@ impl Cache {
         let inner = self.lock();
         let uids: HashSet<&str> = inner.crs.values().map(|cr| &*cr.uid).collect();
         let names: HashSet<(&str, Arc<str>)> =
-            inner.crs.keys().map(|key| (&*key.namespace, inner.release_name(&self.suffixes, key))).collect();
+            inner.crs.keys().map(|key| (&*key.namespace, inner.release_name(key))).collect();
         let mut needed: HashSet<(&Gvk, Option<&Arc<str>>)> = HashSet::new();
         let everywhere = self.namespaces.is_empty();
         for ((namespace, name), history) in &inner.history {

@@ -70,14 +70,14 @@ impl Cache {
     /// Enters an object that a watch reports. Returns the releases that it affects, and what has changed.
     pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, Change) {
         let Some((id, live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
-        let owner = self.owner(object, &id);
+        let owner = self.lock().owner(object, &id);
         self.put(id, live, owner, false, object)
     }
 
     /// Enters an object from the API server's answer to our own write. Also returns its summary.
     pub fn wrote_object(&self, gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         let (id, live) = summary(gvk, object)?;
-        let owner = self.owner(object, &id);
+        let owner = self.lock().owner(object, &id);
         self.put(id.clone(), live.clone(), owner, true, object);
         Some((id, live))
     }
@@ -111,7 +111,7 @@ impl Cache {
         if change != Change::None {
             keys.extend(owner.clone());
             if owner.is_none() {
-                keys.extend(inner.keys_of_release(&self.suffixes, object));
+                keys.extend(inner.keys_of_release(object));
             }
         }
         if let Some(owner) = &owner {
@@ -157,7 +157,7 @@ impl Cache {
                 inner.disown(&owner, id);
                 vec![owner]
             }
-            None => inner.keys_of_release(&self.suffixes, object),
+            None => inner.keys_of_release(object),
         }
     }
 
@@ -194,7 +194,7 @@ impl Cache {
             // Releases that list objects of this kind, or may have left some behind, could not be judged before.
             for ((namespace, name), history) in &inner.history {
                 if history.values().any(|r| r.uses().any(|(gvk, _)| *gvk == watch.0)) {
-                    keys.extend(inner.keys_named(&self.suffixes, namespace, name));
+                    keys.extend(inner.keys_named(namespace, name));
                 }
             }
             // The same holds for interrupted first installations.
@@ -215,7 +215,7 @@ impl Cache {
         for ((namespace, name), history) in &inner.history {
             let uses = |r: &Revision| r.inventory.as_ref().is_some_and(|i| i.0.keys().any(|id| id.gvk == watch.0));
             if history.values().last().is_some_and(|r| uses(r)) {
-                keys.extend(inner.keys_named(&self.suffixes, namespace, name));
+                keys.extend(inner.keys_named(namespace, name));
             }
         }
         keys.into_iter().collect()
@@ -226,7 +226,9 @@ impl Cache {
         let inner = self.lock();
         watches.iter().find_map(|w| inner.blind.get(w).cloned())
     }
+}
 
+impl Inner {
     /// The custom resource that an object names as its owner: by owner reference, or by operator-sdk's annotations.
     fn owner(&self, object: &Value, id: &ObjectId) -> Option<ReleaseKey> {
         let metadata = object.get("metadata")?;
@@ -234,14 +236,14 @@ impl Cache {
         for reference in references {
             let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
             let kind = Gvk::from_api_version(text("apiVersion"), text("kind")).kind_group();
-            if let Some(kind) = self.kinds.iter().position(|k| *k == kind) {
+            if let Some(kind) = self.kinds.iter().position(|known| known.name == kind) {
                 let namespace = id.namespace.clone().unwrap_or_default();
                 return Some(ReleaseKey { kind, namespace, name: text("name").into() });
             }
         }
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
         let kind = annotation(PRIMARY_RESOURCE_TYPE)?;
-        let kind = self.kinds.iter().position(|k| k == kind)?;
+        let kind = self.kinds.iter().position(|known| known.name == kind)?;
         let (namespace, name) = annotation(PRIMARY_RESOURCE)?.split_once('/')?;
         Some(ReleaseKey { kind, namespace: namespace.into(), name: name.into() })
     }

@@ -129,7 +129,7 @@ impl Cache {
                 if let Some(uid) = owner {
                     inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));
                 }
-                if concerns { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
+                if concerns { inner.keys_named(namespace, name) } else { Vec::new() }
             }
         }
     }
@@ -170,7 +170,7 @@ impl Cache {
                 }
             }
         }
-        if removed.is_some() { inner.keys_named(&self.suffixes, namespace, name) } else { Vec::new() }
+        if removed.is_some() { inner.keys_named(namespace, name) } else { Vec::new() }
     }
 
     /// Enters that a list of release records is complete.
@@ -199,7 +199,7 @@ impl Cache {
             if let Some(history) = inner.history.get_mut(&id) {
                 history.remove(&revision);
             }
-            keys.extend(inner.keys_named(&self.suffixes, &namespace, &name));
+            keys.extend(inner.keys_named(&namespace, &name));
         }
         inner.history.retain(|_, h| !h.is_empty());
         let Inner { history, recorded, .. } = &mut *inner;
@@ -224,7 +224,7 @@ impl Cache {
     /// deleted.
     pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
         let inner = self.lock();
-        let newest = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(&self.suffixes, key)));
+        let newest = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(key)));
         let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
@@ -234,7 +234,7 @@ impl Cache {
     /// pass as `seen` with the next call: if nothing in the cache has changed since, nothing is compared.
     pub fn is_as_recorded(&self, key: &ReleaseKey, now: i64, seen: Option<u64>) -> Option<u64> {
         let inner = self.lock();
-        let is = seen == Some(inner.changes) || inner.is_as_recorded(&self.suffixes, key, now);
+        let is = seen == Some(inner.changes) || inner.is_as_recorded(key, now);
         is.then_some(inner.changes)
     }
 

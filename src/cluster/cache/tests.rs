@@ -17,7 +17,10 @@ fn gvk() -> Gvk {
 }
 
 fn cache() -> Cache {
-    Cache::new(&[Gvk::new("demo", "v1", "Web"), Gvk::new("demo", "v1", "Db")], Vec::new())
+    let cache = Cache::new(Vec::new());
+    cache.add_kind(&Gvk::new("demo", "v1", "Web"), "");
+    cache.add_kind(&Gvk::new("demo", "v1", "Db"), "");
+    cache
 }
 
 fn key() -> ReleaseKey {

@@ -181,7 +181,7 @@ impl SetPass<'_> {
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
         let patch = json!({"metadata": {"uid": &*self.observed.cr.uid}, "status": {"members": members}});
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
-        if let Some(cr) = Cr::read(answer, self.ctx.allow(&self.observed.key)) {
+        if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)) {
             let key = self.observed.key.clone();
             if self.ctx.cache.put_cr(key.clone(), cr) {
                 self.ctx.queue.add(key);

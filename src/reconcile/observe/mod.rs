@@ -48,7 +48,7 @@ const SHORT: usize = 32 << 10;
 /// Observes a release. Returns `None` if the custom resource does not exist.
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
-    let served = &ctx.kinds[key.kind];
+    let served = &ctx.kinds.get(key.kind);
     let chart = served.chart();
     let capabilities = capabilities(ctx);
     let (mut values, bad_values) = match spec(&cr).await {
@@ -235,7 +235,7 @@ fn with_caches(
 /// The custom resource as the owner of objects.
 pub fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -> Owner {
     Owner {
-        gvk: ctx.kinds[key.kind].gvk().clone(),
+        gvk: ctx.kinds.get(key.kind).gvk().clone(),
         namespace: Some(Arc::clone(&key.namespace)),
         name: Arc::clone(&key.name),
         uid: Arc::clone(&cr.uid),
@@ -387,7 +387,7 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
         return None;
     }
     if let Some(other) = ctx.cache.cr_with_uid(uid) {
-        let kind = &ctx.kinds[other.kind].gvk().kind;
+        let kind = Arc::clone(&ctx.kinds.get(other.kind).gvk().kind);
         return Some(format!(
             "release {name} in this namespace belongs to {kind} {}: names must differ between kinds",
             other.name

@@ -39,7 +39,7 @@ pub struct Extras {
 /// Collects the sources and patches that the annotations and the kind name, and makes sure that the sources are
 /// watched. Merges the overrides into the values.
 pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotations, ctx: &Context) -> Extras {
-    let kind = &ctx.kinds[key.kind].kind;
+    let kind = &ctx.kinds.get(key.kind).kind;
     values::merge(values, kind.overrides.values.clone());
     let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });

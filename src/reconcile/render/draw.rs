@@ -95,7 +95,7 @@ async fn in_place(
         ctx.cluster.clone(),
         Arc::clone(&ctx.discovery),
     );
-    let (placement, own) = (ctx.kinds[observed.key.kind].kind.placement.clone(), observed.key.namespace.clone());
+    let (placement, own) = (ctx.kinds.get(observed.key.kind).kind.placement.clone(), observed.key.namespace.clone());
     let host = host.bounded(move |gvk, place, what| placement.check(gvk, place, &own, what));
     let host =
         host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));

@@ -54,7 +54,7 @@ pub async fn stamp(
 /// Checks that an object is in an allowed place. Every object that the operator applies, runs or creates passes this
 /// check.
 pub fn place(id: &ObjectId, observed: &Observed, ctx: &Context) -> Result<(), Error> {
-    let placement = &ctx.kinds[observed.key.kind].kind.placement;
+    let placement = &ctx.kinds.get(observed.key.kind).kind.placement;
     let place = id.namespace.as_deref().map_or(Place::Cluster, Place::In);
     placement.check(&id.gvk, place, &observed.key.namespace, &id.to_string()).map_err(Error::NotAllowed)
 }

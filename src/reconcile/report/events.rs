@@ -135,7 +135,7 @@ fn events_of_a_rendering(observed: &Observed, done: &Done, ctx: &Context) {
             event(observed, ctx, true, "UnknownValue", ctx.show(observed, &Text::foreign(note)));
         }
     }
-    for note in ctx.kinds[observed.key.kind].kind.overrides.notes(ctx.hide_overrides) {
+    for note in ctx.kinds.get(observed.key.kind).kind.overrides.notes(ctx.hide_overrides) {
         event(observed, ctx, true, "OverrideValuesInUse", note);
     }
 }

@@ -57,7 +57,7 @@ pub async fn report(observed: &Observed, done: Done, ctx: &Context) -> Result<Ne
 }
 
 fn count(observed: &Observed, done: &Done, ctx: &Context) {
-    let controller = &ctx.kinds[observed.key.kind].controller;
+    let controller = &ctx.kinds.get(observed.key.kind).controller;
     let ended = done.error().map_or("success", Error::reason);
     let verb = format!("{:?}", done.applied.verb);
     ctx.metrics.outcome(controller, &verb, ended);

@@ -21,7 +21,8 @@ thread_local! {
 /// Reports that a pass over a custom resource panicked: by an event, and in the conditions `Ready` and
 /// `Irreconcilable`. The report itself may panic for the same reason, which is caught.
 pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
-    let (gvk, message) = (ctx.kinds[key.kind].gvk(), error.to_string());
+    let (served, message) = (ctx.kinds.get(key.kind), error.to_string());
+    let gvk = served.gvk();
     tracing::error!(kind = %gvk.kind, namespace = %key.namespace, name = %key.name, reason = error.reason(), %message, "pass failed");
     let telling = async {
         let Some(cr) = ctx.cache.cr(key) else { return };
@@ -45,7 +46,7 @@ pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
         let patch: Value = json!({"metadata": {"uid": &*cr.uid}, "status": patch});
         match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
             Ok(answer) => {
-                if let Some(cr) = Cr::read(answer, ctx.allow(key)) {
+                if let Some(cr) = Cr::read(answer, &ctx.allow(key)) {
                     ctx.cache.put_cr(key.clone(), cr);
                 }
             }

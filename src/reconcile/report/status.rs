@@ -139,7 +139,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
     match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
         Ok(answer) => {
-            if let Some(cr) = Cr::read(answer, ctx.allow(&observed.key)) {
+            if let Some(cr) = Cr::read(answer, &ctx.allow(&observed.key)) {
                 let kept = cr.status();
                 let newer = ctx.cache.put_cr(observed.key.clone(), cr);
                 if new.keys().any(|key| !kept.contains_key(key)) {
@@ -165,7 +165,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
             if e.is_outage()
                 && let Ok(Some(found)) = ctx.cluster.get(&resource, &id).await
                 && let Some(cr) =
-                    serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, ctx.allow(&observed.key)))
+                    serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, &ctx.allow(&observed.key)))
                 && cr.uid == observed.cr.uid
             {
                 ctx.cache.put_cr(observed.key.clone(), cr);

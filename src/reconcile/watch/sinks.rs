@@ -39,7 +39,7 @@ pub struct ObjectSink {
 impl ObjectSink {
     /// The sink of one watch.
     pub fn new(watch: WatchKey, shared: &Shared) -> Self {
-        let deaf = shared.kinds.iter().map(|served| !served.kind.watch_dependents).collect();
+        let deaf = shared.kinds.all().iter().map(|served| !served.kind.watch_dependents).collect();
         let (cache, queue) = (Arc::clone(&shared.cache), Arc::clone(&shared.queue));
         Self { watch, cache, queue, seen: HashSet::new(), since: 0, deaf, waits: Arc::clone(&shared.waits) }
     }
@@ -217,10 +217,10 @@ pub struct CrSink {
 impl CrSink {
     /// The sink for one kind, in one namespace or all of them.
     pub fn new(kind: usize, scope: Option<Arc<str>>, shared: &Shared, synced: Arc<tokio::sync::Notify>) -> Self {
-        let chart = shared.kinds[kind].chart().ok();
+        let chart = shared.kinds.get(kind).chart().ok();
         Self {
             kind,
-            name: shared.kinds[kind].gvk().to_string(),
+            name: shared.kinds.get(kind).gvk().to_string(),
             scope,
             cache: Arc::clone(&shared.cache),
             queue: Arc::clone(&shared.queue),
@@ -228,7 +228,7 @@ impl CrSink {
             metrics: Arc::clone(&shared.metrics),
             synced,
             scope_of: shared.scope,
-            allow: shared.kinds[kind].kind.allow.clone(),
+            allow: shared.kinds.get(kind).kind.allow.clone(),
             scope_annotation: chart.and_then(|chart| chart.chart.metadata.annotation(SCOPE).map(str::to_owned)),
         }
     }
