@@ -23,8 +23,8 @@ pub struct Known(BTreeSet<String>);
 
 /// The keys that a chart knows; `None` where it uses its values as a whole, so that any key may have a meaning.
 pub(super) fn known(chart: &Chart, schema: &Value, defaults: &Values, usage: &Usage) -> Option<Known> {
-    let any =
-        Ways::YAML.or(Ways::JSON).or(Ways::ITEMS).or(Ways::RANGE).or(Ways::PASSED).or(Ways::KEYS).or(Ways::TPL_YAML);
+    // One key that is only known at run time (`index .Values $key`) is no use of all: its name stands in the templates.
+    let any = Ways::YAML.or(Ways::JSON).or(Ways::RANGE).or(Ways::PASSED).or(Ways::KEYS).or(Ways::TPL_YAML);
     let root = usage.uses.get(&Vec::new()).map_or(Ways::NONE, |uses| uses.ways);
     if root.any(any) {
         return None;

@@ -111,7 +111,10 @@ impl Walk<'_> {
             }
             "hasKey" => {
                 self.note_first(&args, Ways::TABLE);
-                self.at(args, true);
+                // A key that is only known at run time is asked for, and not read.
+                if let [table, Abstract::Text(key)] = args.as_slice() {
+                    self.field(table, key);
+                }
                 Abstract::Other
             }
             "dig" => self.dig(args),
