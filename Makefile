@@ -55,7 +55,7 @@ node-down: ## stop it
 
 # Runs parts of the tests, and ends with a table of their seconds: tests/xtask.
 XTASK = $(CARGO) run --quiet --manifest-path tests/xtask/Cargo.toml --target-dir $(OUT)/xtask --
-MOST := format lint library unit cluster documents sources alerts conformance instructions lint-charts members backup
+MOST := format lint library unit cluster documents sources alerts conformance instructions lint-charts rights members backup
 
 .PHONY: test
 test: protoc ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests

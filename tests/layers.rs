@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "backup",
     "chaos",
     "chart",
@@ -15,6 +15,7 @@ const FOLDERS: [&str; 16] = [
     "mask",
     "members",
     "plan",
+    "rbac",
     "reconcile",
     "release",
     "render",
@@ -117,6 +118,13 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
         &["crate::source", "ureq::", "pgp::"],
     );
     assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
+}
+
+#[test]
+fn rights_are_found_without_a_cluster() {
+    let forbidden = ["kube::", "tokio::", "std::fs", "crate::cluster", "crate::plan", "crate::reconcile", "crate::source"];
+    assert_without(&["rbac"], &forbidden);
+    assert_without(&["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "template"], &["crate::rbac"]);
 }
 
 #[test]
