@@ -219,7 +219,7 @@ mod tests {
             ("values.yaml", values),
             ("templates/roles.yaml", template),
             // It is of no matter that another template fails.
-            ("templates/fails.yaml", "{{ if .Values.on }}{{ fail \"no\" }}{{ end }}"),
+            ("templates/fails.yaml", "{{ if .Values.wide }}{{ fail \"no\" }}{{ end }}"),
         ]);
         of(&chart, &[], &read::chart(&chart), &render::all(&chart, &[]))
     }
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn rules_of_roles_are_copied_with_those_behind_flags() {
         let rule = "rules:\n- {apiGroups: [\"\"], resources: [pods], verbs: [get]}\n";
-        let more = "{{ if .Values.on }}\n- {apiGroups: [apps], resources: [deployments], verbs: [\"*\"]}\n{{ end }}";
-        let found = granted(&role("Role", &format!("{rule}{more}")), "on: false\n");
+        let more = "{{ if .Values.wide }}\n- {apiGroups: [apps], resources: [deployments], verbs: [\"*\"]}\n{{ end }}";
+        let found = granted(&role("Role", &format!("{rule}{more}")), "wide: false\n");
         let shown: Vec<String> = found.rules.keys().map(|(reach, policy)| format!("{reach:?} {policy}")).collect();
         assert_eq!(
             shown,

@@ -96,8 +96,8 @@ pub const BUILT_IN: &[Row] = &[
 /// Kinds of others. A kind that is not here has the plural that Kubernetes' own generators would give it, and is namespaced.
 pub const OTHERS: &[Row] = &[
     namespaced("argoproj.io", "AnalysisTemplate", "analysistemplates"),
-    namespaced("argoproj.io", "Application", "applications"),
     namespaced("argoproj.io", "AppProject", "appprojects"),
+    namespaced("argoproj.io", "Application", "applications"),
     cluster("argoproj.io", "ClusterAnalysisTemplate", "clusteranalysistemplates"),
     cluster("argoproj.io", "ClusterWorkflowTemplate", "clusterworkflowtemplates"),
     namespaced("argoproj.io", "EventBus", "eventbus"),

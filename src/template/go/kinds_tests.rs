@@ -35,8 +35,8 @@ fn what_a_template_may_make_is_read() {
         ("{{ range .Values.x }}\napiVersion: v1\nkind: {{ .y.kind }}\n{{ end }}", "v1 "),
         (
             "{{ define \"v\" }}{{ if .a }}{{- print \"x.io/v1\" -}}{{ else }}x.io/v1beta1{{ end }}{{ end }}\
-             apiVersion: {{ include \"v\" . }}\nkind: K",
-            "x.io/v1|x.io/v1beta1 K",
+             apiVersion: {{ include \"v\" . }}\nkind: Kind",
+            "x.io/v1|x.io/v1beta1 Kind",
         ),
         ("{{ $kind := \"Job\" }}{{ if .Values.c }}{{ $kind = \"CronJob\" }}{{ end }}kind: {{ $kind }}", " CronJob|Job"),
         ("{{ define \"all\" }}\n  apiVersion: v1\n  kind: Pod\n{{ end }}{{ template \"all\" . }}", "v1 Pod"),
