@@ -122,9 +122,13 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
 
 #[test]
 fn rights_are_found_without_a_cluster() {
-    let forbidden = ["kube::", "tokio::", "std::fs", "crate::cluster", "crate::plan", "crate::reconcile", "crate::source"];
+    let forbidden =
+        ["kube::", "tokio::", "std::fs", "crate::cluster", "crate::plan", "crate::reconcile", "crate::source"];
     assert_without(&["rbac"], &forbidden);
-    assert_without(&["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "template"], &["crate::rbac"]);
+    assert_without(
+        &["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "template"],
+        &["crate::rbac"],
+    );
 }
 
 #[test]

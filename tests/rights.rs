@@ -1,6 +1,6 @@
 //! `tillerman rbac` over many real charts: how much of what their values files render is in the rules that are made without these files.
 //!
-//! `tests/rights.sh` unpacks the charts and runs this. What API servers serve no more (`extensions/*`, PodSecurityPolicy) does not count.
+//! `tests/rights.sh` unpacks the charts and runs this. What API servers serve no more (`extensions/*`, `PodSecurityPolicy`) does not count.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -62,7 +62,7 @@ fn rendered(chart: &Chart, values: &Values) -> Option<BTreeSet<Pair>> {
 }
 
 fn thousandths(part: usize, of: usize) -> usize {
-    if of == 0 { 1000 } else { part * 1000 / of }
+    (part * 1000).checked_div(of).unwrap_or(1000)
 }
 
 fn percent(part: usize, of: usize) -> String {

@@ -24,7 +24,7 @@ static GRANTS: LazyLock<Regex> = LazyLock::new(|| {
         r#"^(?:cluster)?role(?:binding)?s\.rbac\.authorization\.k8s\.io "[^"]*" is forbidden: user "(?:[^"\\]|\\.)*" \(groups=\[[^\]]*\]\) is attempting to grant RBAC permissions not currently held:\n"#,
     )
 });
-static RULE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?m)^\{(.*)\}$"#));
+static RULE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\{(.*)\}$"));
 static FIELD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(APIGroups|Resources|ResourceNames|NonResourceURLs|Verbs):\[((?:"[A-Za-z0-9./:*_-]*" ?)+)\]"#)
 });
@@ -33,7 +33,7 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
 /// right.
 pub fn remedy(message: &str) -> Option<String> {
     if let Some(lacks) = LACKS.captures(message) {
-        let role = lacks.get(4).map_or_else(
+        let place = lacks.get(4).map_or_else(
             || "to its ClusterRole".to_owned(),
             |namespace| format!("to its Role in namespace {}", namespace.as_str()),
         );
@@ -43,7 +43,7 @@ pub fn remedy(message: &str) -> Option<String> {
             scalar(&lacks[2]),
             &lacks[1]
         );
-        return Some(format!("The operator needs a rule; add {role}: {rule}"));
+        return Some(format!("The operator needs a rule; add {place}: {rule}"));
     }
     let grants = GRANTS.find(message)?;
     let rules: Vec<String> =

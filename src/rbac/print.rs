@@ -30,7 +30,7 @@ pub struct Document {
 impl Subject {
     /// The roles that have these rules, Roles by namespace first.
     pub fn documents(&self, rules: &[Rule]) -> Vec<Document> {
-        let mut roles: BTreeMap<Option<String>, Vec<Rule>> = BTreeMap::new();
+        let mut placed: BTreeMap<Option<String>, Vec<Rule>> = BTreeMap::new();
         let unnamed = [String::new()];
         let namespaces = if self.namespaces.is_empty() { &unnamed[..] } else { &self.namespaces };
         for rule in rules {
@@ -46,11 +46,15 @@ impl Subject {
                 }
             };
             for reach in reaches {
-                roles.entry(reach).or_default().push(rule.clone());
+                placed.entry(reach).or_default().push(rule.clone());
             }
         }
-        let cluster = roles.remove(&None).map(|rules| (None, rules));
-        roles.into_iter().chain(cluster).map(|(namespace, rules)| Document { namespace, rules: merge(rules) }).collect()
+        let cluster = placed.remove(&None).map(|rules| (None, rules));
+        placed
+            .into_iter()
+            .chain(cluster)
+            .map(|(namespace, rules)| Document { namespace, rules: merge(rules) })
+            .collect()
     }
 }
 

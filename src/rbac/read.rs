@@ -2,6 +2,7 @@
 
 use super::{Pair, Resource, kinds};
 use crate::chart::{Chart, Values};
+use crate::release::object::parse_manifest;
 use crate::template::functions;
 use crate::template::go::TemplateSet;
 use crate::template::go::documents::{Document, documents};
@@ -41,8 +42,7 @@ pub(super) fn chart(chart: &Chart) -> Static {
     let files: Vec<&str> = texts.iter().filter(|text| text.is_rendered).map(|text| text.name.as_str()).collect();
     let mut trees = Vec::new();
     values(chart, &mut trees);
-    let defaults =
-        |path: &[String]| -> Vec<String> { trees.iter().filter_map(|tree| text_at(tree, path)).collect() };
+    let defaults = |path: &[String]| -> Vec<String> { trees.iter().filter_map(|tree| text_at(tree, path)).collect() };
     let Kinds { documents, lookups } = set.kinds(&files, &defaults);
     for document in documents {
         read.add(&document);
@@ -71,7 +71,10 @@ struct Text<'c> {
 fn gather<'c>(chart: &'c Chart, path: &str, texts: &mut Vec<Text<'c>>, read: &mut Static) {
     for file in chart.crds() {
         let name = format!("{path}{}", file.name);
-        read.defined.extend(definitions(&String::from_utf8_lossy(&file.data)));
+        let text = String::from_utf8_lossy(&file.data);
+        read.defined.extend(definitions(&text));
+        let objects = parse_manifest(&text).unwrap_or_default();
+        read.defined.extend(objects.iter().filter_map(|object| super::render::definition(&object.body)));
         read.crds.insert(name);
     }
     for file in &chart.templates {

@@ -83,7 +83,8 @@ fn of_object(object: Object, file: &str) -> Rendered {
     }
 }
 
-fn definition(body: &Map<String, Value>) -> Option<(Pair, Resource)> {
+/// The kind that an object defines.
+pub(super) fn definition(body: &Map<String, Value>) -> Option<(Pair, Resource)> {
     if body.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
         return None;
     }

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 
 /// Charts, and how the operator is run.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub struct Args {
     /// The charts: directories or .tgz archives.
     #[arg(required_unless_present = "watches", value_name = "CHART")]
@@ -36,7 +35,7 @@ pub struct Args {
     /// Render with these values too; may be repeated, and each is tried by itself, as those in ci/ of the chart are.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     values: Vec<PathBuf>,
-    /// The namespaces that the operator serves, as in WATCH_NAMESPACE [default: that of whoever applies the roles].
+    /// The namespaces that the operator serves, as in `WATCH_NAMESPACE` [default: that of whoever applies the roles].
     #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
     namespace: Vec<String>,
     /// The operator serves all namespaces: one `ClusterRole` has all rules.
@@ -86,6 +85,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         if let Some(kind) = &input.kind {
             bound(&mut rights, kind);
             settings.config_maps |= kind.values_from.iter().any(|source| source.kind == SourceKind::ConfigMap);
+        }
+        if args.escalate {
+            // No rule depends on what is not known of Roles.
+            rights.granted.aggregated.clear();
+            rights.granted.unseen.clear();
         }
         settings.served.insert(input.served.clone());
         charts.push(rights);
@@ -141,7 +145,7 @@ fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
 
 /// The values files that a chart carries in `ci/`, which `.helmignore` may leave out of the chart.
 fn carried(path: &Path, chart: &Chart) -> Result<Vec<ValuesFile>, CliError> {
-    let is_values = |name: &str| name.starts_with("ci/") && (name.ends_with(".yaml") || name.ends_with(".yml"));
+    let is_values = |name: &str| name.starts_with("ci/") && matches!(name.rsplit('.').next(), Some("yaml" | "yml"));
     if path.is_dir() {
         let entries = std::fs::read_dir(path.join("ci")).into_iter().flatten().filter_map(Result::ok);
         let mut names: Vec<String> =

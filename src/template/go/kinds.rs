@@ -45,15 +45,16 @@ impl TemplateSet {
     /// The kinds that these files may make, with the templates that they may call. A template that nobody can call counts for nothing.
     pub fn kinds(&self, files: &[&str], defaults: &Defaults<'_>) -> Kinds {
         let mut calls = HashMap::new();
-        let mut bodies: BTreeMap<Box<str>, (Arc<Template>, BTreeSet<Box<str>>)> = BTreeMap::new();
+        let mut bodies: BTreeMap<Box<str>, Body> = BTreeMap::new();
         for name in files {
             for template in self.reached(name, &mut calls) {
-                let body = bodies.entry(template.name.clone()).or_insert_with(|| (template, BTreeSet::new()));
-                body.1.insert((*name).into());
+                let body = bodies.entry(template.name.clone());
+                let body = body.or_insert_with(|| Body { template, files: BTreeSet::new() });
+                body.files.insert((*name).into());
             }
         }
         let mut kinds = Kinds::default();
-        for (template, files) in bodies.values() {
+        for Body { template, files } in bodies.values() {
             let mut reader = Reader::new(self, template, defaults);
             let is_part = template.name != template.source.name;
             let mut text = String::new();
@@ -106,6 +107,12 @@ impl TemplateSet {
     }
 }
 
+/// A template, and the files that may call it.
+struct Body {
+    template: Arc<Template>,
+    files: BTreeSet<Box<str>>,
+}
+
 /// The templates that a template calls.
 struct Calls {
     named: Vec<Arc<Template>>,
@@ -122,7 +129,7 @@ fn is_helper(template: &Arc<Template>) -> bool {
 fn is_file(name: &Expr, source: &Source) -> bool {
     let ExprKind::Pipe(pipe) = &name.kind else { return false };
     let mut texts = pipe.commands.iter().flat_map(|command| &command.args).filter_map(|arg| text_of(arg, source));
-    texts.any(|text| text.ends_with(".yaml") || text.ends_with(".yml") || text.ends_with(".tpl"))
+    texts.any(|text| matches!(text.rsplit('.').next(), Some("yaml" | "yml" | "tpl")))
 }
 
 /// A place of a template that matters here.
