@@ -174,9 +174,9 @@ fn a_missing_right_is_named_with_the_rule_to_add() {
     space.apply("Web", "app", &json!({}));
     let failed = space.wait("web/app", "ReleaseFailed", "True");
     let message = failed["message"].as_str().unwrap();
-    let rule = "{apiGroups: [apps], resources: [deployments], verbs: [patch]}";
+    let lacking = "{apiGroups: [apps], resources: [deployments], verbs: [patch]}";
     assert!(message.contains("cannot patch resource \"deployments\""), "{message}");
-    assert!(message.ends_with(&format!("add to its Role in namespace {}: {rule}", space.name)), "{message}");
+    assert!(message.ends_with(&format!("add to its Role in namespace {}: {lacking}", space.name)), "{message}");
 }
 
 #[test]

@@ -342,7 +342,9 @@ fn rights() -> Vec<Step> {
     let built = format!("{TEST} --test rights --no-run");
     vec![
         Step::cargo("rights of the corpus", "tests/rights.sh").after([&built]).within(900),
-        Step::cargo("charts of the corpus under their rights", "tests/rights.sh lives").after([BUILD_OPERATOR]).within(900),
+        Step::cargo("charts of the corpus under their rights", "tests/rights.sh lives")
+            .after([BUILD_OPERATOR])
+            .within(900),
     ]
 }
 
