@@ -42,7 +42,7 @@
 //! 8. `cluster`: everything that talks to the API server. `lookup`: `lookup` in templates. `mask`: secrets appear in no text.
 //! 9. `reconcile`: a pass, step by step (`reconcile::pass`), and the loop around it.
 //! 10. `telemetry`: metrics, health and traces. `server`: serves them. `source`: where charts come from. `lint`: what is wrong
-//!     with a chart. `host` and `cli`: the command line.
+//!     with a chart. `rbac`: the rights that an operator of it needs. `host` and `cli`: the command line.
 
 #[cfg(feature = "operator")]
 pub mod backup;
@@ -72,6 +72,8 @@ pub mod members;
 pub mod names;
 #[cfg(feature = "operator")]
 pub mod plan;
+#[cfg(feature = "cli")]
+pub mod rbac;
 #[cfg(feature = "operator")]
 pub mod reconcile;
 #[cfg(feature = "cli")]

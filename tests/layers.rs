@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 17] = [
+const FOLDERS: [&str; 18] = [
     "backup",
     "chaos",
     "chart",
@@ -16,6 +16,7 @@ const FOLDERS: [&str; 17] = [
     "mask",
     "members",
     "plan",
+    "rbac",
     "reconcile",
     "release",
     "render",
@@ -125,6 +126,17 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
         &["crate::source", "ureq::", "pgp::"],
     );
     assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
+}
+
+#[test]
+fn rights_are_found_without_a_cluster() {
+    let forbidden =
+        ["kube::", "tokio::", "std::fs", "crate::cluster", "crate::plan", "crate::reconcile", "crate::source"];
+    assert_without(&["rbac"], &forbidden);
+    assert_without(
+        &["chart", "cluster", "kind", "plan", "reconcile", "release", "render", "template"],
+        &["crate::rbac"],
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "src/backup",
     "src/chaos",
     "src/chart",
@@ -30,6 +30,7 @@ const SOURCES: [&str; 23] = [
     "src/mask",
     "src/members",
     "src/plan",
+    "src/rbac",
     "src/reconcile",
     "src/release",
     "src/render",

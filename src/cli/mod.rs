@@ -8,6 +8,7 @@ mod dependency;
 mod explain;
 mod lint;
 mod pull;
+mod rbac;
 #[cfg(feature = "operator")]
 mod run;
 #[cfg(feature = "operator")]
@@ -75,6 +76,13 @@ const ENTRIES: &[Entry] = &[
         about: "Make the typed CustomResourceDefinition of a chart",
         flags: crd::Args::augment_args,
         run: |matches, _| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "rbac",
+        aliases: &[],
+        about: "Make the roles that an operator of a chart needs, or check that it has them",
+        flags: rbac::Args::augment_args,
+        run: |matches, _| Ok(rbac::run(&rbac::Args::from_arg_matches_mut(matches)?)),
     },
     #[cfg(feature = "operator")]
     Entry {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use kube::core::Status;
 
+use super::forbidden;
 use crate::mask::Text;
 
 /// The message of server-side apply for an object that does not match its kind's schema.
@@ -147,9 +148,15 @@ impl ApiError {
     /// The text that reports the error.
     pub fn text(&self) -> Text {
         match self {
-            Self::Refused { what, message, bare: None, .. } => Text::own(format!("{what}: {message}")),
-            Self::Refused { what, message, bare: Some(bare), .. } => {
-                Text::own(format!("{what}: ")).and(Text::foreign_or(message.as_str(), bare.clone()))
+            Self::Refused { what, message, bare, code, .. } => {
+                let text = match bare {
+                    None => Text::own(format!("{what}: {message}")),
+                    Some(bare) => Text::own(format!("{what}: ")).and(Text::foreign_or(message.as_str(), bare.clone())),
+                };
+                match forbidden::remedy(message).filter(|_| *code == 403) {
+                    None => text,
+                    Some(remedy) => text.and(Text::own(format!(". {remedy}"))),
+                }
             }
             Self::Unreachable { what, message } => {
                 Text::own(format!("{what}: the API server cannot be reached: {message}"))

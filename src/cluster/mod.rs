@@ -4,6 +4,7 @@
 //! watches of [`watch`] observed, [`readiness`] judges objects, [`events`] informs people, and [`lease`] elects a
 //! leader and forbids writes by others.
 
+pub mod access;
 pub mod cache;
 pub mod chunks;
 pub mod client;
@@ -11,6 +12,7 @@ pub mod cr;
 pub mod discovery;
 pub mod error;
 pub mod events;
+pub mod forbidden;
 mod gone;
 pub mod lease;
 pub mod progress;

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use super::forbidden;
+
 /// Pauses after errors: doubling from the first to the last, with jitter.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(15);
@@ -182,7 +184,13 @@ fn code(error: &watcher::Error) -> Option<u16> {
 }
 
 fn message(error: &watcher::Error) -> String {
-    status(error).map_or_else(|| error.to_string(), |s| s.message.clone())
+    status(error).map_or_else(
+        || error.to_string(),
+        |s| match forbidden::remedy(&s.message) {
+            Some(remedy) => format!("{}. {remedy}", s.message),
+            None => s.message.clone(),
+        },
+    )
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub const REASONS: &[Reason] = &[
         "Failed",
         "An object has failed, or etcd refused a call; the message has the words of the one that says so.",
     ),
-    reason("Forbidden", "The operator's role lacks a right; the message names it."),
+    reason("Forbidden", "The operator's role lacks a right; the message names it, and the rule to add."),
     reason(
         "ForeignMember",
         "Somebody added a member of etcd that is no pod's. See [etcd](../etcd.md#reasons-of-ready).",

@@ -41,12 +41,22 @@ need_redis() {
 	RUNLEVEL=1 need redis-server redis-server
 }
 
-# need_corpus: the large corpus of charts, unpacked, if it lies beside the checkout
+# need_corpus: unpacks the large corpus of charts, if it lies beside the checkout (set CORPUS), and sets CHARTS to where it is. Its
+# conformance.py unpacks it to the same place.
 need_corpus() {
-	local corpus=${CORPUS:-../shared/corpus}
-	[ -e "$corpus/conformance.py" ] || return 0
-	need zstd zstd
-	python3 "$corpus/conformance.py" --data "$corpus/charts" --bin /bin/false --limit 1 >/dev/null || true
+	local corpus=${CORPUS:-../shared/corpus} base hash new part
+	[ -e "$corpus/charts/charts.tar.zst" ] || return 0
+	need zstd zstd tar tar
+	hash=$(sha256sum "$corpus/charts/charts.tar.zst" | cut -c1-16)
+	base=${CONFORMANCE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}}/chart-conformance
+	if [ ! -d "$base/$hash/charts" ]; then
+		mkdir -p "$base/$hash"
+		new=$(mktemp -d -p "$base")
+		zstd -qd --long=27 -c "$corpus/charts/charts.tar.zst" | tar x -C "$new"
+		for part in "$new"/*; do [ -e "$base/$hash/${part##*/}" ] || mv "$part" "$base/$hash/"; done
+		rm -rf "$new"
+	fi
+	CHARTS=$base/$hash
 }
 
 # until_ok SECONDS CMD...: runs CMD every 0.1 s until it succeeds

@@ -114,8 +114,10 @@ fn define_kinds() {
 
 /// A namespace for one test.
 pub struct Space {
-    /// Its name, and that of the operator's user.
+    /// Its name.
     pub name: String,
+    /// The user under whom its operators act: one of the same name, unless a test says another.
+    pub user: String,
     /// What else its operators see in their environment.
     pub env: Vec<(&'static str, PathBuf)>,
     dir: PathBuf,
@@ -148,7 +150,7 @@ impl Space {
         });
         let dir = std::env::temp_dir().join(format!("tillerman-test-{name}"));
         std::fs::create_dir_all(&dir).unwrap();
-        Self { name, env: Vec::new(), dir, audit: Mutex::default() }
+        Self { user: name.clone(), name, env: Vec::new(), dir, audit: Mutex::default() }
     }
 
     /// Takes the operator's rights, or gives only those of a role.
@@ -188,7 +190,7 @@ impl Space {
     pub fn kubeconfig(&self, server: Option<&str>) -> PathBuf {
         let text = std::fs::read_to_string(cluster_dir().join("admin.kubeconfig")).unwrap();
         let mut config: Value = kubectl_yaml_to_json(&text);
-        config["users"][0]["user"]["as"] = json!(self.name);
+        config["users"][0]["user"]["as"] = json!(self.user);
         // As in a pod, the operator's own namespace is known.
         config["contexts"][0]["context"]["namespace"] = json!(self.name);
         if let Some(server) = server {
@@ -325,7 +327,7 @@ impl Space {
         // To parse what is of others, too, would take seconds.
         let ours = str::from_utf8(&text).unwrap().lines().filter(|line| line.contains(&self.name));
         let ours = ours.map(|line| serde_json::from_str(line).expect("a line is a whole entry"));
-        let ours = ours.filter(|entry: &Value| entry["impersonatedUser"]["username"] == self.name.as_str());
+        let ours = ours.filter(|entry: &Value| entry["impersonatedUser"]["username"] == self.user.as_str());
         audit.entries.extend(ours);
         audit.entries.clone()
     }

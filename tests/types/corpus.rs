@@ -33,7 +33,7 @@ impl Entry {
 
 /// Which charts are looked at: those whose number leaves a remainder.
 fn share() -> (usize, usize) {
-    let share = std::env::var("SWEEP_SHARE").unwrap_or_default();
+    let share = std::env::var("SWEEP_CHARTS").unwrap_or_default();
     share.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?))).unwrap_or((0, 1))
 }
 

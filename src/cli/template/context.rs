@@ -101,6 +101,12 @@ struct ServerOf {
 }
 
 impl ClusterArgs {
+    /// A kubeconfig and a context, and nothing else that is special.
+    #[cfg(feature = "operator")]
+    pub fn of(kubeconfig: Option<PathBuf>, kube_context: Option<String>) -> Self {
+        Self { kubeconfig, kube_context, ..Self::default() }
+    }
+
     /// The kubeconfigs, the first counting most: the one of the flag, those of `KUBECONFIG`, the user's.
     pub fn kubeconfigs(&self) -> Vec<PathBuf> {
         if let Some(path) = self.explicit() {

@@ -33,10 +33,14 @@
 mod ast;
 mod builtins;
 mod call;
+pub(crate) mod documents;
 mod error;
 mod exec;
 mod extent;
 pub mod fmt;
+pub mod kinds;
+#[cfg(test)]
+mod kinds_tests;
 mod lex;
 mod missing;
 pub mod number;

@@ -184,6 +184,15 @@ pub const PARTS: &[Part] = &[
         steps: lint_charts,
     },
     Part {
+        name: "rights",
+        about: "how much of what values files of real charts render is in the rules of `tillerman rbac`; twenty charts under their rules",
+        tools: &["control-plane"],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: rights,
+    },
+    Part {
         name: "members",
         about: "members of etcd clusters, on processes of etcd",
         tools: &["members"],
@@ -341,6 +350,16 @@ fn sources() -> Vec<Step> {
 
 fn lint_charts() -> Vec<Step> {
     vec![Step::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD])]
+}
+
+fn rights() -> Vec<Step> {
+    let built = format!("{TEST} --test rights --no-run");
+    vec![
+        Step::cargo("rights of the corpus", "tests/rights.sh").after([&built]).within(900),
+        Step::cargo("charts of the corpus under their rights", "tests/rights.sh lives")
+            .after([BUILD_OPERATOR])
+            .within(900),
+    ]
 }
 
 fn members() -> Vec<Step> {

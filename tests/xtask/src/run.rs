@@ -134,7 +134,10 @@ impl Done {
 /// Runs a command of a part in bash. What it prints is shown at once; beside others each line begins with the part's name.
 fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> Done {
     let mut bash = bash(command);
-    bash.env("SWEEP_SHARE", share.variable()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    bash.env("SWEEP_SHARE", share.variable())
+        .env("SWEEP_CHARTS", share.variable_of_charts())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = match bash.spawn() {
         Ok(child) => child,
         Err(error) => return Done { lines: Vec::new(), why: format!("bash cannot be run: {error}") },

@@ -11,12 +11,14 @@ const OF: u64 = 3;
 pub struct Share {
     remainder: u64,
     of: u64,
+    /// Which tenth of the charts of the corpus is run.
+    tenth: Option<u64>,
 }
 
 impl Share {
     /// All cells.
     pub fn whole() -> Self {
-        Self { remainder: 0, of: 1 }
+        Self { remainder: 0, of: 1, tenth: None }
     }
 
     /// One cell of [`OF`]. Commits of a branch take turns: the remainder is that of the newest commit's number; where only the newest
@@ -29,7 +31,8 @@ impl Share {
 
     fn chosen(number: u64, hash: &str) -> Self {
         let of_hash = hash.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
-        Self { remainder: if number > 1 { number } else { of_hash } % OF, of: OF }
+        let number = if number > 1 { number } else { of_hash };
+        Self { remainder: number % OF, of: OF, tenth: Some(number % 10) }
     }
 
     /// Whether all cells are run.
@@ -40,6 +43,11 @@ impl Share {
     /// As the tests read it from `SWEEP_SHARE`.
     pub fn variable(self) -> String {
         format!("{}/{}", self.remainder, self.of)
+    }
+
+    /// As the tests of the charts of the corpus read it from `SWEEP_CHARTS`.
+    pub fn variable_of_charts(self) -> String {
+        self.tenth.map_or_else(|| "0/1".to_owned(), |tenth| format!("{tenth}/10"))
     }
 
     /// Those of a list that are run.
@@ -53,7 +61,12 @@ impl fmt::Display for Share {
         if self.is_whole() {
             f.write_str("sweeps: all cells")
         } else {
-            write!(f, "sweeps: every cell whose number divided by {} leaves {}", self.of, self.remainder)
+            let tenth = self.tenth.unwrap_or_default();
+            write!(
+                f,
+                "sweeps: every cell whose number divided by {} leaves {}, and of charts, by 10 leaves {tenth}",
+                self.of, self.remainder
+            )
         }
     }
 }
@@ -84,5 +97,7 @@ mod tests {
     fn a_shallow_clone_chooses_by_the_hash() {
         assert_eq!(Share::chosen(1, "00000004ab").variable(), "1/3");
         assert_eq!(Share::chosen(7, "00000005ab").variable(), "1/3");
+        assert_eq!(Share::chosen(27, "00000005ab").variable_of_charts(), "7/10");
+        assert_eq!(Share::whole().variable_of_charts(), "0/1");
     }
 }

@@ -1,0 +1,229 @@
+//! `tillerman rbac`: prints the roles that an operator of some charts needs, or checks that a ServiceAccount has them.
+
+#[cfg(feature = "operator")]
+mod check;
+
+use super::CliError;
+use crate::chart::{Chart, values};
+use crate::crd::{Names, plural};
+use crate::kind::placement::ClusterScoped;
+use crate::kind::values_from::SourceKind;
+use crate::kind::watches;
+use crate::kind::{ChartRef, Kind};
+use crate::rbac::own::{self, Served, Settings};
+use crate::rbac::{Rights, Subject, ValuesFile, print};
+use std::path::{Path, PathBuf};
+
+/// Charts, and how the operator is run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The charts: directories or .tgz archives.
+    #[arg(required_unless_present = "watches", value_name = "CHART")]
+    charts: Vec<PathBuf>,
+    /// A watches.yaml, for its kinds and charts, which are looked for from the working directory.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["charts", "group", "kind", "plural"])]
+    watches: Option<PathBuf>,
+    /// API group of the custom resource [default: the chart's annotation tillerman.dev/group].
+    #[arg(long)]
+    group: Option<String>,
+    /// Kind [default: the chart's annotation, or the chart's name in camel case].
+    #[arg(long)]
+    kind: Option<String>,
+    /// Plural name [default: the chart's annotation, or made from the kind].
+    #[arg(long)]
+    plural: Option<String>,
+    /// Render with these values too; may be repeated, and each is tried by itself, as those in ci/ of the chart are.
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// The namespaces that the operator serves, as in `WATCH_NAMESPACE` [default: that of whoever applies the roles].
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
+    namespace: Vec<String>,
+    /// The operator serves all namespaces: one `ClusterRole` has all rules.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// The ServiceAccount of the operator, as NAME or NAMESPACE:NAME: bindings are printed too.
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
+    /// Name of the roles and bindings [default: that of the ServiceAccount, or the chart's with -operator].
+    #[arg(long)]
+    name: Option<String>,
+    /// Do not copy what the chart's own Roles grant; let the operator grant anything. Kubernetes lets nobody create a Role with more rights
+    /// than they have, so the operator gets those of its chart's Roles. With the verbs escalate and bind instead, it can create any Role:
+    /// who makes it do so has all rights. It is for charts whose Roles depend on values in ways that no rendering shows.
+    #[arg(long)]
+    escalate: bool,
+    /// Ask the cluster whether the ServiceAccount has all of it, and print what it lacks.
+    #[cfg(feature = "operator")]
+    #[arg(long, requires = "service_account")]
+    check: bool,
+    /// The kubeconfig for --check [default: KUBECONFIG, or ~/.kube/config].
+    #[cfg(feature = "operator")]
+    #[arg(long, value_name = "FILE", requires = "check")]
+    kubeconfig: Option<PathBuf>,
+    /// Its context.
+    #[cfg(feature = "operator")]
+    #[arg(long, value_name = "NAME", requires = "check")]
+    kube_context: Option<String>,
+}
+
+/// A chart with what is known of its custom resources.
+struct Input {
+    chart: Chart,
+    files: Vec<ValuesFile>,
+    served: Served,
+    /// The entry of `watches.yaml`.
+    kind: Option<Kind>,
+}
+
+/// Prints the roles as YAML, or what a ServiceAccount lacks.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let inputs = inputs(args)?;
+    let mut settings = Settings { escalate: args.escalate, ..Settings::default() };
+    let mut charts = Vec::new();
+    for input in &inputs {
+        let mut rights = Rights::of(&input.chart, &input.files);
+        if let Some(kind) = &input.kind {
+            bound(&mut rights, kind);
+            settings.config_maps |= kind.values_from.iter().any(|source| source.kind == SourceKind::ConfigMap);
+        }
+        if args.escalate {
+            // No rule depends on what is not known of Roles.
+            rights.granted.aggregated.clear();
+            rights.granted.unseen.clear();
+        }
+        settings.served.insert(input.served.clone());
+        charts.push(rights);
+    }
+    let rules = own::rules(&charts, &settings);
+    let subject = subject(args, &inputs)?;
+    #[cfg(feature = "operator")]
+    if args.check {
+        return check::run(args, &rules, &subject);
+    }
+    let names: Vec<String> =
+        inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();
+    let title = format!("The rights of an operator of {}, as tillerman rbac found them.", names.join(", "));
+    print!("{}", print(&title, &charts, &rules, &subject));
+    Ok(())
+}
+
+fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
+    let mut more = Vec::new();
+    for path in &args.values {
+        more.push(values_file(path, path.display().to_string())?);
+    }
+    let with = |path: &Path, kind: Option<Kind>| -> Result<Input, CliError> {
+        let chart = crate::chart::load(path).map_err(CliError::new)?;
+        let mut files = carried(path, &chart)?;
+        files.extend(more.iter().cloned());
+        if let Some(over) = kind.as_ref().map(|kind| &kind.overrides.values).filter(|over| !over.is_empty()) {
+            files.push(ValuesFile { name: "overrideValues".to_owned(), values: over.clone() });
+        }
+        let served = served(args, &chart, kind.as_ref())?;
+        Ok(Input { chart, files, served, kind })
+    };
+    let Some(file) = &args.watches else {
+        if args.charts.len() > 1 && (args.group.is_some() || args.kind.is_some() || args.plural.is_some()) {
+            return Err(CliError::new(
+                "--group, --kind and --plural are for one chart; give several in a file, with --watches",
+            ));
+        }
+        return args.charts.iter().map(|path| with(path, None)).collect();
+    };
+    let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
+    let base = std::env::current_dir().map_err(CliError::new)?;
+    let watches = watches::parse(&text, &base).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
+    let of_kind = |kind: Kind| match kind.chart.clone() {
+        ChartRef::Path(path) => with(&path, Some(kind)),
+        ChartRef::Link(link) => Err(CliError(format!(
+            "{}: the chart {link} is not fetched here: pull it (tillerman pull), and give its archive as CHART",
+            kind.gvk
+        ))),
+    };
+    watches.kinds.into_iter().map(of_kind).collect()
+}
+
+/// The values files that a chart carries in `ci/`, which `.helmignore` may leave out of the chart.
+fn carried(path: &Path, chart: &Chart) -> Result<Vec<ValuesFile>, CliError> {
+    let is_values = |name: &str| name.starts_with("ci/") && matches!(name.rsplit('.').next(), Some("yaml" | "yml"));
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path.join("ci")).into_iter().flatten().filter_map(Result::ok);
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| Some(format!("ci/{}", entry.file_name().to_str()?))).collect();
+        names.retain(|name| is_values(name));
+        names.sort();
+        return names.into_iter().map(|name| values_file(&path.join(&name), name)).collect();
+    }
+    let files = chart.files.iter().filter(|file| is_values(&file.name));
+    files.map(|file| parsed(&file.data, file.name.clone())).collect()
+}
+
+fn values_file(path: &Path, name: String) -> Result<ValuesFile, CliError> {
+    let data = std::fs::read(path).map_err(|e| CliError(format!("{}: {e}", path.display())))?;
+    parsed(&data, name)
+}
+
+fn parsed(data: &[u8], name: String) -> Result<ValuesFile, CliError> {
+    let values = values::load(data).map_err(|e| CliError(format!("{name}: {e}")))?;
+    Ok(ValuesFile { name, values })
+}
+
+fn served(args: &Args, chart: &Chart, kind: Option<&Kind>) -> Result<Served, CliError> {
+    let mut names = Names::of_chart(chart);
+    let wanted = kind.map(|kind| kind.gvk.kind.to_string()).or_else(|| args.kind.clone());
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != names.kind) {
+        names.plural = plural(&wanted);
+        names.kind = wanted;
+    }
+    if let Some(kind) = kind {
+        names.group = kind.gvk.group.to_string();
+    }
+    names.group = args.group.clone().unwrap_or(names.group);
+    names.plural = args.plural.clone().unwrap_or(names.plural);
+    if names.group.is_empty() {
+        return Err(CliError(format!(
+            "the chart {} names no API group: give --group, or the annotation tillerman.dev/group in Chart.yaml",
+            chart.metadata.name
+        )));
+    }
+    Ok(Served { group: names.group, plural: names.plural })
+}
+
+/// Leaves out what `watches.yaml` does not let the chart make.
+fn bound(rights: &mut Rights, kind: &Kind) {
+    let is_allowed = |pair: &crate::rbac::Pair| match &kind.placement.cluster_scoped {
+        ClusterScoped::Any => true,
+        ClusterScoped::Nothing => false,
+        ClusterScoped::Kinds(kinds) => kinds.contains(&*pair.kind) || kinds.contains(&*pair.to_string()),
+    };
+    let scopes: Vec<_> = rights.made.keys().map(|pair| (pair.clone(), rights.resource(pair).namespaced)).collect();
+    for (pair, namespaced) in scopes {
+        if !namespaced && !is_allowed(&pair) {
+            rights.made.remove(&pair);
+            rights
+                .unknown
+                .push(format!("{pair}: the chart may make it, and clusterScoped in watches.yaml does not let it"));
+        }
+    }
+}
+
+fn subject(args: &Args, inputs: &[Input]) -> Result<Subject, CliError> {
+    let account = match &args.service_account {
+        None => None,
+        Some(text) => Some(match (text.split_once(':'), args.namespace.first()) {
+            (Some((namespace, name)), _) => (namespace.to_owned(), name.to_owned()),
+            (None, Some(namespace)) => (namespace.clone(), text.clone()),
+            (None, None) => {
+                return Err(CliError::new(
+                    "which namespace is the ServiceAccount in? Give it as NAMESPACE:NAME, or --namespace",
+                ));
+            }
+        }),
+    };
+    let of_chart = || match inputs {
+        [one] => format!("{}-operator", one.chart.metadata.name),
+        _ => "operator".to_owned(),
+    };
+    let name = args.name.clone().or_else(|| Some(account.as_ref()?.1.clone())).unwrap_or_else(of_chart);
+    Ok(Subject { name, namespaces: args.namespace.clone(), everywhere: args.all_namespaces, account })
+}

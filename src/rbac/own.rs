@@ -1,0 +1,205 @@
+//! What the operator needs for itself: every request that `src/cluster` and `src/reconcile` send beside those for a chart's objects.
+
+use super::granted::GROUP;
+use super::listed;
+use super::rules::{Part, Policy, Rule};
+use super::{LookedUp, Pair, Reach, Rights};
+use std::collections::BTreeSet;
+
+/// The verbs on a kind whose objects the operator makes: server-side apply needs `create` and `patch`.
+const OBJECTS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
+/// The names of the custom resources of a chart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// API group.
+    pub group: String,
+    /// Plural name.
+    pub plural: String,
+}
+
+/// How the operator is run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The custom resources that it serves.
+    pub served: BTreeSet<Served>,
+    /// It reads values from `ConfigMap`s (`valuesFrom`).
+    pub config_maps: bool,
+    /// The chart's Roles are not copied: the operator may grant anything.
+    pub escalate: bool,
+}
+
+/// All rules for some charts. The same rule may be there more than once.
+pub fn rules(charts: &[Rights], settings: &Settings) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    operator(charts, settings, &mut rules);
+    for rights in charts {
+        objects(rights, &mut rules);
+        for (LookedUp { pair, reach }, files) in &rights.looked_up {
+            let policy = Policy::new(&pair.group, &[&rights.resource(pair).plural], &["get", "list", "watch"]);
+            let why = vec![format!("lookup of {}: {}", pair.kind, listed(files))];
+            rules.push(Rule { reach: reach.clone(), part: Part::Lookups, policy, why });
+        }
+        granted(rights, settings.escalate, &mut rules);
+    }
+    rules
+}
+
+fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
+    let mut add = |reach: Reach, group: &str, resources: &[&str], verbs: &[&str], why: &str| {
+        rules.push(Rule {
+            reach,
+            part: Part::Own,
+            policy: Policy::new(group, resources, verbs),
+            why: vec![why.to_owned()],
+        });
+    };
+    for Served { group, plural } in &settings.served {
+        let (status, finalizers) = (format!("{plural}/status"), format!("{plural}/finalizers"));
+        add(
+            Reach::Release,
+            group,
+            &[plural],
+            &["get", "list", "watch", "patch"],
+            "the custom resources and their finalizers",
+        );
+        add(Reach::Release, group, &[&status], &["patch"], "their status");
+        add(
+            Reach::Release,
+            group,
+            &[&finalizers],
+            &["update"],
+            "to be the owner that blocks the deletion of its objects",
+        );
+    }
+    let secrets = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    add(Reach::Release, "", &["secrets"], &secrets, "the records of releases");
+    add(Reach::Release, "", &["events"], &["create"], "events");
+    add(
+        Reach::Release,
+        "",
+        &["pods"],
+        &["get", "list", "watch"],
+        "why a workload is not ready, and how hooks and operations ended",
+    );
+    add(Reach::Release, "", &["pods/log"], &["get"], "the last lines of hooks and operations that failed");
+    add(
+        Reach::Operator,
+        "coordination.k8s.io",
+        &["leases"],
+        &["get", "watch", "create", "patch"],
+        "the lease of --leader-elect",
+    );
+    if settings.config_maps {
+        add(Reach::Release, "", &["configmaps"], &["get", "list", "watch"], "valuesFrom");
+    }
+    if charts.iter().any(|rights| rights.has_members) {
+        let all = ["get", "list", "watch", "delete"];
+        add(Reach::Release, "", &["persistentvolumeclaims", "pods"], &all, "members: their pods and claims");
+        add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
+        add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
+        let maps = ["get", "list", "watch", "create", "patch"];
+        add(Reach::Release, "", &["configmaps"], &maps, "members: the list from which etcd starts");
+    }
+    let crds: BTreeSet<String> = charts.iter().flat_map(|rights| rights.crds.iter().cloned()).collect();
+    if !crds.is_empty() {
+        let why = format!("definitions: {}", listed(&crds));
+        add(Reach::Cluster, "apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "create", "update"], &why);
+    }
+}
+
+fn objects(rights: &Rights, rules: &mut Vec<Rule>) {
+    for (pair, reaches) in &rights.made {
+        let mut verbs = OBJECTS.to_vec();
+        if *pair == Pair::new("apiextensions.k8s.io", "CustomResourceDefinition") {
+            verbs.push("update");
+        }
+        let resource = rights.resource(pair);
+        for (reach, files) in reaches {
+            let doubt = if rights.is_known(pair) { "" } else { " (plural and scope by rule: check them)" };
+            let why = vec![format!("{}: {}{doubt}", pair.kind, listed(files))];
+            let policy = Policy::new(&pair.group, &[&resource.plural], &verbs);
+            rules.push(Rule { reach: reach.clone(), part: Part::Objects, policy, why });
+        }
+    }
+}
+
+fn granted(rights: &Rights, escalate: bool, rules: &mut Vec<Rule>) {
+    let granted = &rights.granted;
+    if escalate {
+        let kinds = |kinds: [&str; 2]| kinds.iter().any(|kind| rights.made.contains_key(&Pair::new(GROUP, *kind)));
+        for (reach, is_needed) in [
+            (Reach::Release, kinds(["Role", "RoleBinding"])),
+            (Reach::Cluster, kinds(["ClusterRole", "ClusterRoleBinding"])),
+        ] {
+            if is_needed {
+                let policy = Policy::new(GROUP, &["clusterroles", "roles"], &["bind", "escalate"]);
+                let why = vec!["--escalate: Roles of the chart may grant anything".to_owned()];
+                rules.push(Rule { reach, part: Part::Granted, policy, why });
+            }
+        }
+        return;
+    }
+    for ((reach, policy), files) in &granted.rules {
+        let why = vec![format!("granted by the chart's Roles: {}", listed(files))];
+        rules.push(Rule { reach: reach.clone(), part: Part::Granted, policy: policy.clone(), why });
+    }
+    for ((reach, resource, name), files) in &granted.bound {
+        let mut policy = Policy::new(GROUP, &[*resource], &["bind"]);
+        policy.names.insert(name.clone());
+        let why = vec![format!("bound by the chart: {}", listed(files))];
+        rules.push(Rule { reach: reach.clone(), part: Part::Granted, policy, why });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Served, Settings, rules};
+    use crate::rbac::rules::merge;
+    use crate::rbac::testing::chart;
+    use crate::rbac::{Reach, Rights};
+
+    fn shown(files: &[(&str, &str)], reach: &Reach, escalate: bool) -> Vec<String> {
+        let served = [Served { group: "a.io".to_owned(), plural: "webs".to_owned() }].into();
+        let settings = Settings { served, escalate, ..Settings::default() };
+        let all = rules(&[Rights::of(&chart(files), &[])], &settings);
+        merge(all.into_iter().filter(|rule| rule.reach == *reach).collect())
+            .iter()
+            .map(|rule| rule.policy.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn an_operator_of_a_chart_has_what_it_needs_for_itself_and_for_the_objects() {
+        let files = [("templates/a.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}")];
+        let expected = [
+            "{apiGroups: [a.io], resources: [webs], verbs: [get, list, watch, patch]}",
+            "{apiGroups: [a.io], resources: [webs/status], verbs: [patch]}",
+            "{apiGroups: [a.io], resources: [webs/finalizers], verbs: [update]}",
+            "{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch, create, update, patch, delete]}",
+            "{apiGroups: [\"\"], resources: [events], verbs: [create]}",
+            "{apiGroups: [\"\"], resources: [pods], verbs: [get, list, watch]}",
+            "{apiGroups: [\"\"], resources: [pods/log], verbs: [get]}",
+            "{apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch, delete]}",
+        ];
+        assert_eq!(shown(&files, &Reach::Release, false), expected);
+        assert_eq!(
+            shown(&files, &Reach::Operator, false),
+            ["{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, watch, create, patch]}"]
+        );
+        assert!(shown(&files, &Reach::Cluster, false).is_empty());
+    }
+
+    #[test]
+    fn a_role_is_copied_or_may_be_escalated() {
+        let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\n\
+                    rules: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]";
+        let files = [("templates/a.yaml", role)];
+        let own = "{apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [get, list, watch, create, patch, delete]}";
+        let copied = "{apiGroups: [\"\"], resources: [nodes], verbs: [get]}";
+        assert_eq!(shown(&files, &Reach::Cluster, false), [own, copied]);
+        let escalates =
+            "{apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles, roles], verbs: [bind, escalate]}";
+        assert_eq!(shown(&files, &Reach::Cluster, true), [own, escalates]);
+    }
+}
