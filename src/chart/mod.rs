@@ -57,6 +57,7 @@ pub struct Memory {
     /// The compiled schema.
     pub(crate) schema: Kept,
     /// The keys that the chart knows at the top of its values.
+    #[cfg(feature = "cli")]
     pub(crate) known: Kept,
 }
 
