@@ -1,7 +1,7 @@
 //! `tillerman crd`: prints the CustomResourceDefinition of a chart.
 
-use super::CliError;
-use super::values_files;
+use super::chart_path::print;
+use super::{CliError, values_files};
 use crate::chart::Chart;
 use crate::crd::{self, Cut, Evidence, Made, Names, Settings, Types};
 use crate::template::value::Value;
@@ -89,25 +89,25 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.write_schema {
         let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
         let schema = crd::json_schema(&types.schema, &chart.metadata.name);
-        println!("{}", serde_json::to_string_pretty(&schema).map_err(CliError::new)?);
+        print(&(serde_json::to_string_pretty(&schema).map_err(CliError::new)? + "\n"));
         return Ok(());
     }
     let names = names(args, &chart)?;
     let made = crd::of_chart(&chart, &names, settings, &evidence).map_err(CliError)?;
-    print!("{}", remarks(&made));
-    print_yaml(&made.definition)?;
+    let mut text = remarks(&made) + &as_yaml(&made.definition)?;
     if args.warn_unknown {
         let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
         match types.known(&chart) {
             Some(known) => {
                 for document in known.policy(&names) {
-                    println!("---");
-                    print_yaml(&document)?;
+                    text += "---\n";
+                    text += &as_yaml(&document)?;
                 }
             }
-            None => println!("# No policy: the chart uses its values as a whole, so no key is unknown to it."),
+            None => text += "# No policy: the chart uses its values as a whole, so no key is unknown to it.\n",
         }
     }
+    print(&text);
     Ok(())
 }
 
@@ -152,10 +152,9 @@ fn remarks(made: &Made) -> String {
     text
 }
 
-fn print_yaml(document: &serde_json::Value) -> Result<(), CliError> {
+fn as_yaml(document: &serde_json::Value) -> Result<String, CliError> {
     let text = yaml::emit(&Value::from(document)).map_err(CliError::new)?;
-    print!("{}", String::from_utf8_lossy(&text));
-    Ok(())
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Prints the changes from another version of the chart.
@@ -164,9 +163,7 @@ fn against(old: &Path, new: &Chart, settings: Settings, evidence: &[Evidence]) -
     let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
     let is = crd::types(new, settings, evidence).map_err(CliError)?;
     let changes = crd::changes(&was.schema, &is.schema);
-    for change in &changes {
-        println!("{change}");
-    }
+    print(&changes.iter().map(|change| format!("{change}\n")).collect::<String>());
     let breaking = changes.iter().filter(|change| change.breaks()).count();
     let versions = format!("{} {} to {}", new.metadata.name, before.metadata.version, new.metadata.version);
     if breaking > 0 {
@@ -175,6 +172,6 @@ fn against(old: &Path, new: &Chart, settings: Settings, evidence: &[Evidence]) -
             "{versions}: custom resources may be refused, or lose a value, by the {changes} above"
         )));
     }
-    println!("{versions}: every custom resource that was accepted is accepted, and keeps its values");
+    print(&format!("{versions}: every custom resource that was accepted is accepted, and keeps its values\n"));
     Ok(())
 }

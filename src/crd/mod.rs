@@ -7,6 +7,7 @@
 mod against;
 mod author;
 mod comments;
+mod conditions;
 mod defaults;
 mod fit;
 mod infer;
@@ -152,6 +153,9 @@ pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result
     author::remove_read_only(&mut schema);
     if settings.types == Types::Closed {
         close(&mut schema, evidence);
+    }
+    if let Some(own) = &chart.schema {
+        conditions::add(&mut schema, &parsed(own)?, &defaults, evidence);
     }
     describe(&mut schema, chart, &defaults, settings.with_defaults);
     Ok(Typed { schema, opened, usage, defaults })

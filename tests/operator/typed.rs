@@ -99,3 +99,46 @@ fn a_chart_with_one_number_of_replicas_is_scaled_as_a_deployment_is() {
     assert!(operator.stop());
     kubectl(&["delete", "crd", &format!("shops.{group}")], None).unwrap();
 }
+
+/// A condition of the chart's schema is about the merged values: the default of a value counts where the custom resource has none.
+#[test]
+fn a_condition_of_the_schema_is_a_rule_that_knows_the_defaults() {
+    let space = Space::new("condition");
+    let group = format!("{}.tillerman.dev", space.name);
+    let chart = space.file("kept", "").with_file_name("condition");
+    let schema = r#"{"allOf": [{"if": {"properties": {"all": {"const": true}, "scaling": {"properties": {"enabled": {"const": true}}}}},
+        "then": {"not": {"type": "object"}, "description": "all and scaling.enabled cannot both be true"}}]}"#;
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    for (name, text) in [
+        ("Chart.yaml", "apiVersion: v2\nname: condition\nversion: 1.0.0\n"),
+        ("values.yaml", "all: false\nscaling: {enabled: true}\n"),
+        ("values.schema.json", schema),
+        ("templates/a.yaml", "{{ .Values.all }}{{ .Values.scaling.enabled }}"),
+    ] {
+        std::fs::write(chart.join(name), text).unwrap();
+    }
+    let args = ["crd", &chart.display().to_string(), "--group", &group, "--kind", "Limited"];
+    let output = Command::new(program()).args(args).output().unwrap();
+    kubectl(&["apply", "-f", "-"], Some(&String::from_utf8_lossy(&output.stdout))).unwrap();
+    crate::harness::established(&format!("crd/limiteds.{group}"));
+    let kubeconfig = space.kubeconfig(None);
+    for (spec, accepted) in [
+        (json!({}), true),
+        (json!({"all": true}), false),
+        (json!({"all": true, "scaling": {"enabled": false}}), true),
+        (json!({"all": true, "scaling": {"enabled": true}}), false),
+        (json!({"scaling": {"enabled": true}}), true),
+    ] {
+        let object = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "Limited",
+            "metadata": {"name": "s", "namespace": space.name}, "spec": spec});
+        let (is_accepted, said) = eventually("the kind is known to kubectl", || {
+            match try_out(&kubeconfig, &object.to_string()) {
+                (_, said) if said.contains("no matches for kind") || said.contains("could not find") => Err(said),
+                answer => Ok(answer),
+            }
+        });
+        assert_eq!(is_accepted, accepted, "{spec}: {said}");
+        assert!(accepted || said.contains("all and scaling.enabled cannot both be true"), "{said}");
+    }
+    kubectl(&["delete", "crd", &format!("limiteds.{group}")], None).unwrap();
+}

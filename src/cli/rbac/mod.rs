@@ -3,7 +3,7 @@
 #[cfg(feature = "operator")]
 mod check;
 
-use super::CliError;
+use super::{CliError, chart_path};
 use crate::chart::{Chart, values};
 use crate::crd::{Names, plural};
 use crate::kind::placement::ClusterScoped;
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let names: Vec<String> =
         inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();
     let title = format!("The rights of an operator of {}, as tillerman rbac found them.", names.join(", "));
-    print!("{}", print(&title, &charts, &rules, &subject));
+    chart_path::print(&print(&title, &charts, &rules, &subject));
     Ok(())
 }
 
