@@ -35,6 +35,7 @@
 //! 2. [`template`]: the text engines. Go templates with Helm's functions, minijinja, YAML in and out.
 //! 3. [`render`]: chart + values → manifests, hooks and notes, in Helm's order.
 //! 4. `kind`: which custom resources there are, with which chart; switches. `crd`: the API of a chart, with types for its values.
+//!    `definition`: charts that become APIs while the operator runs.
 //! 5. `release`: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
@@ -55,6 +56,8 @@ pub mod cli;
 pub mod cluster;
 #[cfg(feature = "cli")]
 pub mod crd;
+#[cfg(feature = "operator")]
+pub mod definition;
 #[cfg(feature = "operator")]
 mod harm;
 #[cfg(feature = "cli")]

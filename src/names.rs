@@ -53,6 +53,10 @@ pub const SCOPE: &str = "tillerman.dev/scope";
 
 /// `apiVersion` of a `Members` document.
 pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// `apiVersion` of definitions of charts.
+pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
+pub const DEFINITION: &str = "tillerman.dev/definition";
 /// The `Members` document that a scale hook is for.
 pub const SCALE_HOOK_OF: &str = "tillerman.dev/members";
 /// The container whose exit code counts.

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 19] = [
     "backup",
     "chaos",
     "chart",
     "cluster",
     "crd",
+    "definition",
     "kind",
     "lint",
     "mask",

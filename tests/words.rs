@@ -15,13 +15,14 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 25] = [
     "src/backup",
     "src/chaos",
     "src/chart",
     "src/cli",
     "src/cluster",
     "src/crd",
+    "src/definition",
     "src/harm.rs",
     "src/host.rs",
     "src/kind",

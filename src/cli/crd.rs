@@ -163,7 +163,8 @@ fn against(old: &Path, new: &Chart, settings: Settings, evidence: &[Evidence]) -
     let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
     let is = crd::types(new, settings, evidence).map_err(CliError)?;
     let changes = crd::changes(&was.schema, &is.schema);
-    print(&changes.iter().map(|change| format!("{change}\n")).collect::<String>());
+    let lines: Vec<String> = changes.iter().map(|change| format!("{change}\n")).collect();
+    print(&lines.concat());
     let breaking = changes.iter().filter(|change| change.breaks()).count();
     let versions = format!("{} {} to {}", new.metadata.name, before.metadata.version, new.metadata.version);
     if breaking > 0 {

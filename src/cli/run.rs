@@ -19,6 +19,7 @@ use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
 use crate::reconcile::controller::{Controller, Settings};
+use crate::reconcile::definitions;
 use crate::reconcile::panics;
 use crate::reconcile::scope::Scope;
 use crate::reconcile::tasks::Tasks;
@@ -41,6 +42,10 @@ pub(super) struct Args {
     /// The kinds and their charts.
     #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
     watches_file: PathBuf,
+    /// Carry out definitions of charts, besides the watches file, which may be missing then; with a label selector, only those that it
+    /// matches.
+    #[arg(long, value_name = "SELECTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    chart_definitions: Option<String>,
     /// How often a release is compared with what is known of it; costs no requests.
     #[arg(long, default_value = "1m", value_name = "DURATION")]
     reconcile_period: String,
@@ -142,7 +147,10 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
         return Err(CliError::new(message.to_owned()));
     }
     let file = args.watches_file.display();
-    let text = std::fs::read_to_string(&args.watches_file).map_err(|e| CliError::new(format!("{file}: {e}")))?;
+    let text = match std::fs::read_to_string(&args.watches_file) {
+        Err(e) if args.chart_definitions.is_some() && e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(|e| CliError::new(format!("{file}: {e}")))?,
+    };
     let base = std::env::current_dir().map_err(|e| CliError::new(format!("working directory: {e}")))?;
     let watches = watches::parse(&text, &base).map_err(|e| CliError::new(format!("{file}: {e}")))?;
     for warning in &watches.warnings {
@@ -178,6 +186,10 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             hide_overrides: args.suppress_override_values,
             show_manifest: args.manifest_in_status,
             drivers,
+            definitions: args
+                .chart_definitions
+                .clone()
+                .map(|selector| definitions::Settings { base: base.clone(), selector }),
         },
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,

@@ -271,6 +271,15 @@ impl Cluster {
         }
     }
 
+    /// The objects in all namespaces that match a label selector.
+    pub async fn list_all(&self, resource: &Resource, selector: &str) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {}", resource.plural);
+        let params = kube::core::params::ListParams::default().labels(selector);
+        let request = Request::new(resource.path(None)).list(&params).map_err(|e| unsent(&what, &e))?;
+        let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
+        Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
     /// The objects in a namespace that match a label selector.
     pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
         let what = format!("list {} in namespace {namespace}", resource.plural);

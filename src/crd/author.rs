@@ -104,6 +104,14 @@ impl Converter<'_> {
             }
             return found;
         }
+        if let Some(only) = or_null(source) {
+            let mut found = self.node(only, place.same());
+            found.insert("nullable".into(), true.into());
+            if let Some(text) = source.get("description").filter(|text| text.is_string()) {
+                found.insert("description".into(), text.clone());
+            }
+            return found;
+        }
         let mut to = self.typed(source, place);
         // `allOf` adds what the node itself does not say.
         if is_silent(&to) {
@@ -179,7 +187,7 @@ impl Converter<'_> {
                 (name.clone(), if is_read_only(schema) { Value::Null } else { converted })
             };
             to.insert("properties".into(), Value::Object(properties.iter().map(convert).collect()));
-            let required = self.required(source, place);
+            let required = self.required(source, &to["properties"], place);
             if !required.is_empty() {
                 to.insert("required".into(), required.into());
             }
@@ -210,13 +218,16 @@ impl Converter<'_> {
         );
     }
 
-    /// What of `required` the user's part has to have.
-    fn required(&self, source: &Map<String, Value>, place: Place<'_>) -> Vec<Value> {
+    /// What of `required` the user's part has to have. A default that the schema refuses, such as an empty text, gives nothing.
+    fn required(&self, source: &Map<String, Value>, properties: &Value, place: Place<'_>) -> Vec<Value> {
         if !place.in_list && !self.how.with_required {
             return Vec::new();
         }
-        let is_given =
-            |key: &str| place.default.and_then(|default| default.get(key)).is_some_and(|value| !value.is_null());
+        let fits = |key: &str, value: &Value| {
+            !value.is_null() && properties.get(key).is_none_or(|schema| fit::refusals(schema, value).is_empty())
+        };
+        let default = |key: &str| place.default.and_then(|default| default.get(key));
+        let is_given = |key: &str| !place.in_list && default(key).is_some_and(|value| fits(key, value));
         let required = source.get("required").and_then(Value::as_array).into_iter().flatten();
         required.filter(|key| key.as_str().is_some_and(|key| !is_given(key))).cloned().collect()
     }
@@ -309,6 +320,18 @@ fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
     (types, nullable)
 }
 
+/// The one alternative beside null, of a schema that says nothing else of the type.
+fn or_null(source: &Map<String, Value>) -> Option<&Value> {
+    if source.contains_key("type") {
+        return None;
+    }
+    let all = source.get("anyOf").or_else(|| source.get("oneOf"))?.as_array()?;
+    let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
+    let mut others = all.iter().filter(|schema| !is_null(schema));
+    let only = others.next()?;
+    (others.next().is_none() && all.iter().any(|schema| is_null(&schema))).then_some(only)
+}
+
 /// The types of `anyOf` or `oneOf`, if each alternative names its own and at most one of them has more to say than a type.
 fn alternatives(source: &Map<String, Value>) -> Option<Vec<&str>> {
     let alternatives = source.get("anyOf").or_else(|| source.get("oneOf"))?.as_array()?;
@@ -380,6 +403,7 @@ mod tests {
                 "amount": {"type": ["string", "integer"]},
                 "share": {"type": ["string", "number"]},
                 "maybe": {"type": ["string", "null"]},
+                "else": {"anyOf": [{"$ref": "#/definitions/port"}, {"type": "null"}]},
                 "labels": {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}},
                 "list": {"items": {"type": "boolean"}, "minItems": 1.0},
                 "word": {"type": "string", "pattern": "^(?!x)"},
@@ -400,6 +424,7 @@ mod tests {
                     "amount": {"x-kubernetes-int-or-string": true},
                     "share": {"x-kubernetes-preserve-unknown-fields": true, "maxProperties": 0, "maxItems": 0},
                     "maybe": {"type": "string", "nullable": true},
+                    "else": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "nullable": true},
                     "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                     "list": {"type": "array", "items": {"type": "boolean"}, "minItems": 1},
                     "word": {"type": "string"},
@@ -433,9 +458,13 @@ mod tests {
         let converted = convert(&schema);
         assert_eq!(converted.get("required"), None);
         assert_eq!(converted["properties"]["b"]["items"]["required"], json!(["c"]));
-        let defaults = json!({"a": null, "b": []});
-        let how = Conversion { with_required: true, beside: Some(&defaults), ..Conversion::default() };
-        assert_eq!(structural(&schema, how)["required"], json!(["a"]));
+        let required = |defaults: Value| {
+            let how = Conversion { with_required: true, beside: Some(&defaults), ..Conversion::default() };
+            structural(&schema, how)["required"].clone()
+        };
+        assert_eq!(required(json!({"a": null, "b": []})), json!(["a"]));
+        assert_eq!(required(json!({"a": 1, "b": []})), json!(["a"]));
+        assert_eq!(required(json!({"a": "x", "b": []})), json!(null));
     }
 
     #[test]

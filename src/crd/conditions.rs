@@ -285,7 +285,7 @@ impl Reader<'_> {
                 "not" => below(value)?.not(),
                 "allOf" => Test::all(list(value)?),
                 "anyOf" => Test::any(list(value)?),
-                "oneOf" => exactly_one(list(value)?),
+                "oneOf" => exactly_one(&list(value)?),
                 "if" => {
                     let test = below(value)?;
                     let or_true = |key: &str| schema.get(key).map_or(Some(Test::Always(true)), below);
@@ -349,7 +349,7 @@ fn guarded(path: &Path, test: Test) -> Test {
     if path.is_empty() { test } else { Test::any(vec![Test::Present(path.clone()).not(), test]) }
 }
 
-fn exactly_one(tests: Vec<Test>) -> Test {
+fn exactly_one(tests: &[Test]) -> Test {
     let one = |at: usize| {
         let each = tests.iter().enumerate();
         Test::all(each.map(|(other, test)| if other == at { test.clone() } else { test.clone().not() }).collect())
@@ -382,14 +382,14 @@ mod tests {
     }
 
     /// The rules of a schema, and their messages.
-    fn rules(schema: Value, defaults: Value) -> Vec<(String, String)> {
+    fn rules(schema: &Value, defaults: Value) -> Vec<(String, String)> {
         let flag = json!({"type": "boolean", "nullable": true});
         let table = |properties: Value| json!({"type": "object", "nullable": true, "properties": properties});
         let mut types = table(json!({
             "all": flag, "word": {"type": "string"}, "open": {"x-kubernetes-preserve-unknown-fields": true},
             "scaling": table(json!({"enabled": flag})), "list": {"type": "array", "items": {}},
         }));
-        add(&mut types, &schema, &values(defaults), &[]);
+        add(&mut types, schema, &values(defaults), &[]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let rules = types["x-kubernetes-validations"].as_array().cloned().unwrap_or_default();
         rules.iter().map(|rule| (text(&rule["rule"]), text(&rule["message"]))).collect()
@@ -400,7 +400,7 @@ mod tests {
         let both =
             json!({"properties": {"all": {"const": true}, "scaling": {"properties": {"enabled": {"const": true}}}}});
         let schema = json!({"allOf": [{"if": both, "then": {"not": {"type": "object"}, "description": "Not  both."}}]});
-        let found = rules(schema, json!({"all": false, "scaling": {"enabled": false}}));
+        let found = rules(&schema, json!({"all": false, "scaling": {"enabled": false}}));
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].1, "Not both.");
         for part in [
@@ -415,8 +415,8 @@ mod tests {
     fn what_is_required_may_come_from_the_defaults() {
         let schema = json!({"anyOf": [{"required": ["word"]}, {"required": ["all"]}]});
         // Neither is there by default, so an empty custom resource would be refused: no rule.
-        assert_eq!(rules(schema.clone(), json!({})), []);
-        let found = rules(schema, json!({"word": "x"}));
+        assert_eq!(rules(&schema, json!({})), []);
+        let found = rules(&schema, json!({"word": "x"}));
         assert!(found[0].0.contains("(has(self.word) ? true : true)"), "{found:?}");
         assert_eq!(found[0].1, "a condition of the chart's values.schema.json at spec does not hold");
     }
@@ -430,7 +430,7 @@ mod tests {
             json!({"not": {"properties": {"word": {"pattern": "^a"}}}}),
             json!({"properties": {"word": {"type": "string"}}}),
         ] {
-            assert_eq!(rules(schema.clone(), json!({})), [], "{schema}");
+            assert_eq!(rules(&schema, json!({})), [], "{schema}");
         }
     }
 
@@ -438,7 +438,7 @@ mod tests {
     fn a_condition_of_a_table_counts_where_the_table_is_there() {
         let schema =
             json!({"properties": {"scaling": {"if": {"properties": {"enabled": {"const": true}}}, "then": false}}});
-        let found = rules(schema, json!({}));
+        let found = rules(&schema, json!({}));
         assert!(found[0].0.contains("has(self.scaling)"), "{found:?}");
         assert!(found[0].1.ends_with("at spec.scaling does not hold"), "{found:?}");
     }

@@ -6,6 +6,7 @@
 
 mod against;
 mod author;
+mod carried;
 mod comments;
 mod conditions;
 mod defaults;
@@ -23,6 +24,8 @@ use crate::names as tillerman;
 use crate::template::go::usage::{ANY, Path, Usage, Uses};
 pub use against::{Change, What, changes};
 use author::Conversion;
+pub use author::of_type;
+pub use carried::{carried, evidence, is_candidate};
 pub use defaults::plain;
 pub use fit::{Refusal, Why, refusals};
 pub use keys::Known;
@@ -148,7 +151,9 @@ pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result
         entries.remove("nullable");
     }
     let own = Evidence { name: "values.yaml".into(), values: defaults.clone() };
-    let opened = check(&mut schema, [&own].into_iter().chain(evidence));
+    // Where values are required, a default that the chart's own schema refuses is a place to fill in.
+    let own = (!settings.with_required || chart.schema.is_none()).then_some(&own);
+    let opened = check(&mut schema, own.into_iter().chain(evidence));
     // Only now: a file that comes with the chart may set what a custom resource may not.
     author::remove_read_only(&mut schema);
     if settings.types == Types::Closed {

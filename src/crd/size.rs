@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(shorten(&mut many), Cut::Sentences);
         assert!(many.to_string().contains("\"A sentence.\""));
         assert_eq!(shorten(&mut definition(3000, &"x".repeat(300))), Cut::Descriptions);
-        assert_eq!(shorten(&mut definition(9000, &long)), Cut::TooLarge);
+        assert_eq!(shorten(&mut definition(12000, &long)), Cut::TooLarge);
     }
 }

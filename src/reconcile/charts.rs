@@ -112,6 +112,12 @@ impl Served {
         Self { kind, controller, chart: RwLock::new(chart) }
     }
 
+    /// A kind whose chart is loaded.
+    pub fn with(kind: Kind, chart: Arc<Loaded>) -> Self {
+        let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
+        Self { kind, controller, chart: RwLock::new(Ok(chart)) }
+    }
+
     /// Whether the chart has to be fetched.
     pub fn is_remote(&self) -> bool {
         matches!(self.kind.chart, ChartRef::Link(_))
@@ -149,19 +155,37 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     if let Some(why) = &kind.unusable {
         return Err(why.clone());
     }
-    let text = kind.chart.to_string();
-    let path = shown(&text);
-    let chart = || match &kind.chart {
+    read(&kind.chart, &kind.proof).map(|chart| Arc::new(Loaded::new(chart)))
+}
+
+/// Loads a chart from where it is. May take as long as a download.
+///
+/// # Errors
+/// Why it cannot be used, in a sentence that names it.
+pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
+    let text = chart.to_string();
+    checked(&shown(&text), || match chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            let data = fetch(link, &kind.proof).and_then(|data| proven(data, &kind.proof));
+            let data = fetch(link, proof).and_then(|data| proven(data, proof));
             data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
         }
-    };
-    let chart = || Budget::new(READING).run(chart);
-    match std::panic::catch_unwind(chart) {
+    })
+}
+
+/// Loads a chart from an archive with this name.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_archive(data: &[u8], name: &str) -> Result<Chart, String> {
+    checked(name, || chart::load_archive(data, &Limits::default()))
+}
+
+/// Loads a chart that can be installed, within the limits of reading.
+fn checked(path: &str, load: impl FnOnce() -> Result<Chart, LoadError>) -> Result<Chart, String> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Budget::new(READING).run(load))) {
         Ok(Ok(chart)) if chart.is_library() => Err(format!("the chart {path} is a library and cannot be installed")),
-        Ok(Ok(chart)) => Ok(Arc::new(Loaded::new(chart))),
+        Ok(Ok(chart)) => Ok(chart),
         Ok(Err(error)) => Err(format!("the chart {path} cannot be loaded: {error}")),
         Err(_) => Err(format!("the chart {path} cannot be loaded: internal error")),
     }

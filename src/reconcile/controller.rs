@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::charts::Served;
 use super::context::Context;
+use super::definitions::{self, Definitions};
 use super::error::Error;
 use super::kinds::Kinds;
 use super::memory::Memory;
@@ -74,6 +75,8 @@ pub struct Settings {
     pub show_manifest: bool,
     /// Drivers of members that the program registers.
     pub drivers: Drivers,
+    /// Which definitions of charts are carried out.
+    pub definitions: Option<definitions::Settings>,
 }
 
 /// The operator, ready to run.
@@ -83,6 +86,7 @@ pub struct Controller {
     tasks: Tasks,
     stop: CancellationToken,
     history_synced: Arc<Notify>,
+    definitions: Option<definitions::Settings>,
 }
 
 impl Controller {
@@ -144,7 +148,8 @@ impl Controller {
         register_health(&ctx, &tasks);
         let watching = Arc::downgrade(&ctx.watching);
         metrics.register_watches(move || watching.upgrade().map_or(0, |watching| watching.count()));
-        Ok(Self { ctx, workers: settings.workers.max(1), tasks, stop, history_synced: Arc::default() })
+        let (workers, definitions) = (settings.workers.max(1), settings.definitions);
+        Ok(Self { ctx, workers, tasks, stop, history_synced: Arc::default(), definitions })
     }
 
     /// The cluster; the caller needs it for a lease.
@@ -160,8 +165,12 @@ impl Controller {
         self.watch_history();
         let Self { tasks, stop, .. } = &self;
         for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
-            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone());
+            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone(), stop.clone());
             tasks.base(format!("custom resources of {}", served.gvk()), task);
+        }
+        if let Some(settings) = &self.definitions {
+            let definitions = Definitions::new(Arc::clone(&self.ctx), settings.clone());
+            tasks.base("definitions of charts", definitions.run());
         }
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
@@ -252,8 +261,7 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
 }
 
 /// Watches the custom resources of a kind while the API server serves the kind, and waits while it does not.
-async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks) {
-    let stop = tasks.stop().clone();
+pub async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks, stop: CancellationToken) {
     let gvk = ctx.kinds.get(kind).gvk().clone();
     let mut pause = FIRST_SEARCH;
     let mut said = false;

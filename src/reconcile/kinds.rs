@@ -16,6 +16,11 @@ impl Kinds {
         all.len() - 1
     }
 
+    /// Puts a kind in the place of one of the same group, version and kind.
+    pub fn replace(&self, kind: usize, served: Served) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)[kind] = Arc::new(served);
+    }
+
     /// The kind with a number that [`Kinds::add`] gave.
     ///
     /// # Panics

@@ -9,6 +9,7 @@ mod blocking;
 pub mod charts;
 mod context;
 pub mod controller;
+pub mod definitions;
 mod error;
 mod kinds;
 mod members;

@@ -9,6 +9,7 @@ mod before_deletion;
 mod chaos;
 mod coreos;
 mod crds;
+mod definitions;
 mod drift;
 mod etcd;
 mod etcd_chart;

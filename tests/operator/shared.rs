@@ -75,6 +75,8 @@ fn a_field_of_ignore_drift_is_made_and_then_left_to_others() {
         kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
     };
     web("made", "1");
+    // With what comes of the Deployment: requests are counted.
+    space.wait_web("app");
     space.wait_field("configmap/app-config", "/data/greeting", &json!("made"));
     // While nobody else wrote it, it follows the chart.
     web("changed", "1");

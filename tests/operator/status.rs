@@ -34,7 +34,8 @@ fn status_shows_the_tree_of_a_release_and_its_changes() {
     let space = Space::new("statustree");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));
-    space.wait("web/app", "Deployed", "True");
+    // What comes of the Deployment is seen: several trees are compared.
+    space.wait_web("app");
 
     let tree = status(&space, &["app"]).unwrap();
     let line = |start: &str| tree.lines().find(|l| l.contains(start)).unwrap_or_else(|| panic!("{start} in\n{tree}"));

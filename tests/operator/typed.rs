@@ -131,12 +131,11 @@ fn a_condition_of_the_schema_is_a_rule_that_knows_the_defaults() {
     ] {
         let object = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "Limited",
             "metadata": {"name": "s", "namespace": space.name}, "spec": spec});
-        let (is_accepted, said) = eventually("the kind is known to kubectl", || {
-            match try_out(&kubeconfig, &object.to_string()) {
+        let (is_accepted, said) =
+            eventually("the kind is known to kubectl", || match try_out(&kubeconfig, &object.to_string()) {
                 (_, said) if said.contains("no matches for kind") || said.contains("could not find") => Err(said),
                 answer => Ok(answer),
-            }
-        });
+            });
         assert_eq!(is_accepted, accepted, "{spec}: {said}");
         assert!(accepted || said.contains("all and scaling.enabled cannot both be true"), "{said}");
     }

@@ -91,6 +91,8 @@ struct ServedKind {
     name: String,
     /// What the names of its releases end with.
     suffix: Box<str>,
+    /// It is not served any more.
+    retired: bool,
 }
 
 /// The cache. Every method that can affect releases returns the keys that need a pass.
@@ -111,8 +113,29 @@ impl Cache {
     /// Adds a kind of custom resources, whose releases have names that end so; its number, from 0.
     pub fn add_kind(&self, gvk: &Gvk, suffix: &str) -> usize {
         let mut inner = self.write();
-        inner.kinds.push(ServedKind { name: gvk.kind_group(), suffix: suffix.into() });
+        inner.kinds.push(ServedKind { name: gvk.kind_group(), suffix: suffix.into(), retired: false });
         inner.kinds.len() - 1
+    }
+
+    /// Forgets the custom resources of a kind that is not served any more. Its number stays.
+    pub fn retire(&self, kind: usize) {
+        let mut inner = self.write();
+        inner.crs.retain(|key, _| key.kind != kind);
+        inner.named.retain(|key| key.kind != kind);
+        inner.crs_synced.retain(|(known, _)| *known != kind);
+        inner.kinds[kind].retired = true;
+    }
+
+    /// Serves a kind again, or with another suffix.
+    pub fn revive(&self, kind: usize, suffix: &str) {
+        let mut inner = self.write();
+        inner.kinds[kind].retired = false;
+        inner.kinds[kind].suffix = suffix.into();
+    }
+
+    /// Whether a kind is not served any more.
+    pub fn is_retired(&self, kind: usize) -> bool {
+        self.lock().kinds[kind].retired
     }
 
     /// The name of a custom resource's release: the name of the existing release, or the name that a new one will get.
@@ -137,7 +160,11 @@ impl Cache {
     pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
         let inner = self.lock();
         let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
-        let known = (0..inner.kinds.len()).all(|kind| inner.crs_synced.contains(&(kind, scope.clone())));
+        let known = inner
+            .kinds
+            .iter()
+            .enumerate()
+            .all(|(kind, served)| served.retired || inner.crs_synced.contains(&(kind, scope.clone())));
         !known || inner.keys_named(namespace, release).len() > 1
     }
 

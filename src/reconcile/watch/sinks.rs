@@ -13,6 +13,7 @@ use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
 use crate::kind::allow::Allow;
+use crate::reconcile::kinds::Kinds;
 use crate::reconcile::memory::waits::Waits;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::scope::Scope;
@@ -30,22 +31,22 @@ pub struct ObjectSink {
     queue: Arc<Queue>,
     seen: HashSet<ObjectId>,
     since: u64,
-    /// For each kind of custom resources: whether a changed object starts no pass if its release is at rest
-    /// (`watchDependentResources: false`). A change of its health is still reported.
-    deaf: Vec<bool>,
+    /// A kind may have it that a changed object starts no pass if its release is at rest (`watchDependentResources: false`). A change
+    /// of its health is still reported.
+    kinds: Arc<Kinds>,
     waits: Arc<Waits>,
 }
 
 impl ObjectSink {
     /// The sink of one watch.
     pub fn new(watch: WatchKey, shared: &Shared) -> Self {
-        let deaf = shared.kinds.all().iter().map(|served| !served.kind.watch_dependents).collect();
         let (cache, queue) = (Arc::clone(&shared.cache), Arc::clone(&shared.queue));
-        Self { watch, cache, queue, seen: HashSet::new(), since: 0, deaf, waits: Arc::clone(&shared.waits) }
+        let (kinds, waits) = (Arc::clone(&shared.kinds), Arc::clone(&shared.waits));
+        Self { watch, cache, queue, seen: HashSet::new(), since: 0, kinds, waits }
     }
 
     fn add_all(&self, keys: Vec<ReleaseKey>) {
-        let is_deaf = |key: &ReleaseKey| self.deaf[key.kind] && self.cache.is_deployed(key);
+        let is_deaf = |key: &ReleaseKey| !self.kinds.get(key.kind).kind.watch_dependents && self.cache.is_deployed(key);
         self.queue.add_all(keys.into_iter().filter(|key| !is_deaf(key)));
     }
 }

@@ -18,7 +18,9 @@ pub async fn end_unneeded(shared: Arc<Shared>, watching: Arc<Watching>) {
     while tokio::time::timeout(harm::setting("TILLERMAN_HARM_ROUND", ROUND), stop.cancelled()).await.is_err() {
         let Shared { cache, discovery, kinds, sources, .. } = &*shared;
         let changes = cache.changes();
-        let is_known = |kind: usize| cache.is_kind_synced(kind) || discovery.cached(kinds.get(kind).gvk()).is_none();
+        let is_known = |kind: usize| {
+            cache.is_kind_synced(kind) || cache.is_retired(kind) || discovery.cached(kinds.get(kind).gvk()).is_none()
+        };
         if judged == Some(changes) || !cache.is_history_synced() || !(0..kinds.count()).all(is_known) {
             continue;
         }

@@ -1,0 +1,261 @@
+//! `ChartDefinition`: a chart that becomes an API while the operator runs.
+//!
+//! Here is what it says, as data: which chart, which names, which policy, and which [`Kind`] follows from that. The same parser as for
+//! `watches.yaml` reads the policy, so that both mean the same. `reconcile/definitions` carries it out.
+
+mod own;
+mod status;
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::chart::Chart;
+use crate::crd::Names;
+use crate::kind::watches::{self, FIELDS};
+use crate::kind::{ChartRef, Kind, Proof};
+use crate::names;
+use crate::release::object::Gvk;
+pub use own::definition;
+pub use status::{Reason, Report, status};
+
+/// Its kind.
+pub const KIND: &str = "ChartDefinition";
+/// Its plural name.
+pub const PLURAL: &str = "chartdefinitions";
+
+/// Its group, version and kind.
+pub fn gvk() -> Gvk {
+    Gvk::from_api_version(names::DEFINITION_API_VERSION, KIND)
+}
+
+/// What a definition says.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spec {
+    /// Where the chart is: one of path, url and configMap.
+    pub chart: Source,
+    /// The names of the API. What is missing is that of the annotations of the chart, as for tillerman crd.
+    #[serde(default)]
+    pub names: Named,
+    /// What an entry of watches.yaml may say besides its names and its chart: allow, namespaces, clusterScoped, overrideValues, patches,
+    /// selector, switches and others.
+    #[serde(default)]
+    pub policy: Map<String, Value>,
+    /// What becomes of the API when the definition is deleted.
+    #[serde(default)]
+    pub on_delete: OnDelete,
+}
+
+/// Where a chart is.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Source {
+    /// A directory or an archive of the operator's image, relative to its working directory.
+    pub path: Option<String>,
+    /// oci:// with a tag or a digest, or the link of an archive.
+    pub url: Option<String>,
+    /// The archive is a value of a config map (binaryData).
+    pub config_map: Option<ConfigMapKey>,
+    /// sha256: and the digest that the archive behind the url must have.
+    pub digest: Option<String>,
+}
+
+/// A value of a `ConfigMap`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigMapKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The key of the value.
+    pub key: String,
+}
+
+/// The names of an API.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Named {
+    /// API group, such as apps.example.com.
+    pub group: Option<String>,
+    /// Version, such as v1.
+    pub version: Option<String>,
+    /// Kind, such as Web.
+    pub kind: Option<String>,
+    /// Plural name, such as webs.
+    pub plural: Option<String>,
+}
+
+/// What becomes of the API when its definition is deleted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+pub enum OnDelete {
+    /// The definition stays until its custom resources are gone. Then the API goes with it.
+    #[default]
+    Refuse,
+    /// The API and its custom resources stay, and nobody serves them.
+    Orphan,
+}
+
+/// Where the bytes of a chart come from.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A path or a link, and what proves it.
+    Chart(ChartRef, Proof),
+    /// A value of a `ConfigMap`.
+    ConfigMap(ConfigMapKey),
+}
+
+impl Spec {
+    /// Reads the spec of a definition.
+    ///
+    /// # Errors
+    /// The field that is wrong, and what it may be.
+    pub fn read(object: &Value) -> Result<Self, String> {
+        let spec = object.get("spec").cloned().unwrap_or(Value::Null);
+        serde_json::from_value(spec).map_err(|e| format!("spec: {e}"))
+    }
+
+    /// Where the chart is.
+    ///
+    /// # Errors
+    /// If there is not exactly one place, or a digest for what is not fetched.
+    pub fn place(&self, base: &Path) -> Result<Place, String> {
+        let Source { path, url, config_map, digest } = &self.chart;
+        let place = match (path, url, config_map) {
+            (None, None, Some(key)) => Place::ConfigMap(key.clone()),
+            (Some(path), None, None) => Place::Chart(ChartRef::Path(base.join(path)), Proof::default()),
+            (None, Some(url), None) => {
+                let ChartRef::Link(link) = ChartRef::parse(url, base) else {
+                    return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
+                };
+                let entry = json!([{"version": "v1", "kind": "K", "chart": link, "digest": digest}]);
+                let kinds = parsed(&entry, base)?;
+                return Ok(Place::Chart(ChartRef::Link(link), kinds.proof));
+            }
+            _ => return Err("spec.chart: give one of path, url and configMap".to_owned()),
+        };
+        if digest.is_some() {
+            return Err("spec.chart.digest: it is for a chart that is fetched (url)".to_owned());
+        }
+        Ok(place)
+    }
+
+    /// The names of the API of a chart.
+    ///
+    /// # Errors
+    /// If neither the definition nor the chart names a group.
+    pub fn names(&self, chart: &Chart) -> Result<Names, String> {
+        let mut names = Names::of_chart(chart);
+        let Named { group, version, kind, plural } = &self.names;
+        if let Some(kind) = kind {
+            names.kind.clone_from(kind);
+            names.plural = crate::crd::plural(kind);
+        }
+        for (given, name) in [(group, &mut names.group), (version, &mut names.version), (plural, &mut names.plural)] {
+            if let Some(given) = given {
+                name.clone_from(given);
+            }
+        }
+        if names.group.is_empty() {
+            return Err(format!("spec.names.group is missing, and the chart {} names none", chart.metadata.name));
+        }
+        Ok(names)
+    }
+
+    /// The kind that follows, with a chart that lies elsewhere.
+    ///
+    /// # Errors
+    /// What is wrong with the policy.
+    pub fn kind(&self, names: &Names, base: &Path) -> Result<Kind, String> {
+        let mut entry = self.policy.clone();
+        for own in ["group", "version", "kind", "chart", "digest", "keyring"] {
+            if entry.contains_key(own) {
+                return Err(format!("spec.policy.{own}: it is given by spec.names and spec.chart"));
+            }
+        }
+        let Names { group, version, kind, .. } = names;
+        for (key, value) in [("group", group.as_str()), ("version", version), ("kind", kind), ("chart", ".")] {
+            entry.insert(key.to_owned(), value.into());
+        }
+        parsed(&json!([entry]), base)
+    }
+}
+
+/// Reads one entry as that of a `watches.yaml`.
+fn parsed(entries: &Value, base: &Path) -> Result<Kind, String> {
+    let said = |text: &str| text.strip_prefix("line 1: ").unwrap_or(text).to_owned();
+    let mut watches =
+        watches::parse(&entries.to_string(), base).map_err(|e| format!("spec.policy: {}", said(&e.to_string())))?;
+    if let Some(unknown) = watches.warnings.first() {
+        let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+        return Err(format!("spec.policy: {} (fields are {}, and switches)", said(unknown), known.join(", ")));
+    }
+    watches.kinds.pop().ok_or_else(|| "spec.policy: there is no entry".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OnDelete, Place, Spec};
+    use crate::chart::Chart;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    fn spec(spec: &Value) -> Result<Spec, String> {
+        Spec::read(&json!({"spec": spec}))
+    }
+
+    #[test]
+    fn a_definition_means_what_an_entry_of_watches_yaml_means() {
+        let read = spec(&json!({
+            "chart": {"path": "charts/web"},
+            "names": {"group": "apps.example.com", "version": "v1", "kind": "Web"},
+            "policy": {"namespaces": "own", "allow": ["patches"], "maxHistory": 3},
+        }))
+        .unwrap();
+        assert_eq!(read.on_delete, OnDelete::Refuse);
+        let names = read.names(&Chart::default()).unwrap();
+        assert_eq!(names.plural, "webs");
+        let kind = read.kind(&names, Path::new("/")).unwrap();
+        assert_eq!(kind.gvk.to_string(), "apps.example.com/v1, Kind=Web");
+        assert_eq!(kind.switches.max_history, 3);
+        assert!(matches!(read.place(Path::new("/opt")), Ok(Place::Chart(..))));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_path() {
+        let chart = json!({"path": "a"});
+        for (given, part) in [
+            (json!({}), "spec: missing field `chart`"),
+            (json!({"chart": {}}), "spec.chart: give one of"),
+            (json!({"chart": {"path": "a", "url": "oci://b/c"}}), "spec.chart: give one of"),
+            (json!({"chart": {"url": "a/b"}}), "spec.chart.url"),
+            (json!({"chart": {"path": "a", "digest": "sha256:a"}}), "spec.chart.digest"),
+            (json!({"chart": {"url": "oci://b/c", "digest": "a"}}), "digest"),
+            (json!({"chart": chart, "polcy": {}}), "unknown field `polcy`"),
+            (json!({"chart": chart}), "spec.names.group is missing"),
+            (
+                json!({"chart": chart, "names": {"group": "a.b", "kind": "K"}, "policy": {"chart": "x"}}),
+                "spec.policy.chart",
+            ),
+            (
+                json!({"chart": chart, "names": {"group": "a.b", "kind": "K"}, "policy": {"nemespaces": "own"}}),
+                "unknown field \"nemespaces\"",
+            ),
+            (
+                json!({"chart": chart, "names": {"group": "a.b", "kind": "K"}, "policy": {"allow": ["all"]}}),
+                "spec.policy: allow",
+            ),
+        ] {
+            let said = spec(&given).and_then(|read| {
+                read.place(Path::new("/"))?;
+                let names = read.names(&Chart::default())?;
+                read.kind(&names, Path::new("/")).map(drop)
+            });
+            let said = said.expect_err(&given.to_string());
+            assert!(said.contains(part), "{given}: {said}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One definition: from what it says to an API that is served, and back.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Definitions, Serving, chart};
+use crate::chart::{Chart, Metadata};
+use crate::cluster::client::Conflicts;
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::crd::{self, Names, Settings};
+use crate::definition::{self, OnDelete, Reason, Report, Spec, status};
+use crate::names::DEFINITION;
+use crate::reconcile::charts::{Loaded, Served};
+use crate::reconcile::controller::serve_kind;
+use crate::release::digest::Hasher;
+use crate::release::object::{Gvk, ObjectId};
+
+/// What came of a step.
+struct Verdict {
+    reason: Reason,
+    message: String,
+    served: Option<Box<(Metadata, Names)>>,
+}
+
+impl Verdict {
+    fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), served: None }
+    }
+
+    fn failed(error: &ApiError) -> Self {
+        Self::new(Reason::Failed, error.to_string())
+    }
+}
+
+impl Definitions {
+    /// Carries a definition out; whether there is nothing more to do until something changes.
+    pub(super) async fn carry_out(&mut self, name: &str, object: &Value) -> bool {
+        let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+        let verdict = if is_deleted {
+            match self.finish(name, object).await {
+                Ok(()) => return true,
+                Err(verdict) => verdict,
+            }
+        } else {
+            self.serve(name, object).await.unwrap_or_else(|verdict| verdict)
+        };
+        if verdict.reason != Reason::Served {
+            tracing::warn!(
+                definition = name,
+                reason = verdict.reason.word(),
+                message = verdict.message,
+                "a definition of a chart is not served"
+            );
+        }
+        let is_written = self.report(name, object, &verdict).await;
+        is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)
+    }
+
+    /// Makes the API, and serves it.
+    async fn serve(&mut self, name: &str, object: &Value) -> Result<Verdict, Verdict> {
+        let invalid = |why: String| Verdict::new(Reason::InvalidSpec, why);
+        let spec = Spec::read(object).map_err(invalid)?;
+        let place = spec.place(&self.settings.base).map_err(invalid)?;
+        self.set_finalizer(name, object, true).await.map_err(|e| Verdict::failed(&e))?;
+        let unusable = |why: String| Verdict::new(Reason::ChartUnusable, why);
+        let chart = chart::load(&self.ctx.cluster, place).await.map_err(unusable)?;
+        let names = spec.names(&chart).map_err(invalid)?;
+        let kind = spec.kind(&names, &self.settings.base).map_err(invalid)?;
+        let own = self.entries.get(name).and_then(|entry| entry.serving.as_ref()).map(|serving| serving.kind);
+        self.check_free(&kind.gvk, own)?;
+        let (chart, made) = make(chart, names.clone()).await.map_err(unusable)?;
+        let mut body = made;
+        body["metadata"]["labels"] = json!({DEFINITION: name});
+        let mut hasher = Hasher::default();
+        hasher.text(body.to_string());
+        hasher.text(Value::Object(spec.policy.clone()).to_string());
+        let loaded = Arc::new(Loaded::new(chart.clone()));
+        hasher.text(&loaded.digest);
+        let digest = hasher.finish();
+        self.apply(name, &body).await?;
+        self.put(name, kind, loaded, digest);
+        let served = Some(Box::new((chart.metadata, names)));
+        match self.ctx.discovery.resolve(&self.gvk(name)).await {
+            Ok(Some(_)) => Ok(Verdict { served, ..Verdict::new(Reason::Served, "") }),
+            Ok(None) => Ok(Verdict {
+                served,
+                ..Verdict::new(Reason::Establishing, "the API server does not serve the kind yet")
+            }),
+            Err(error) => Err(Verdict::failed(&error)),
+        }
+    }
+
+    fn gvk(&self, name: &str) -> Gvk {
+        let serving = self.entries.get(name).and_then(|entry| entry.serving.as_ref());
+        serving.map_or_else(definition::gvk, |serving| self.ctx.kinds.get(serving.kind).gvk().clone())
+    }
+
+    /// Whether nobody else serves a kind.
+    fn check_free(&self, gvk: &Gvk, own: Option<usize>) -> Result<(), Verdict> {
+        let retired = |kind: usize| self.ctx.cache.is_retired(kind);
+        let same = |(kind, served): (usize, Arc<Served>)| {
+            let other = served.gvk();
+            (other.group == gvk.group && other.kind == gvk.kind && Some(kind) != own && !retired(kind)).then_some(kind)
+        };
+        let other = self.ctx.kinds.all().into_iter().enumerate().find_map(same);
+        match other {
+            Some(_) => Err(Verdict::new(
+                Reason::Conflict,
+                format!(
+                    "the kind {} of group {} is served already, for watches.yaml or another definition",
+                    gvk.kind, gvk.group
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the definition of the API, unless somebody else made one of its name.
+    async fn apply(&self, name: &str, body: &Value) -> Result<(), Verdict> {
+        let resource = Resource::crds();
+        let id = ObjectId {
+            gvk: resource.gvk.clone(),
+            namespace: None,
+            name: body["metadata"]["name"].as_str().unwrap_or_default().into(),
+        };
+        let existing = self.ctx.cluster.get(&resource, &id).await.map_err(|e| Verdict::failed(&e))?;
+        if let Some(existing) = existing
+            && existing["metadata"]["labels"][DEFINITION] != name
+        {
+            return Err(Verdict::new(
+                Reason::Conflict,
+                format!(
+                    "the CustomResourceDefinition {} exists and is not of this definition. To give it to this one: kubectl label crd {} {DEFINITION}={name}",
+                    id.name, id.name
+                ),
+            ));
+        }
+        let applied = self.ctx.cluster.apply(&resource, &id, body, Conflicts::Force).await;
+        applied.map(drop).map_err(|error| Verdict::failed(&error))
+    }
+
+    /// Serves a kind with a chart, if it is not served so already.
+    fn put(&mut self, name: &str, kind: crate::kind::Kind, loaded: Arc<Loaded>, digest: String) {
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        if entry.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
+            return;
+        }
+        let ctx = &self.ctx;
+        let gvk = kind.gvk.clone();
+        let before = entry.serving.take();
+        let same =
+            before.as_ref().filter(|serving| *ctx.kinds.get(serving.kind).gvk() == gvk).map(|serving| serving.kind);
+        if let Some(before) = &before {
+            before.stop.cancel();
+            if same.is_none() {
+                ctx.cache.retire(before.kind);
+            }
+        }
+        let known = ctx.kinds.all().iter().position(|served| *served.gvk() == gvk);
+        let (suffix, served) = (kind.release_suffix.clone(), Served::with(kind, loaded));
+        ctx.metrics.set_workers(&served.controller, 1);
+        ctx.metrics.set_chart_usable(&gvk, true);
+        let number = if let Some(number) = known {
+            ctx.kinds.replace(number, served);
+            ctx.cache.revive(number, &suffix);
+            number
+        } else {
+            ctx.cache.add_kind(&gvk, &suffix);
+            ctx.kinds.add(served)
+        };
+        let stop = ctx.tasks.stop().child_token();
+        let task = serve_kind(Arc::clone(ctx), number, ctx.tasks.clone(), stop.clone());
+        ctx.tasks.spawn(format!("custom resources of {gvk}"), task);
+        ctx.queue.add_all(ctx.cache.keys_of(number));
+        entry.serving = Some(Serving { kind: number, stop, digest });
+    }
+
+    /// The end of a definition: its API goes when nobody uses it, or stays without it.
+    async fn finish(&mut self, name: &str, object: &Value) -> Result<(), Verdict> {
+        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        if !finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == DEFINITION)) {
+            return Ok(());
+        }
+        let on_delete = Spec::read(object).map(|spec| spec.on_delete).unwrap_or_default();
+        let selector = format!("{DEFINITION}={name}");
+        let crds = Resource::crds();
+        let found = self.ctx.cluster.list_all(&crds, &selector).await.map_err(|e| Verdict::failed(&e))?;
+        for definition in found {
+            let text =
+                |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let id = ObjectId { gvk: crds.gvk.clone(), namespace: None, name: text("/metadata/name").as_str().into() };
+            if on_delete == OnDelete::Orphan {
+                let patch = json!({"metadata": {"labels": {DEFINITION: null}}});
+                let merged = self.ctx.cluster.merge::<Value>(&crds, &id, &patch, None).await;
+                merged.map_err(|e| Verdict::failed(&e))?;
+                continue;
+            }
+            let resource = Resource {
+                gvk: Gvk::new(&text("/spec/group"), &text("/spec/versions/0/name"), &text("/spec/names/kind")),
+                plural: text("/spec/names/plural").as_str().into(),
+                namespaced: text("/spec/scope") == "Namespaced",
+            };
+            let used = self.ctx.cluster.list_all(&resource, "").await.map_err(|e| Verdict::failed(&e))?.len();
+            if used > 0 {
+                let (are, them) =
+                    if used == 1 { ("custom resource exists", "it") } else { ("custom resources exist", "them") };
+                return Err(Verdict::new(
+                    Reason::CustomResourcesExist,
+                    format!(
+                        "{used} {are} of kind {}: delete {them}, or set spec.onDelete to Orphan",
+                        resource.gvk.kind
+                    ),
+                ));
+            }
+            let deleted = self.ctx.cluster.delete(&crds, &id, Some(&text("/metadata/uid")), false).await;
+            deleted.map_err(|e| Verdict::failed(&e))?;
+        }
+        if let Some(serving) = self.entries.get_mut(name).and_then(|entry| entry.serving.take()) {
+            self.end(&serving);
+        }
+        self.set_finalizer(name, object, false).await.map_err(|e| Verdict::failed(&e))
+    }
+
+    /// Adds our finalizer, or removes it.
+    async fn set_finalizer(&self, name: &str, object: &Value, wanted: bool) -> Result<(), ApiError> {
+        let old = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut new: Vec<Value> = old.iter().filter(|finalizer| *finalizer != DEFINITION).cloned().collect();
+        if wanted {
+            new.push(DEFINITION.into());
+        }
+        if wanted && old.iter().any(|finalizer| finalizer == DEFINITION) {
+            return Ok(());
+        }
+        let metadata = json!({"uid": object["metadata"]["uid"], "resourceVersion": object["metadata"]["resourceVersion"], "finalizers": new});
+        let (resource, id) = address(name);
+        self.ctx.cluster.merge::<Value>(&resource, &id, &json!({"metadata": metadata}), None).await.map(drop)
+    }
+
+    /// Writes the status, if it is another one; whether it stands there.
+    async fn report(&self, name: &str, object: &Value, verdict: &Verdict) -> bool {
+        let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+        let new = status(
+            &old,
+            &Report {
+                generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+                now: &format!("{:.0}", jiff::Timestamp::now()),
+                reason: verdict.reason,
+                message: &verdict.message,
+                served: verdict.served.as_deref().map(|(chart, names)| (chart, names)),
+            },
+        );
+        if new == old {
+            return true;
+        }
+        let (resource, id) = address(name);
+        let patch = json!({"metadata": {"uid": object["metadata"]["uid"]}, "status": new});
+        match self.ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::warn!(definition = name, %error, "the status of a definition cannot be written");
+                false
+            }
+        }
+    }
+}
+
+fn address(name: &str) -> (Resource, ObjectId) {
+    let gvk = definition::gvk();
+    let id = ObjectId { gvk: gvk.clone(), namespace: None, name: name.into() };
+    (Resource { gvk, plural: definition::PLURAL.into(), namespaced: false }, id)
+}
+
+/// Makes the definition of a chart's API, off the threads that keep the lease.
+async fn make(chart: Chart, names: Names) -> Result<(Chart, Value), String> {
+    let make = move || {
+        let evidence = crd::carried(&chart);
+        let made = crd::of_chart(&chart, &names, Settings::default(), &evidence)?;
+        Ok((chart, made.definition))
+    };
+    tokio::task::spawn_blocking(make)
+        .await
+        .unwrap_or_else(|_| Err("the chart's API cannot be made: internal error".to_owned()))
+}
