@@ -68,7 +68,10 @@ fn a_chart_becomes_an_api_while_the_operator_runs_and_goes_when_nobody_uses_it()
         }
     });
     let crd = format!("crd/shops.{}", group(&space));
-    assert!(kubectl(&["get", &crd], None).unwrap_err().contains("NotFound"));
+    eventually("the API is gone", || match kubectl(&["get", &crd], None) {
+        Err(why) if why.contains("NotFound") => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    });
     assert!(operator.stop());
 }
 

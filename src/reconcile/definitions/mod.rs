@@ -27,7 +27,7 @@ use sink::DefinitionSink;
 
 /// Pauses after failures, doubling from the first to the last.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+const LAST_RETRY: Duration = Duration::from_secs(15);
 
 /// The definitions that the watch has seen, by name.
 type Seen = Arc<Mutex<BTreeMap<String, Value>>>;

@@ -46,14 +46,6 @@ impl Definitions {
         } else {
             self.serve(name, object).await.unwrap_or_else(|verdict| verdict)
         };
-        if verdict.reason != Reason::Served {
-            tracing::warn!(
-                definition = name,
-                reason = verdict.reason.word(),
-                message = verdict.message,
-                "a definition of a chart is not served"
-            );
-        }
         let is_written = self.report(name, object, &verdict).await;
         is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)
     }
@@ -253,6 +245,17 @@ impl Definitions {
         );
         if new == old {
             return true;
+        }
+        match verdict.reason {
+            Reason::Served => tracing::info!(definition = name, "a definition of a chart is served"),
+            reason => {
+                tracing::warn!(
+                    definition = name,
+                    reason = reason.word(),
+                    message = verdict.message,
+                    "a definition of a chart is not served"
+                );
+            }
         }
         let (resource, id) = address(name);
         let patch = json!({"metadata": {"uid": object["metadata"]["uid"]}, "status": new});
