@@ -51,6 +51,12 @@ fn a_chart_becomes_an_api_while_the_operator_runs_and_goes_when_nobody_uses_it()
     wait(&space, "Served");
     eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "hi"})));
     space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+    // One that is started again serves on, and what was there before it is repaired.
+    assert!(operator.stop());
+    let operator = self::operator(&space);
+    operator.settle();
+    space.kubectl(&["delete", "configmap", "a-config"]).unwrap();
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
     let refused = shop(&space, &json!({"extra": "maybe"})).unwrap_err();
     assert!(refused.contains("spec.extra"), "{refused}");
     // The API stays as long as somebody uses it.

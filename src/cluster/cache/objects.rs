@@ -144,7 +144,8 @@ impl Cache {
         if stale || uid.is_some_and(|uid| &*entry.live.uid != uid) {
             return Vec::new();
         }
-        let owner = entry.owner.clone();
+        // Its kind may have come after the object.
+        let owner = entry.owner.clone().or_else(|| inner.owner(object, id));
         let ended = entry.live.finished.then(|| entry.live.uid.clone());
         if let Some(objects) = inner.objects.get_mut(&id.gvk) {
             objects.remove(id);
