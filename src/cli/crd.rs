@@ -96,8 +96,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let made = crd::of_chart(&chart, &names, settings, &evidence).map_err(CliError)?;
     let mut text = remarks(&made) + &as_yaml(&made.definition)?;
     if args.warn_unknown {
-        let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
-        match types.known(&chart) {
+        match &*crd::known(&chart) {
             Some(known) => {
                 for document in known.policy(&names) {
                     text += "---\n";

@@ -17,6 +17,11 @@ use std::sync::LazyLock;
 static IN_TEXT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.Values\.([A-Za-z_][A-Za-z0-9_]*)").expect("the pattern is valid"));
 
+/// Keys that are named, at most.
+const MOST: usize = 10;
+/// Characters of a key that are shown; a longer one is no misspelt key of a chart.
+const LONGEST: usize = 64;
+
 /// The keys that a chart knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known(BTreeSet<String>);
@@ -53,7 +58,8 @@ fn add_named(value: &Value, names: &mut BTreeSet<String>) {
 }
 
 impl Known {
-    /// The keys of values that the chart does not know, each with the known key that may be meant.
+    /// The first keys of values that the chart does not know, each with the known key that may be meant. Values are a user's: no
+    /// more than [`MOST`] keys are compared, and none that is longer than [`LONGEST`].
     pub fn unknown(&self, values: &Values) -> Vec<(String, Option<String>)> {
         // Values that the user's own texts read have a meaning.
         let mut named = BTreeSet::new();
@@ -61,21 +67,24 @@ impl Known {
         let is_unknown = |key: &&String| {
             !self.0.contains(*key) && !named.contains(*key) && !key.starts_with("x-") && !key.starts_with('.')
         };
-        let nearest = |key: &String| trace::nearest(key, self.0.iter().map(String::as_str));
-        values.keys().filter(is_unknown).map(|key| (key.clone(), nearest(key))).collect()
-    }
-
-    /// What is said of keys of values that the chart does not know: one sentence for each, the first ten.
-    pub fn remarks(&self, values: &Values) -> Vec<String> {
-        let shown = |key: &str| key.chars().take(64).collect::<String>();
-        let remark = |(key, nearest): (String, Option<String>)| {
-            let meant = nearest.map_or(String::new(), |nearest| format!("; did you mean spec.{nearest}?"));
-            format!("the chart does not know spec.{}{meant}", shown(&key))
+        let nearest = |key: &String| {
+            let is_short = key.len() <= LONGEST;
+            is_short.then(|| trace::nearest(key, self.0.iter().map(String::as_str))).flatten()
         };
-        self.unknown(values).into_iter().take(10).map(remark).collect()
+        values.keys().filter(is_unknown).take(MOST).map(|key| (key.clone(), nearest(key))).collect()
     }
 
-    /// A validating admission policy and its binding, which warn whoever writes a custom resource with such a key.
+    /// What is said of [`Known::unknown`] keys: one sentence for each.
+    pub fn remarks(&self, values: &Values) -> Vec<String> {
+        let remark = |(key, nearest): (String, Option<String>)| {
+            let shown: String = key.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+            let meant = nearest.map_or(String::new(), |nearest| format!("; did you mean spec.{nearest}?"));
+            format!("the chart does not know spec.{shown}{meant}")
+        };
+        self.unknown(values).into_iter().map(remark).collect()
+    }
+
+    /// A validating admission policy and its binding, which warn the author of a custom resource with such a key.
     pub fn policy(&self, names: &Names) -> [Value; 2] {
         let name = format!("unknown-values.{}.{}", names.plural, names.group);
         let known: Vec<String> = self.0.iter().map(|key| Value::from(key.as_str()).to_string()).collect();
@@ -132,5 +141,17 @@ mod tests {
                 "the chart does not know spec.t"
             ]
         );
+    }
+
+    #[test]
+    fn many_and_long_keys_cost_and_say_little() {
+        let known = Known((0..500).map(|n| format!("{n:0>60}")).collect());
+        let values =
+            (0..20_000).map(|n| (format!("\n{n:x>60}"), json!({}))).chain([("y".repeat(1 << 20), json!(1))]).collect();
+        let remarks = known.remarks(&values);
+        assert_eq!(remarks.len(), 10);
+        assert!(remarks.iter().all(|remark| remark.len() < 400 && !remark.contains('\n')), "{remarks:?}");
+        let long = std::iter::once(("y".repeat(1 << 20), json!(1))).collect();
+        assert!(known.remarks(&long)[0].len() < 400);
     }
 }

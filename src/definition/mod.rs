@@ -59,7 +59,7 @@ pub struct Source {
     pub url: Option<String>,
     /// The archive is a value of a config map (binaryData).
     pub config_map: Option<ConfigMapKey>,
-    /// sha256: and the digest that the archive behind the url must have.
+    /// sha256: and the digest that the archive behind the url or in the config map must have.
     pub digest: Option<String>,
 }
 
@@ -104,8 +104,8 @@ pub enum OnDelete {
 pub enum Place {
     /// A path or a link, and what proves it.
     Chart(ChartRef, Proof),
-    /// A value of a `ConfigMap`.
-    ConfigMap(ConfigMapKey),
+    /// A value of a `ConfigMap`, and what proves it.
+    ConfigMap(ConfigMapKey, Proof),
 }
 
 impl Spec {
@@ -124,23 +124,21 @@ impl Spec {
     /// If there is not exactly one place, or a digest for what is not fetched.
     pub fn place(&self, base: &Path) -> Result<Place, String> {
         let Source { path, url, config_map, digest } = &self.chart;
-        let place = match (path, url, config_map) {
-            (None, None, Some(key)) => Place::ConfigMap(key.clone()),
-            (Some(path), None, None) => Place::Chart(ChartRef::Path(base.join(path)), Proof::default()),
+        let digest = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
+        match (path, url, config_map) {
+            (None, None, Some(key)) => Ok(Place::ConfigMap(key.clone(), digest()?)),
+            (Some(_), None, None) if self.chart.digest.is_some() => {
+                Err("spec.chart.digest: it is for an archive that comes from elsewhere (url, configMap)".to_owned())
+            }
+            (Some(path), None, None) => Ok(Place::Chart(ChartRef::Path(base.join(path)), Proof::default())),
             (None, Some(url), None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
                     return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
                 };
-                let entry = json!([{"version": "v1", "kind": "K", "chart": link, "digest": digest}]);
-                let kinds = parsed(&entry, base)?;
-                return Ok(Place::Chart(ChartRef::Link(link), kinds.proof));
+                Ok(Place::Chart(ChartRef::Link(link), digest()?))
             }
-            _ => return Err("spec.chart: give one of path, url and configMap".to_owned()),
-        };
-        if digest.is_some() {
-            return Err("spec.chart.digest: it is for a chart that is fetched (url)".to_owned());
+            _ => Err("spec.chart: give one of path, url and configMap".to_owned()),
         }
-        Ok(place)
     }
 
     /// The names of the API of a chart.
@@ -233,7 +231,7 @@ mod tests {
             (json!({"chart": {"path": "a", "url": "oci://b/c"}}), "spec.chart: give one of"),
             (json!({"chart": {"url": "a/b"}}), "spec.chart.url"),
             (json!({"chart": {"path": "a", "digest": "sha256:a"}}), "spec.chart.digest"),
-            (json!({"chart": {"url": "oci://b/c", "digest": "a"}}), "digest"),
+            (json!({"chart": {"url": "oci://b/c", "digest": "a"}}), "spec.chart.digest: \"a\" is not sha256:"),
             (json!({"chart": chart, "polcy": {}}), "unknown field `polcy`"),
             (json!({"chart": chart}), "spec.names.group is missing"),
             (

@@ -248,6 +248,14 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     })
 }
 
+/// What an archive with a digest must be.
+///
+/// # Errors
+/// If it is none.
+pub fn digest(digest: Option<&str>) -> Result<Proof, String> {
+    read_proof(digest, None, Path::new(""))
+}
+
 /// What a chart that is fetched must be.
 fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, String> {
     let hexadecimal = |digest: &str| {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub struct Subject {
     /// The name of the roles and bindings.
     pub name: String,
-    /// The namespaces that the operator serves. Empty: that of whoever applies the roles.
+    /// The namespaces that the operator serves. Empty: the one in which the roles are applied.
     pub namespaces: Vec<String>,
     /// The operator serves all namespaces, so all is in a `ClusterRole`.
     pub everywhere: bool,
@@ -18,7 +18,7 @@ pub struct Subject {
     pub account: Option<(String, String)>,
 }
 
-/// A role: its namespace (`None`: a `ClusterRole`; empty: that of whoever applies it) and rules.
+/// A role: its namespace (`None`: a `ClusterRole`; empty: the one in which it is applied) and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// Where it holds.

@@ -177,8 +177,11 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn read_archive(data: &[u8], name: &str) -> Result<Chart, String> {
-    checked(name, || chart::load_archive(data, &Limits::default()))
+pub fn read_archive(data: Vec<u8>, proof: &Proof, name: &str) -> Result<Chart, String> {
+    checked(name, || {
+        let data = proven(data, proof).map_err(|e| LoadError(e.0))?;
+        chart::load_archive(&data, &Limits::default())
+    })
 }
 
 /// Loads a chart that can be installed, within the limits of reading.
@@ -195,9 +198,9 @@ fn checked(path: &str, load: impl FnOnce() -> Result<Chart, LoadError>) -> Resul
 fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     let digest = sha256(&data);
     match &proof.digest {
-        Some(wanted) if *wanted != digest => {
-            Err(SourceError(format!("its digest is sha256:{digest}, and watches.yaml says sha256:{wanted}")))
-        }
+        Some(wanted) if *wanted != digest => Err(SourceError(format!(
+            "its digest is sha256:{digest}, and the digest that is asked for is sha256:{wanted}"
+        ))),
         _ => Ok(data),
     }
 }

@@ -98,6 +98,12 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     define(&space, &chart("web-2.tgz"), &json!({}));
     let why = wait(&space, "ChartUnusable");
     assert_eq!(why, format!("ConfigMap charts in namespace {} has no binaryData web-2.tgz", space.name));
+    // Nor does one that somebody put in its place: the digest says which archive is meant.
+    let mut other = chart("web.tgz");
+    other["digest"] = json!(format!("sha256:{}", "0".repeat(64)));
+    define(&space, &other, &json!({}));
+    let why = wait(&space, "ChartUnusable");
+    assert!(why.contains("its digest is sha256:") && why.contains(&"0".repeat(64)), "{why}");
     shop(&space, &json!({"greeting": "still"})).unwrap();
     space.wait_field("configmap/a-config", "/data/greeting", &json!("still"));
     // Without a definition that refuses, the API stays with its custom resources.

@@ -18,7 +18,7 @@ pub fn run(args: &Args, rules: &[Rule], subject: &Subject) -> Result<(), CliErro
         return Err(CliError::new("--check needs --service-account"));
     };
     let account = Account { namespace: namespace.clone(), name: name.clone() };
-    // Without namespaces, roles go where whoever applies them is; the ServiceAccount's own is as good a guess.
+    // Without namespaces, roles go where they are applied; the ServiceAccount's own is as good a guess.
     let mut subject = subject.clone();
     if subject.namespaces.is_empty() && !subject.everywhere {
         subject.namespaces.push(namespace.clone());

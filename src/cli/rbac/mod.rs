@@ -35,7 +35,7 @@ pub struct Args {
     /// Render with these values too; may be repeated, and each is tried by itself, as those in ci/ of the chart are.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     values: Vec<PathBuf>,
-    /// The namespaces that the operator serves, as in `WATCH_NAMESPACE` [default: that of whoever applies the roles].
+    /// The namespaces that the operator serves, as in `WATCH_NAMESPACE` [default: the one in which the roles are applied].
     #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
     namespace: Vec<String>,
     /// The operator serves all namespaces: one `ClusterRole` has all rules.

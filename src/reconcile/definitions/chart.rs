@@ -16,9 +16,9 @@ use crate::release::object::{Gvk, ObjectId};
 /// Why there is none, in a sentence.
 pub async fn load(cluster: &Cluster, place: Place) -> Result<Chart, String> {
     let load: Box<dyn FnOnce() -> Result<Chart, String> + Send> = match place {
-        Place::ConfigMap(key) => {
+        Place::ConfigMap(key, proof) => {
             let data = archive(cluster, &key).await?;
-            Box::new(move || charts::read_archive(&data, &shown(&key)))
+            Box::new(move || charts::read_archive(data, &proof, &shown(&key)))
         }
         Place::Chart(chart, proof) => Box::new(move || charts::read(&chart, &proof)),
     };

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use super::parse::parse;
 use super::patches;
 use crate::chart::floats;
-use crate::crd;
 use crate::host::System;
 use crate::lookup::ClusterHost;
 use crate::mask::Secrets;
@@ -108,8 +107,6 @@ async fn in_place(
             floats::restore(&mut values, &chart.chart);
             // What the chart looks up belongs to its rendering.
             let _entered = span.enter();
-            // For the events about misspelt values, which are sent where nothing may take long.
-            crd::known(&chart.chart);
             let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             spans::rendered(&span, rendered.is_ok());

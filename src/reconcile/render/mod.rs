@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::blocking::off;
 use super::context::Context;
 use super::error::Error;
 use super::observe::observed::Observed;
 use super::trust::Verified;
+use crate::crd;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
@@ -39,6 +41,8 @@ pub struct Prepared {
     pub values: Map<String, Value>,
     /// What the templates looked up.
     pub lookups: Lookups,
+    /// What is said of values that the chart does not know.
+    pub remarks: Vec<String>,
 }
 
 /// Prepares what the situation requires.
@@ -105,6 +109,18 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
     }
 }
 
+/// What is said of values that the chart does not know. A custom resource may be large, and so may a chart: it is looked at outside
+/// the workers.
+async fn remarks(observed: &Observed) -> Vec<String> {
+    let (Some(chart), Some(spec)) = (observed.chart.clone(), observed.cr.spec.clone()) else { return Vec::new() };
+    let look = move || {
+        let spec: Map<String, Value> = serde_json::from_str(&spec).unwrap_or_default();
+        crd::known(&chart.chart).as_ref().as_ref().map_or_else(Vec::new, |known| known.remarks(&spec))
+    };
+    // A release does not fail for want of a remark; a panic is logged where it happens.
+    off(look).await.unwrap_or_default()
+}
+
 async fn from_chart(
     observed: &Observed,
     record: Option<&Record>,
@@ -122,12 +138,13 @@ async fn from_chart(
     let values = values::complete(observed, ctx).await?;
     let surroundings = Surroundings { lookups, ahead: Duration::ZERO };
     let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
+    let remarks = remarks(observed).await;
     let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
     let Drawn { rendered, objects, members, operations } = drawn;
     let crds = if crds.is_empty() { crds::of_templates(&objects, observed, ctx).await? } else { crds };
     if !crds.is_empty() {
         let desired = Desired { crds, ..Desired::default() };
-        return Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() });
+        return Ok(Prepared { desired, rendered: Some(rendered), values, remarks, ..Prepared::default() });
     }
     if let Some(operations) = &operations {
         place_operations(operations, observed, ctx).await?;
@@ -143,7 +160,7 @@ async fn from_chart(
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
     let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
-    Ok(Prepared { desired, rendered: Some(rendered), values, ..Prepared::default() })
+    Ok(Prepared { desired, rendered: Some(rendered), values, remarks, ..Prepared::default() })
 }
 
 /// Checks that the objects of operations are in allowed places. A kind that is not served yet may be served when the

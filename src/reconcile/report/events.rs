@@ -1,10 +1,7 @@
 //! Decides which events a pass sends.
 
-use serde_json::{Map, Value};
-
 use super::done::Done;
 use super::facts::{is_idle, is_passing, newest, repaired};
-use crate::crd;
 use crate::kind::allow;
 use crate::mask::Text;
 use crate::plan::situation::{RevisionKind, Situation, newest_operation};
@@ -126,14 +123,8 @@ fn events_of_a_rendering(observed: &Observed, done: &Done, ctx: &Context) {
     for note in unknown.into_iter().flatten().take(MAX_NOTICES) {
         event(observed, ctx, true, "UnknownHook", ctx.show(observed, &Text::foreign(note)));
     }
-    let spec: Map<String, Value> =
-        observed.cr.spec.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    if let Some(chart) = &observed.chart
-        && let Some(known) = &*crd::known(&chart.chart)
-    {
-        for note in known.remarks(&spec) {
-            event(observed, ctx, true, "UnknownValue", ctx.show(observed, &Text::foreign(note)));
-        }
+    for note in &done.applied.prepared.remarks {
+        event(observed, ctx, true, "UnknownValue", ctx.show(observed, &Text::foreign(note.clone())));
     }
     for note in ctx.kinds.get(observed.key.kind).kind.overrides.notes(ctx.hide_overrides) {
         event(observed, ctx, true, "OverrideValuesInUse", note);
