@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tillerman::chart::{self, Chart, Values, values};
+use tillerman::crd::Evidence;
 use tillerman::host;
-use tillerman::rbac::{Pair, Rights, ValuesFile, kinds};
+use tillerman::rbac::{Pair, Rights, kinds};
 use tillerman::render::{Capabilities, Options, Release, render};
 
 /// Of the pairs that values files render, those in the rules made without them, in thousandths.
@@ -27,14 +28,14 @@ fn charts(folder: &Path, found: &mut Vec<PathBuf>) {
     below.iter().filter(|path| path.is_dir()).for_each(|path| charts(path, found));
 }
 
-fn values_files(chart: &Path) -> Vec<ValuesFile> {
+fn values_files(chart: &Path) -> Vec<Evidence> {
     let Ok(entries) = fs::read_dir(chart.join("ci")) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
     paths.sort();
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        Some(ValuesFile { name, values: values::load(&fs::read(&path).unwrap()).ok()? })
+        Some(Evidence { name, values: values::load(&fs::read(&path).unwrap()).ok()? })
     };
     paths.into_iter().filter_map(read).collect()
 }

@@ -3,9 +3,10 @@
 //! An object of a kind that nobody has is put into the values whose names suggest it, in each form in which charts take objects. Where it
 //! comes out, the value brings objects.
 
-use super::granted::{dependencies, nest};
+use super::granted::nest;
 use super::render::{self, Made};
 use crate::chart::{Chart, Values, values};
+use crate::crd::subcharts;
 use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -63,9 +64,9 @@ fn add(chart: &Chart, path: &mut Vec<String>, candidates: &mut BTreeSet<Vec<Stri
         }
     }
     walk(&chart.values, path, candidates);
-    for (key, child) in dependencies(chart) {
-        path.push(key);
-        add(child, path, candidates);
+    for subchart in subcharts(chart) {
+        path.push(subchart.key.to_owned());
+        add(subchart.chart, path, candidates);
         path.pop();
     }
 }

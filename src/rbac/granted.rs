@@ -9,8 +9,9 @@
 use super::read::Static;
 use super::render::{self, Made, NAMESPACE, RELEASE, Rendered};
 use super::rules::Policy;
-use super::{Pair, Reach, ValuesFile};
+use super::{Pair, Reach};
 use crate::chart::{Chart, Values, values};
+use crate::crd::{Evidence, subcharts};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,7 @@ impl Granted {
     }
 }
 
-pub(super) fn of(chart: &Chart, files: &[ValuesFile], read: &Static, made: &[Made]) -> Granted {
+pub(super) fn of(chart: &Chart, files: &[Evidence], read: &Static, made: &[Made]) -> Granted {
     let mut granted = Granted::default();
     let mut seen = BTreeSet::new();
     for objects in made.iter().filter_map(|made| made.result.as_ref().ok()) {
@@ -73,7 +74,7 @@ fn keep(chart: &mut Chart, path: &str, names: &BTreeSet<String>) {
 
 /// Renders a chart with each flag turned on. Where it does not render with its defaults, it is rendered with the first values file with
 /// which it does.
-fn toggle(chart: &Chart, files: &[ValuesFile], mut see: impl FnMut(&[Rendered])) {
+fn toggle(chart: &Chart, files: &[Evidence], mut see: impl FnMut(&[Rendered])) {
     let bases = std::iter::once(Values::new()).chain(files.iter().map(|file| file.values.clone()));
     let mut rendered = bases.map(|base| (render::objects(chart, &base), base));
     let Some((Ok(objects), base)) = rendered.find(|(result, _)| result.is_ok()) else { return };
@@ -103,25 +104,11 @@ fn off(chart: &Chart, path: &mut Vec<String>, flags: &mut BTreeSet<Vec<String>>)
         }
     }
     walk(&chart.values, path, flags);
-    for (key, child) in dependencies(chart) {
-        path.push(key);
-        off(child, path, flags);
+    for subchart in subcharts(chart) {
+        path.push(subchart.key.to_owned());
+        off(subchart.chart, path, flags);
         path.pop();
     }
-}
-
-/// The dependencies of a chart, with the keys under which their values stand.
-pub(super) fn dependencies(chart: &Chart) -> impl Iterator<Item = (String, &Chart)> {
-    chart.dependencies.iter().flat_map(|child| {
-        let name = &child.metadata.name;
-        let declared = chart.metadata.dependencies.iter().filter(move |d| d.name == *name);
-        let mut keys: Vec<String> =
-            declared.map(|d| if d.alias.is_empty() { d.name.clone() } else { d.alias.clone() }).collect();
-        if keys.is_empty() {
-            keys.push(name.clone());
-        }
-        keys.into_iter().map(move |key| (key, child))
-    })
 }
 
 /// Values with one value at a path.

@@ -13,7 +13,8 @@ mod read;
 mod render;
 pub mod rules;
 
-use crate::chart::{Chart, Values};
+use crate::chart::Chart;
+use crate::crd::Evidence;
 use granted::Granted;
 use read::Static;
 use render::Made;
@@ -71,15 +72,6 @@ pub enum Reach {
     Cluster,
 }
 
-/// A values file of a chart.
-#[derive(Clone, Debug)]
-pub struct ValuesFile {
-    /// Its name, such as `ci/tls-values.yaml`.
-    pub name: String,
-    /// What it holds.
-    pub values: Values,
-}
-
 /// A lookup of templates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LookedUp {
@@ -115,7 +107,7 @@ const OURS: &str = "tillerman.dev";
 
 impl Rights {
     /// What a chart needs. The values files are those that the chart carries.
-    pub fn of(chart: &Chart, files: &[ValuesFile]) -> Self {
+    pub fn of(chart: &Chart, files: &[Evidence]) -> Self {
         let read = read::chart(chart);
         let made = render::all(chart, files);
         let mut rights = Self::pairs(&read, &made);
@@ -137,7 +129,7 @@ impl Rights {
     }
 
     /// The kinds alone, without what Roles grant and what values bring.
-    pub fn kinds(chart: &Chart, files: &[ValuesFile]) -> BTreeSet<Pair> {
+    pub fn kinds(chart: &Chart, files: &[Evidence]) -> BTreeSet<Pair> {
         Self::pairs(&read::chart(chart), &render::all(chart, files)).made.into_keys().collect()
     }
 

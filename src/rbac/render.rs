@@ -1,7 +1,8 @@
 //! What a chart renders with its defaults, and with each of its values files.
 
-use super::{Pair, Resource, ValuesFile};
+use super::{Pair, Resource};
 use crate::chart::{Chart, Values};
+use crate::crd::Evidence;
 use crate::release::object::{Object, parse_manifest};
 use crate::render::{self, Capabilities, Manifest, Options, Release};
 use serde_json::{Map, Value};
@@ -35,7 +36,7 @@ pub(super) struct Rendered {
 }
 
 /// The defaults first, then each file.
-pub(super) fn all(chart: &Chart, files: &[ValuesFile]) -> Vec<Made> {
+pub(super) fn all(chart: &Chart, files: &[Evidence]) -> Vec<Made> {
     let mut made = vec![Made { name: "its defaults".to_owned(), result: objects(chart, &Values::new()) }];
     made.extend(files.iter().map(|file| Made { name: file.name.clone(), result: objects(chart, &file.values) }));
     made

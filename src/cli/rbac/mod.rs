@@ -3,15 +3,15 @@
 #[cfg(feature = "operator")]
 mod check;
 
-use super::{CliError, chart_path};
-use crate::chart::{Chart, values};
-use crate::crd::{Names, plural};
+use super::{CliError, chart_path, values_files};
+use crate::chart::Chart;
+use crate::crd::{Evidence, Names, plural};
 use crate::kind::placement::ClusterScoped;
 use crate::kind::values_from::SourceKind;
 use crate::kind::watches;
 use crate::kind::{ChartRef, Kind};
 use crate::rbac::own::{self, Served, Settings};
-use crate::rbac::{Rights, Subject, ValuesFile, print};
+use crate::rbac::{Rights, Subject, print};
 use std::path::{Path, PathBuf};
 
 /// Charts, and how the operator is run.
@@ -69,7 +69,7 @@ pub struct Args {
 /// A chart with what is known of its custom resources.
 struct Input {
     chart: Chart,
-    files: Vec<ValuesFile>,
+    files: Vec<Evidence>,
     served: Served,
     /// The entry of `watches.yaml`.
     kind: Option<Kind>,
@@ -110,14 +110,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
     let mut more = Vec::new();
     for path in &args.values {
-        more.push(values_file(path, path.display().to_string())?);
+        more.push(values_files::read(path)?);
     }
     let with = |path: &Path, kind: Option<Kind>| -> Result<Input, CliError> {
         let chart = crate::chart::load(path).map_err(CliError::new)?;
-        let mut files = carried(path, &chart)?;
+        let mut files = values_files::beside(path, &chart);
         files.extend(more.iter().cloned());
         if let Some(over) = kind.as_ref().map(|kind| &kind.overrides.values).filter(|over| !over.is_empty()) {
-            files.push(ValuesFile { name: "overrideValues".to_owned(), values: over.clone() });
+            files.push(Evidence { name: "overrideValues".to_owned(), values: over.clone() });
         }
         let served = served(args, &chart, kind.as_ref())?;
         Ok(Input { chart, files, served, kind })
@@ -141,31 +141,6 @@ fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
         ))),
     };
     watches.kinds.into_iter().map(of_kind).collect()
-}
-
-/// The values files that a chart carries in `ci/`, which `.helmignore` may leave out of the chart.
-fn carried(path: &Path, chart: &Chart) -> Result<Vec<ValuesFile>, CliError> {
-    let is_values = |name: &str| name.starts_with("ci/") && matches!(name.rsplit('.').next(), Some("yaml" | "yml"));
-    if path.is_dir() {
-        let entries = std::fs::read_dir(path.join("ci")).into_iter().flatten().filter_map(Result::ok);
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| Some(format!("ci/{}", entry.file_name().to_str()?))).collect();
-        names.retain(|name| is_values(name));
-        names.sort();
-        return names.into_iter().map(|name| values_file(&path.join(&name), name)).collect();
-    }
-    let files = chart.files.iter().filter(|file| is_values(&file.name));
-    files.map(|file| parsed(&file.data, file.name.clone())).collect()
-}
-
-fn values_file(path: &Path, name: String) -> Result<ValuesFile, CliError> {
-    let data = std::fs::read(path).map_err(|e| CliError(format!("{}: {e}", path.display())))?;
-    parsed(&data, name)
-}
-
-fn parsed(data: &[u8], name: String) -> Result<ValuesFile, CliError> {
-    let values = values::load(data).map_err(|e| CliError(format!("{name}: {e}")))?;
-    Ok(ValuesFile { name, values })
 }
 
 fn served(args: &Args, chart: &Chart, kind: Option<&Kind>) -> Result<Served, CliError> {
