@@ -232,6 +232,10 @@ typed:
 short: a
 # ------
 bare: 1
+# Words about what follows.
+## @section Names
+# The name.
+name: a
 "#;
         let said = read(text);
         let text = |path: &str| {
@@ -249,6 +253,7 @@ bare: 1
             ("service.port", Some("The port")),
             ("typed", Some("With a schema.")),
             ("bare", None),
+            ("name", Some("The name.")),
         ] {
             assert_eq!(text(path), want, "{path}");
         }

@@ -59,7 +59,7 @@ fn add_named(value: &Value, names: &mut BTreeSet<String>) {
 
 impl Known {
     /// The first keys of values that the chart does not know, each with the known key that may be meant. Values are a user's: no
-    /// more than [`MOST`] keys are compared, and none that is longer than [`LONGEST`].
+    /// more than `MOST` keys are compared, and none that is longer than `LONGEST`.
     pub fn unknown(&self, values: &Values) -> Vec<(String, Option<String>)> {
         // Values that the user's own texts read have a meaning.
         let mut named = BTreeSet::new();
