@@ -20,6 +20,8 @@ pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
 pub const VALUES_FROM: &str = "tillerman.dev/values-from";
 /// Patches of the rendered objects.
 pub const PATCHES: &str = "tillerman.dev/patches";
+/// The version of the chart that the custom resource keeps.
+pub const CHART_VERSION: &str = "tillerman.dev/chart-version";
 /// The member of etcd that goes on alone.
 pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
 
@@ -97,6 +99,8 @@ pub const OWNER_UID: &str = "tillerman.dev/owner";
 pub const OWNER: &str = "tillerman.dev/owner";
 /// Digest of the inputs.
 pub const INPUTS: &str = "tillerman.dev/inputs";
+/// Digest of the chart; on the Secret of a kept chart, the label with its own digest.
+pub const CHART: &str = "tillerman.dev/chart";
 /// What was applied.
 pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// The stateful sets with members.
@@ -115,3 +119,18 @@ pub const CHUNK_TYPE: &str = "tillerman.dev/release-chunk.v1";
 pub const CHUNK_RELEASE: &str = "tillerman.dev/release";
 /// Digest of the parts of a record, and how many there are.
 pub const CHUNKS: &str = "tillerman.dev/chunks";
+
+// Labels and annotations of the Secrets in which charts are kept.
+
+/// Type of the Secrets.
+pub const KEPT_CHART_TYPE: &str = "tillerman.dev/chart.v1";
+/// Digest of the kind.
+pub const KEPT_CHART_OF: &str = "tillerman.dev/chart-of";
+/// The kind: `Kind.group`.
+pub const KEPT_CHART_KIND: &str = "tillerman.dev/kind";
+/// The part of the archive, and how many there are.
+pub const KEPT_CHART_PART: &str = "tillerman.dev/part";
+/// The progress of the roll-out of the chart, as JSON.
+pub const ROLLOUT: &str = "tillerman.dev/rollout";
+/// The chart failed, and nobody gets it.
+pub const WITHDRAWN: &str = "tillerman.dev/withdrawn";

@@ -4,6 +4,7 @@ pub mod floats;
 mod ignore;
 mod load;
 mod metadata;
+pub mod pack;
 pub mod pattern;
 pub mod strvals;
 pub mod values;

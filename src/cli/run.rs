@@ -185,6 +185,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             reporter: args.operator_name.clone(),
             hide_overrides: args.suppress_override_values,
             show_manifest: args.manifest_in_status,
+            home: String::new(),
             drivers,
             definitions: args
                 .chart_definitions
@@ -220,7 +221,10 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;
     let own_namespace = config.default_namespace.clone();
     let unusable = |e: kube::Error| CliError::new(format!("the cluster's configuration cannot be used: {e}"));
-    let controller = Controller::new(checked.settings, config.clone(), &metrics, &tasks).map_err(unusable)?;
+    let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+    let namespace = or(&args.leader_election_namespace, &own_namespace);
+    let settings = Settings { home: namespace.clone(), ..checked.settings };
+    let controller = Controller::new(settings, config.clone(), &metrics, &tasks).map_err(unusable)?;
     if let Some(listener) = metrics_listener {
         let certificate = if args.metrics_secure { Some(certificate(&server, &tasks)?) } else { None };
         let guard = if args.metrics_require_rbac {
@@ -238,8 +242,6 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         controller.run().await;
         return ended(&tasks);
     }
-    let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
-    let namespace = or(&args.leader_election_namespace, &own_namespace);
     let name = or(&args.leader_election_id, &args.operator_name);
     metrics.set_standby(true);
     metrics.set_leader(&name, false);

@@ -72,6 +72,8 @@ pub struct Cr {
     pub finalizers: Vec<Box<str>>,
     /// Annotations, without the large one of `kubectl apply` and the one for [`Cr::first_kinds`].
     pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// Labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The annotations that the kind does not allow.
     pub refused: Vec<Reach>,
     /// Our own annotation [`secret::KINDS`].
@@ -102,6 +104,7 @@ impl Cr {
                 .filter(|(k, _)| *k != "kubectl.kubernetes.io/last-applied-configuration")
                 .map(|(k, v)| (k.into(), v.into()))
                 .collect(),
+            labels: metadata.labels.unwrap_or_default().into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
             refused,
             kinds,
             spec: text(object.spec),

@@ -12,10 +12,13 @@ use serde_json::Value;
 use super::ignore::IGNORE_DRIFT;
 use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
 use super::values_from;
+use crate::names::CHART_VERSION;
 
 /// A switch that reaches beyond the chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
+    /// An earlier version of the chart.
+    ChartVersion,
     /// Definitions in `crds/`.
     Crds,
     /// Fields that are left to others.
@@ -32,12 +35,20 @@ pub enum Reach {
 
 impl Reach {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 6] =
-        [Self::Crds, Self::IgnoreDrift, Self::Patches, Self::ReleaseName, Self::TakeOwnership, Self::ValuesFrom];
+    pub const ALL: [Self; 7] = [
+        Self::ChartVersion,
+        Self::Crds,
+        Self::IgnoreDrift,
+        Self::Patches,
+        Self::ReleaseName,
+        Self::TakeOwnership,
+        Self::ValuesFrom,
+    ];
 
     /// Its name in `allow`.
     pub fn field(self) -> &'static str {
         match self {
+            Self::ChartVersion => "chartVersion",
             Self::Crds => "crds",
             Self::IgnoreDrift => "ignoreDrift",
             Self::Patches => "patches",
@@ -50,6 +61,7 @@ impl Reach {
     /// Its annotation on a custom resource.
     pub fn annotation(self) -> &'static str {
         match self {
+            Self::ChartVersion => CHART_VERSION,
             Self::Crds => CRDS,
             Self::IgnoreDrift => IGNORE_DRIFT,
             Self::Patches => PATCHES,
@@ -62,6 +74,9 @@ impl Reach {
     /// What an editor of a custom resource can do where it is allowed, as a sentence for `tillerman lint`.
     pub fn opens(self) -> &'static str {
         match self {
+            Self::ChartVersion => {
+                "an editor of a custom resource can choose any version of the chart that is kept, also one with known faults"
+            }
             Self::Crds => {
                 "an editor of a custom resource can replace the cluster's definitions that the chart's crds/ names, for all namespaces"
             }
@@ -161,7 +176,9 @@ mod tests {
         assert_eq!(Allow::default().take_refused(&mut left), Reach::ALL);
         assert_eq!(left.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "tillerman.dev/paused"]);
         let mut left = annotations();
-        let allow = Allow::read(&json!(["patches", "valuesFrom", "crds", "ignoreDrift", "takeOwnership"])).unwrap();
+        let allow =
+            Allow::read(&json!(["chartVersion", "patches", "valuesFrom", "crds", "ignoreDrift", "takeOwnership"]))
+                .unwrap();
         assert_eq!(allow.take_refused(&mut left), [Reach::ReleaseName]);
         assert!(left.contains_key("tillerman.dev/patches"));
         assert_eq!(Allow::all().take_refused(&mut annotations()), []);
@@ -183,11 +200,11 @@ mod tests {
         for (value, expected) in [
             (
                 json!(["patch"]),
-                "allow: \"patch\" is none of crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow: \"patch\" is none of chartVersion, crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
             (
                 json!("patches"),
-                "allow must be a list of: crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow must be a list of: chartVersion, crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
         ] {
             assert_eq!(Allow::read(&value).unwrap_err(), expected);

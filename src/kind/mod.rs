@@ -7,6 +7,7 @@ pub mod duration;
 pub mod ignore;
 pub mod overrides;
 pub mod placement;
+pub mod rollout;
 pub mod selector;
 pub mod switches;
 pub mod values_from;
@@ -21,6 +22,7 @@ use crate::release::patch::Patch;
 use allow::Allow;
 use overrides::Overrides;
 use placement::Placement;
+use rollout::Rollout;
 use switches::Switches;
 use values_from::ValuesFrom;
 
@@ -55,6 +57,8 @@ pub struct Kind {
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
+    /// How its custom resources move to a new version of the chart; `None` for all at once.
+    pub rollout: Option<Rollout>,
     /// The suffix of a release name, after the name of the custom resource: empty, unless custom resources of two kinds have the same
     /// names.
     pub release_suffix: Box<str>,

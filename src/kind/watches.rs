@@ -10,6 +10,7 @@ use serde_saphyr::Spanned;
 use super::allow::Allow;
 use super::overrides::{self, Overrides};
 use super::placement::{ClusterScoped, Namespaces, Placement};
+use super::rollout::Rollout;
 use super::switches::Switches;
 use super::{ChartRef, Kind, Proof, bounds, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
@@ -79,7 +80,7 @@ pub const FIELDS: &[Field] = &[
     field(
         "allow",
         "a list (default: empty)",
-        "The annotations of this kind that may reach beyond the chart: `crds`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
+        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
          `valuesFrom`. See [security](../security.md).",
     ),
     field(
@@ -96,6 +97,11 @@ pub const FIELDS: &[Field] = &[
         "releaseSuffix",
         "a text such as `-restore`",
         "What follows the name of the custom resource in that of its release, where two kinds have custom resources of the same names.",
+    ),
+    field(
+        "rollout",
+        "a map",
+        "How the custom resources move to a new version of the chart; without it, all at once. See [roll-outs](../rollouts.md).",
     ),
     field("dryRunOption", "ignored", "helm-operator's. What templates look up is always compared here."),
 ];
@@ -181,6 +187,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut allow = Allow::default();
     let mut placement = Placement::default();
     let mut suffix = "";
+    let mut rollout = None;
     let mut proof = Proof::default();
     let mut unusable = None;
     for (key, value) in &entry.0 {
@@ -206,6 +213,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 suffix = text("releaseSuffix")?.unwrap_or_default();
                 check_suffix(suffix).map_err(wrong)?;
             }
+            "rollout" => rollout = Rollout::read(value).map_err(wrong)?,
             "allow" => allow = Allow::read(value).map_err(wrong)?,
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
@@ -244,6 +252,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         values_from: sources,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
+        rollout,
         release_suffix: suffix.into(),
     })
 }

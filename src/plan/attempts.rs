@@ -63,11 +63,27 @@ pub fn reason(status: &Map<String, Value>) -> Option<&str> {
     status.get("lastAttempted")?.get("reason")?.as_str()
 }
 
-/// `status.lastAttempted` after one more failure.
-pub fn failed(status: &Map<String, Value>, digest: &str, reason: &str, retry: Retry, now: &str) -> Value {
+/// The digest of the chart with which the last attempt failed.
+pub fn chart(status: &Map<String, Value>) -> Option<&str> {
+    status.get("lastAttempted")?.get("chart")?.as_str()
+}
+
+/// `status.lastAttempted` after one more failure, with this chart.
+pub fn failed(
+    status: &Map<String, Value>,
+    digest: &str,
+    chart: Option<&str>,
+    reason: &str,
+    retry: Retry,
+    now: &str,
+) -> Value {
     let attempts = read(status, digest).failed.saturating_add(1);
-    json!({"digest": digest, "attempts": attempts, "reason": reason, "at": now,
-        "terminal": is_last(retry, attempts), "version": VERSION})
+    let mut last = json!({"digest": digest, "attempts": attempts, "reason": reason, "at": now,
+        "terminal": is_last(retry, attempts), "version": VERSION});
+    if let Some(chart) = chart {
+        last["chart"] = chart.into();
+    }
+    last
 }
 
 /// Whether so many failures end the attempts.
@@ -94,7 +110,7 @@ mod tests {
         let mut last = Value::Null;
         for attempt in 1..=MAX_ATTEMPTS {
             assert!(!read(&status(&last), "d").spent, "{attempt}");
-            last = failed(&status(&last), "d", "Invalid", Retry::Bounded, "1970-01-01T00:00:10Z");
+            last = failed(&status(&last), "d", None, "Invalid", Retry::Bounded, "1970-01-01T00:00:10Z");
             assert_eq!(last["attempts"], attempt);
         }
         assert!(read(&status(&last), "d").spent);
@@ -106,10 +122,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_spent_at_once_and_what_is_outside_never() {
         let none = Map::new();
-        assert_eq!(failed(&none, "d", "RenderError", Retry::Never, "")["terminal"], true);
+        assert_eq!(failed(&none, "d", None, "RenderError", Retry::Never, "")["terminal"], true);
         let mut last = Value::Null;
         for _ in 0..50 {
-            last = failed(&status(&last), "d", "Forbidden", Retry::Always, "1970-01-01T00:00:10Z");
+            last = failed(&status(&last), "d", None, "Forbidden", Retry::Always, "1970-01-01T00:00:10Z");
         }
         let attempts = read(&status(&last), "d");
         assert_eq!((attempts.failed, attempts.spent, attempts.not_before), (50, false, 310_000));

@@ -159,6 +159,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             at: 0,
             owner_uid: Some("cr".into()),
             owner: None,
+            chart: None,
             inputs: Some("before".into()),
             inventory: None,
             rollback: None,

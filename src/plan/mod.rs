@@ -18,6 +18,7 @@ pub mod reasons;
 pub mod renewal;
 pub mod reshape;
 pub mod results;
+pub mod rollout;
 pub mod situation;
 pub mod stamp;
 pub mod status;

@@ -97,6 +97,10 @@ pub const REASONS: &[Reason] = &[
     reason("ApiServerUnreachable", "The API server cannot be reached. It is tried again."),
     reason("ApiServiceUnavailable", "An aggregated API does not answer. It is tried again."),
     reason("ChartUnusable", "The chart cannot be loaded; the message says why. Correct the chart or `watches.yaml`."),
+    reason(
+        "ChartVersionUnknown",
+        "The annotation `tillerman.dev/chart-version` asks for a version of the chart that is not kept. The message names those that are.",
+    ),
     reason("ClusterScoped", "The custom resource is cluster-scoped, which is not supported yet."),
     reason("Conflict", "Somebody else changed an object at the same time. It is tried again."),
     reason(

@@ -54,6 +54,8 @@ pub struct Report<'a> {
     pub inputs: Option<&'a str>,
     /// The digest of all that an attempt depends on, see [`attempts`].
     pub attempt: &'a str,
+    /// The digest of the chart, where a kind may have several.
+    pub chart: Option<&'a str>,
     /// The text of `reconcile-at` that this pass answers.
     pub asked: Option<&'a str>,
     /// What `dry-run` kept from being done.
@@ -112,7 +114,8 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     status.insert("observedGeneration".into(), report.generation.into());
     match report.failure {
         Some(failure) if counts(report) => {
-            let attempted = attempts::failed(report.old, report.attempt, failure.reason, failure.retry, report.now);
+            let attempted =
+                attempts::failed(report.old, report.attempt, report.chart, failure.reason, failure.retry, report.now);
             status.insert("lastAttempted".into(), attempted);
         }
         None if ends_attempts(report) => {

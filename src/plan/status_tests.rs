@@ -28,6 +28,7 @@ fn report<'a>(
         verb: Verb::Rest,
         failure: None,
         inputs: Some("d"),
+        chart: None,
         attempt: "d",
         asked: None,
         dry_run: None,

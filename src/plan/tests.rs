@@ -45,6 +45,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         at: 0,
         owner_uid: Some("cr".into()),
         owner: None,
+        chart: None,
         inputs: inputs.map(Into::into),
         inventory: names.map(|names| Inventory(names.iter().map(|n| (id(n), reference(n))).collect())),
         rollback: None,

@@ -1,11 +1,16 @@
 //! A kind that the operator serves, with its chart. The chart is loaded once, and all passes share it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::chart;
-use crate::chart::{Chart, Limits, LoadError};
+use crate::chart::{Chart, Limits, LoadError, pack};
+use crate::cluster::cache::ReleaseKey;
+use crate::cluster::cr::Cr;
+use crate::crd;
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::release::digest;
 use crate::release::digest::Hasher;
@@ -29,6 +34,10 @@ pub struct Loaded {
     /// The chart in the form that records embed.
     pub json: Box<RawValue>,
     reads: Reads,
+    /// The archive, until it is kept, for a kind with a roll-out.
+    archive: Mutex<Option<Arc<Vec<u8>>>>,
+    /// The types of its values, for a kind with a roll-out.
+    types: Option<Value>,
 }
 
 /// What a chart reads from the cluster, judged by its text; when in doubt, the answer is yes. The operator must not
@@ -50,7 +59,31 @@ impl Loaded {
         let json = chart_json(&chart);
         let mut reads = Reads::default();
         reads.add(&chart);
-        Self { chart, digest, json, reads }
+        Self { chart, digest, json, reads, archive: Mutex::default(), types: None }
+    }
+
+    /// Prepares the chart of a kind.
+    pub fn of(chart: Chart, kind: &Kind) -> Self {
+        if kind.rollout.is_some() { Self::rolled_out(chart) } else { Self::new(chart) }
+    }
+
+    /// Prepares a chart for rendering, and for a roll-out.
+    fn rolled_out(chart: Chart) -> Self {
+        let archive = pack::pack(&chart)
+            .map_err(|e| tracing::warn!(chart = chart.metadata.name, %e, "the chart cannot be packed"));
+        let evidence = crd::carried(&chart);
+        let types = crd::types(&chart, crd::Settings::default(), &evidence).ok().map(|typed| typed.schema);
+        Self { archive: Mutex::new(archive.ok().map(Arc::new)), types, ..Self::new(chart) }
+    }
+
+    /// The chart as an archive; `None` once it is kept.
+    pub fn archive(&self) -> Option<Arc<Vec<u8>>> {
+        self.archive.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The types of its values, for a kind with a roll-out.
+    pub fn types(&self) -> Option<&Value> {
+        self.types.as_ref()
     }
 
     /// The digest of those capabilities that the chart reads, for the inputs digest.
@@ -96,7 +129,33 @@ pub struct Served {
     pub kind: Kind,
     /// controller-runtime's name of the controller, for metrics.
     pub controller: String,
+    /// The definition that it comes from; `None` for an entry of `watches.yaml`.
+    pub definition: Option<String>,
     chart: RwLock<Result<Arc<Loaded>, String>>,
+    rollout: Mutex<RolloutState>,
+}
+
+/// What is known of the roll-out of a kind's chart, in memory only.
+#[derive(Default)]
+struct RolloutState {
+    /// The digest of the chart that is kept as the newest one.
+    kept: Option<String>,
+    /// The other charts that are kept, the oldest first.
+    others: Vec<Arc<Loaded>>,
+    /// The digests of charts that failed.
+    withdrawn: BTreeSet<String>,
+    /// Those that may move, since when, in seconds since 1970, until they have begun.
+    granted: BTreeMap<ReleaseKey, i64>,
+    /// Whether the newest chart takes the values of a custom resource.
+    checks: HashMap<ReleaseKey, Check>,
+}
+
+/// The result of a check: of which state of the custom resource, with which chart, and why it is refused.
+struct Check {
+    uid: Arc<str>,
+    generation: i64,
+    digest: String,
+    refused: Option<String>,
 }
 
 impl Served {
@@ -109,13 +168,14 @@ impl Served {
             ChartRef::Path(_) => load(&kind),
             ChartRef::Link(link) => Err(format!("the chart {} is being fetched", shown(link))),
         };
-        Self { kind, controller, chart: RwLock::new(chart) }
+        Self { kind, controller, definition: None, chart: RwLock::new(chart), rollout: Mutex::default() }
     }
 
-    /// A kind whose chart is loaded.
-    pub fn with(kind: Kind, chart: Arc<Loaded>) -> Self {
+    /// A kind of a definition, whose chart is loaded.
+    pub fn defined(definition: &str, kind: Kind, chart: Arc<Loaded>) -> Self {
         let controller = format!("{}-controller", kind.gvk.kind.to_lowercase());
-        Self { kind, controller, chart: RwLock::new(Ok(chart)) }
+        let definition = Some(definition.to_owned());
+        Self { kind, controller, definition, chart: RwLock::new(Ok(chart)), rollout: Mutex::default() }
     }
 
     /// Whether the chart has to be fetched.
@@ -142,6 +202,107 @@ impl Served {
         true
     }
 
+    fn rollout(&self) -> MutexGuard<'_, RolloutState> {
+        self.rollout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The chart that its custom resources should have: the newest that has not failed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn goal(&self) -> Result<Arc<Loaded>, String> {
+        let target = self.chart()?;
+        let state = self.rollout();
+        let works = |loaded: &&Arc<Loaded>| !state.withdrawn.contains(&loaded.digest);
+        let other = state.others.iter().rev().find(works).filter(|_| !works(&&target)).cloned();
+        Ok(other.unwrap_or(target))
+    }
+
+    /// A chart that is kept, by its digest.
+    pub fn kept(&self, digest: &str) -> Option<Arc<Loaded>> {
+        self.usable().into_iter().find(|loaded| loaded.digest == digest)
+    }
+
+    /// All charts that can be rendered, the oldest first.
+    pub fn usable(&self) -> Vec<Arc<Loaded>> {
+        let target = self.chart().ok();
+        self.rollout().others.iter().cloned().chain(target).collect()
+    }
+
+    /// Whether the kept charts have been read.
+    pub fn knows_kept(&self) -> bool {
+        self.rollout().kept.is_some()
+    }
+
+    /// Whether a chart is kept as the newest one.
+    pub fn has_kept(&self, digest: &str) -> bool {
+        self.rollout().kept.as_deref() == Some(digest)
+    }
+
+    /// Whether there is a chart to go back to.
+    pub fn has_others(&self) -> bool {
+        let state = self.rollout();
+        state.others.iter().any(|other| !state.withdrawn.contains(&other.digest))
+    }
+
+    /// Notes which charts are kept, and which of them failed.
+    pub fn set_kept(&self, target: &Loaded, others: Vec<Arc<Loaded>>, withdrawn: BTreeSet<String>) {
+        *target.archive.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.rollout() =
+            RolloutState { kept: Some(target.digest.clone()), others, withdrawn, ..RolloutState::default() };
+    }
+
+    /// Notes that a chart failed: nobody gets it.
+    pub fn withdraw(&self, digest: &str) {
+        self.rollout().withdrawn.insert(digest.to_owned());
+    }
+
+    /// Whether a chart failed.
+    pub fn is_withdrawn(&self, digest: &str) -> bool {
+        self.rollout().withdrawn.contains(digest)
+    }
+
+    /// Lets a custom resource move, from a time in seconds since 1970.
+    pub fn grant(&self, key: &ReleaseKey, now: i64) {
+        self.rollout().granted.insert(key.clone(), now);
+    }
+
+    /// Whether a custom resource may move.
+    pub fn is_granted(&self, key: &ReleaseKey) -> bool {
+        self.rollout().granted.contains_key(key)
+    }
+
+    /// Since when a custom resource may move, in seconds since 1970.
+    pub fn granted_at(&self, key: &ReleaseKey) -> Option<i64> {
+        self.rollout().granted.get(key).copied()
+    }
+
+    /// Notes that a custom resource has moved.
+    pub fn arrived(&self, key: &ReleaseKey) {
+        self.rollout().granted.remove(key);
+    }
+
+    /// What [`Served::set_check`] noted of this state of a custom resource: why the chart does not take its values.
+    pub fn check(&self, key: &ReleaseKey, cr: &Cr, digest: &str) -> Option<Option<String>> {
+        let state = self.rollout();
+        let check = state.checks.get(key)?;
+        let fits = check.uid == cr.uid && check.generation == cr.generation && check.digest == digest;
+        fits.then(|| check.refused.clone())
+    }
+
+    /// Notes whether a chart takes the values of a custom resource.
+    pub fn set_check(&self, key: &ReleaseKey, cr: &Cr, digest: &str, refused: Option<String>) {
+        let (uid, generation, digest) = (Arc::clone(&cr.uid), cr.generation, digest.to_owned());
+        self.rollout().checks.insert(key.clone(), Check { uid, generation, digest, refused });
+    }
+
+    /// Drops what is noted of a custom resource that is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        let mut state = self.rollout();
+        state.granted.remove(key);
+        state.checks.remove(key);
+    }
+
     /// The kind's group, version and kind.
     pub fn gvk(&self) -> &Gvk {
         &self.kind.gvk
@@ -155,7 +316,8 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     if let Some(why) = &kind.unusable {
         return Err(why.clone());
     }
-    read(&kind.chart, &kind.proof).map(|chart| Arc::new(Loaded::new(chart)))
+    let chart = read(&kind.chart, &kind.proof)?;
+    Ok(Arc::new(Loaded::of(chart, kind)))
 }
 
 /// Loads a chart from where it is. May take as long as a download.

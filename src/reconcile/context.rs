@@ -52,6 +52,7 @@ impl Context {
         self.sources.set_used(key, Vec::new());
         self.waits.end(key);
         self.renderer.forget(key);
+        self.kinds.get(key.kind).forget(key);
     }
 
     /// How often the operator compares a release with the caches. The precedence is that of helm-operator: the

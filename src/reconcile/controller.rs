@@ -25,6 +25,7 @@ use super::queue::{Queue, Stuck};
 use super::renderer::Renderer;
 use super::report;
 use super::report::next::Next;
+use super::rollouts;
 use super::scope::Scope;
 use super::shared::Shared;
 use super::tasks::Tasks;
@@ -75,6 +76,8 @@ pub struct Settings {
     pub show_manifest: bool,
     /// Drivers of members that the program registers.
     pub drivers: Drivers,
+    /// The operator's own namespace, in which the charts of roll-outs are kept.
+    pub home: String,
     /// Which definitions of charts are carried out.
     pub definitions: Option<definitions::Settings>,
 }
@@ -87,6 +90,7 @@ pub struct Controller {
     stop: CancellationToken,
     history_synced: Arc<Notify>,
     definitions: Option<definitions::Settings>,
+    home: String,
 }
 
 impl Controller {
@@ -122,6 +126,7 @@ impl Controller {
             scope: settings.scope,
             queue,
             waits: Arc::default(),
+            rollouts: Arc::default(),
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
             streaming: AtomicBool::new(false),
@@ -148,8 +153,8 @@ impl Controller {
         register_health(&ctx, &tasks);
         let watching = Arc::downgrade(&ctx.watching);
         metrics.register_watches(move || watching.upgrade().map_or(0, |watching| watching.count()));
-        let (workers, definitions) = (settings.workers.max(1), settings.definitions);
-        Ok(Self { ctx, workers, tasks, stop, history_synced: Arc::default(), definitions })
+        let Settings { workers, definitions, home, .. } = settings;
+        Ok(Self { ctx, workers: workers.max(1), tasks, stop, history_synced: Arc::default(), definitions, home })
     }
 
     /// The cluster; the caller needs it for a lease.
@@ -174,6 +179,7 @@ impl Controller {
         }
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
+        tasks.base("roll-outs", rollouts::run(Arc::clone(&self.ctx), self.home.clone()));
         tasks.spawn("charts", retry_charts(Arc::clone(&self.ctx), stop.clone()));
         tasks.base("end of watches", end_unneeded(Arc::clone(&self.ctx.shared), Arc::clone(&self.ctx.watching)));
         tasks.base("clock", follow(Arc::clone(&self.ctx), stop.clone()));
@@ -333,6 +339,7 @@ async fn retry_charts(ctx: Arc<Context>, stop: CancellationToken) {
             if changed {
                 ctx.metrics.set_chart_usable(served.gvk(), served.chart().is_ok());
                 ctx.queue.add_all(ctx.cache.keys_of(kind));
+                ctx.rollouts.notify_one();
             }
         }
     }

@@ -23,6 +23,7 @@ pub mod queue;
 mod render;
 mod renderer;
 mod report;
+mod rollouts;
 pub mod scope;
 mod shared;
 pub mod tasks;

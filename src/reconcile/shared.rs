@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
 use super::kinds::Kinds;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub queue: Arc<Queue>,
     /// Releases that wait for an object that belongs to another release.
     pub waits: Arc<Waits>,
+    /// Signals that a roll-out may go on.
+    pub rollouts: Arc<Notify>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// The tasks of the operator. They end when the operator stops.

@@ -10,6 +10,7 @@ pub mod fields;
 pub mod hook_run;
 pub mod inventory;
 #[cfg(feature = "operator")]
+pub mod kept_chart;
 pub mod live;
 pub mod lookups;
 pub mod managers;

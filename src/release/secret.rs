@@ -25,6 +25,8 @@ pub const OWNER_UID: &str = names::OWNER_UID;
 pub const OWNER: &str = names::OWNER;
 /// Annotation: the inputs digest of the revision.
 pub const INPUTS: &str = names::INPUTS;
+/// Annotation: digest of the chart of the revision.
+pub const CHART: &str = names::CHART;
 /// Annotation: [`Inventory`] of the revision; present once it is deployed.
 pub const INVENTORY: &str = names::INVENTORY;
 /// Annotation: the kinds that the revision uses, one `GROUP/VERSION/KIND NAMESPACE` a line; present from the start, so that
@@ -83,6 +85,8 @@ pub struct Revision {
     pub owner: Option<Box<str>>,
     /// The inputs digest; `None` when somebody else wrote the revision.
     pub inputs: Option<Box<str>>,
+    /// Digest of the chart; `None` when somebody else wrote the revision.
+    pub chart: Option<Box<str>>,
     /// What is applied; `None` before that.
     pub inventory: Option<Inventory>,
     /// The revision that it goes back to, when it is a rollback of ours.
@@ -136,6 +140,7 @@ impl Revision {
             owner_uid: label(OWNER_UID).or_else(reference).map(Into::into),
             owner: annotation(OWNER).map(Into::into),
             inputs: annotation(INPUTS).map(Into::into),
+            chart: annotation(CHART).map(Into::into),
             inventory: annotation(INVENTORY).and_then(Inventory::decode),
             rollback: annotation(ROLLBACK).and_then(|n| n.parse().ok()),
             chunks: annotation(CHUNKS).map(Into::into),

@@ -204,6 +204,18 @@ fn mismatch(e: &coalesce::TypeMismatch) -> String {
     format!("type mismatch on {}: {}", e.chart, not_a_bool(&e.value))
 }
 
+/// Whether the schemas of a chart and its dependencies refuse values; so does one that cannot be evaluated within the limits.
+pub fn violates(chart: &Chart, values: &Values) -> bool {
+    let check = || {
+        let user = dependencies::to_map(values);
+        let root = resolve(chart, &user)?;
+        let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(&e)))?;
+        Ok(schema::violations(&root, &values).is_some())
+    };
+    let run = || Budget::new(Limits::default()).run(|| without_cycles(check));
+    catch_unwind(AssertUnwindSafe(run)).map_or(true, |found: Result<bool, Diagnostic>| found.unwrap_or(true))
+}
+
 /// Renders a chart.
 ///
 /// `values` are the user's (a custom resource's `spec`); they are coalesced with the chart's own, checked

@@ -56,7 +56,7 @@ impl Run<'_> {
             rendered,
         });
         let inputs = self.observed.facts.inputs.as_deref().unwrap_or_default();
-        let mut annotations = json!({secret::INPUTS: inputs});
+        let mut annotations = json!({secret::INPUTS: inputs, secret::CHART: chart.digest});
         if let Some(at) = self.render_after() {
             annotations[secret::RENDER_AFTER] = at.to_string().into();
         }
@@ -76,9 +76,13 @@ impl Run<'_> {
             return Err(Error::Record(RecordError::Corrupted("the revision to go back to is gone")));
         };
         let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
-        let inputs = self.observed.facts.history.iter().find(|r| r.revision == to).and_then(|r| r.inputs.as_deref());
+        let goal = self.observed.facts.history.iter().find(|r| r.revision == to);
+        let inputs = goal.and_then(|r| r.inputs.as_deref());
         // A revision without inputs would look like a revision of another program.
         let mut annotations = json!({secret::INPUTS: inputs.unwrap_or("unknown"), secret::ROLLBACK: to.to_string()});
+        if let Some(chart) = goal.and_then(|r| r.chart.as_deref()) {
+            annotations[secret::CHART] = chart.into();
+        }
         // The failed inputs are not tried again until the looked-up objects change.
         if let Some(lookups) = self.observed.facts.history.last().and_then(|newest| newest.lookups.as_deref()) {
             annotations[secret::LOOKUPS] = lookups.into();
@@ -314,6 +318,12 @@ impl Run<'_> {
         // A repair does not change the inputs: those of the last good revision stay while newer ones are known to fail.
         let repair = self.plan.verb == Verb::Repair && head.inputs.is_some();
         let inputs = if repair { head.inputs.clone() } else { self.observed.facts.inputs.clone() };
+        let chart = self
+            .observed
+            .chart
+            .as_deref()
+            .filter(|_| !repair)
+            .map_or(head.chart.as_deref(), |chart| Some(&*chart.digest));
         let members = match &self.prepared.desired.members {
             Some(members) => Some(members.encode().map_err(Error::Manifest)?),
             None if self.prepared.rendered.is_some() => None,
@@ -344,7 +354,7 @@ impl Run<'_> {
             inventory.kinds().into_iter().chain(head.kinds.clone()).chain(self.kinds_of_operations()).collect();
         let patch = json!({"metadata": {
             "annotations": {
-                secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs,
+                secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs, secret::CHART: chart,
                 secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
                 secret::MEMBERS: members, secret::OPERATIONS: operations,
                 secret::RENDER_AFTER: render_after.map(|at| at.to_string()), secret::LOOKUPS: lookups.encode(),

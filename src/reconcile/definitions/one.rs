@@ -68,7 +68,7 @@ impl Definitions {
         let mut hasher = Hasher::default();
         hasher.text(body.to_string());
         hasher.text(Value::Object(spec.policy.clone()).to_string());
-        let loaded = Arc::new(Loaded::new(chart.clone()));
+        let loaded = Arc::new(Loaded::of(chart.clone(), &kind));
         hasher.text(&loaded.digest);
         let digest = hasher.finish();
         self.apply(name, &body).await?;
@@ -151,7 +151,7 @@ impl Definitions {
             }
         }
         let known = ctx.kinds.all().iter().position(|served| *served.gvk() == gvk);
-        let (suffix, served) = (kind.release_suffix.clone(), Served::with(kind, loaded));
+        let (suffix, served) = (kind.release_suffix.clone(), Served::defined(name, kind, loaded));
         ctx.metrics.set_workers(&served.controller, 1);
         ctx.metrics.set_chart_usable(&gvk, true);
         let number = if let Some(number) = known {
@@ -166,6 +166,7 @@ impl Definitions {
         let task = serve_kind(Arc::clone(ctx), number, ctx.tasks.clone(), stop.clone());
         ctx.tasks.spawn(format!("custom resources of {gvk}"), task);
         ctx.queue.add_all(ctx.cache.keys_of(number));
+        ctx.rollouts.notify_one();
         entry.serving = Some(Serving { kind: number, stop, digest });
     }
 

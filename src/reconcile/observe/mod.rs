@@ -17,6 +17,7 @@ use super::charts::{Loaded, Served};
 use super::context::Context;
 use super::error::Error;
 use super::memory::begun::Left;
+use super::rollouts::{Choice, choose};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
@@ -49,7 +50,6 @@ const SHORT: usize = 32 << 10;
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
     let served = &ctx.kinds.get(key.kind);
-    let chart = served.chart();
     let capabilities = capabilities(ctx);
     let (mut values, bad_values) = match spec(&cr).await {
         Ok(values) => (values, None),
@@ -57,20 +57,18 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     };
     let own = ctx.memory.annotations.of(key, &cr).await;
     let extras = values::gather(&mut values, key, &own, ctx);
-    let owner = owner(key, &cr, ctx, chart.as_deref().ok());
-    let inputs = chart.as_ref().ok().map(|chart| {
-        digest::inputs(&Inputs {
-            chart: &chart.digest,
-            values: &values,
-            name: &owner.release_name,
-            namespace: &owner.release_namespace,
-            capabilities: &chart.capabilities_digest(&capabilities),
-            extras: &extras.digest,
-        })
-    });
+    let mut owner = owner(key, &cr, ctx, None);
+    let inputs_of = |chart: &Loaded| inputs(chart, &values, &owner, &capabilities, &extras.digest);
+    let (history, complete) = ctx.cache.release(key);
+    let newest = history.last();
+    let Chosen { chart, inputs, refusal: no_chart } = chosen(served, key, &cr, newest, inputs_of);
+    if let Some(chart) = &chart {
+        owner.chart = chart.chart.metadata.name.as_str().into();
+    }
     let (ignored, bad_ignored) = ignored(&own);
     let (switches, bad_switch) = read_switches(served, &cr);
-    let refusal = refusal(key, &owner, chart.as_ref().err())
+    let refusal = refusal(key, &owner)
+        .or(no_chart)
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
@@ -80,9 +78,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let free = ctx.waits.is_over(key);
-    let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, ctx).await;
-    let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
-    let (history, complete) = ctx.cache.release(key);
+    let looked_up = lookups::state(key, &owner, chart.as_deref(), &extras.used, &switches, ctx).await;
+    let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref(), &cr, ctx);
     let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     // A first installation that was interrupted has no record yet.
@@ -129,7 +126,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         values,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         extras,
-        chart: chart.ok(),
+        chart,
         capabilities,
         facts,
         attempt,
@@ -232,6 +229,51 @@ fn with_caches(
     if waits { Situation::Waiting } else { situation }
 }
 
+/// The digest of what a release is rendered from, with this chart.
+fn inputs(
+    chart: &Loaded,
+    values: &Map<String, Value>,
+    owner: &Owner,
+    capabilities: &Capabilities,
+    extras: &str,
+) -> String {
+    digest::inputs(&Inputs {
+        chart: &chart.digest,
+        values,
+        name: &owner.release_name,
+        namespace: &owner.release_namespace,
+        capabilities: &chart.capabilities_digest(capabilities),
+        extras,
+    })
+}
+
+/// The chart of a custom resource, and the digest of its inputs; or why there is none.
+struct Chosen {
+    chart: Option<Arc<Loaded>>,
+    inputs: Option<String>,
+    refusal: Option<Refusal>,
+}
+
+fn chosen(
+    served: &Served,
+    key: &ReleaseKey,
+    cr: &Cr,
+    newest: Option<&Revision>,
+    inputs_of: impl Fn(&Loaded) -> String,
+) -> Chosen {
+    let recorded = newest.and_then(|revision| revision.inputs.as_deref());
+    let is_current = |chart: &Loaded| recorded == Some(&*inputs_of(chart));
+    match choose(served, key, cr, newest, is_current) {
+        Choice::Chart(chart) => {
+            let inputs = inputs_of(&chart);
+            Chosen { chart: Some(chart), inputs: Some(inputs), refusal: None }
+        }
+        // The release is what it should be.
+        Choice::Held => Chosen { chart: None, inputs: recorded.map(str::to_owned), refusal: None },
+        Choice::None(refusal) => Chosen { chart: None, inputs: None, refusal: Some(refusal) },
+    }
+}
+
 /// The custom resource as the owner of objects.
 pub fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -> Owner {
     Owner {
@@ -329,7 +371,7 @@ fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
-fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {
+fn refusal(key: &ReleaseKey, owner: &Owner) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     if key.namespace.is_empty() {
         return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
@@ -341,9 +383,6 @@ fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option
             owner.release_name.len()
         );
         return refuse("NameTooLong", message);
-    }
-    if let Some(error) = no_chart {
-        return refuse("ChartUnusable", error.clone());
     }
     None
 }

@@ -52,6 +52,9 @@ pub async fn report(observed: &Observed, done: Done, ctx: &Context) -> Result<Ne
         write_status(observed, &done, ctx).await?;
     }
     events(observed, &done, ctx);
+    if ctx.kinds.get(observed.key.kind).kind.rollout.is_some() {
+        ctx.rollouts.notify_one();
+    }
     let next = following(observed, &done, ctx)?;
     Ok(done.operations().map_or(next, |operations| sooner(next, operations)))
 }

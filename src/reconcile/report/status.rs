@@ -83,6 +83,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     let waiting = done.applied.waiting.as_ref().map(|waiting| ctx.show(observed, &waiting.what));
     let now = format!("{:.0}", jiff::Timestamp::now());
     let reported = done.operations().map(|seen| &seen.status);
+    let rolls_out = ctx.kinds.get(observed.key.kind).kind.rollout.is_some();
     let mut new = status(&Report {
         old: &old,
         generation: observed.cr.generation,
@@ -92,6 +93,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         failure: failure.as_ref(),
         inputs: observed.facts.inputs.as_deref(),
         attempt: &observed.attempt,
+        chart: observed.chart.as_deref().filter(|_| rolls_out).map(|chart| &*chart.digest),
         asked: observed
             .facts
             .switches

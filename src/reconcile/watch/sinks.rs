@@ -213,15 +213,18 @@ pub struct CrSink {
     allow: Allow,
     /// The annotation with the scope of a custom resource.
     scope_annotation: Option<String>,
+    /// Signals a roll-out, if the kind has one.
+    rollout: Option<Arc<tokio::sync::Notify>>,
 }
 
 impl CrSink {
     /// The sink for one kind, in one namespace or all of them.
     pub fn new(kind: usize, scope: Option<Arc<str>>, shared: &Shared, synced: Arc<tokio::sync::Notify>) -> Self {
-        let chart = shared.kinds.get(kind).chart().ok();
+        let served = shared.kinds.get(kind);
+        let chart = served.chart().ok();
         Self {
             kind,
-            name: shared.kinds.get(kind).gvk().to_string(),
+            name: served.gvk().to_string(),
             scope,
             cache: Arc::clone(&shared.cache),
             queue: Arc::clone(&shared.queue),
@@ -229,8 +232,15 @@ impl CrSink {
             metrics: Arc::clone(&shared.metrics),
             synced,
             scope_of: shared.scope,
-            allow: shared.kinds.get(kind).kind.allow.clone(),
+            allow: served.kind.allow.clone(),
             scope_annotation: chart.and_then(|chart| chart.chart.metadata.annotation(SCOPE).map(str::to_owned)),
+            rollout: served.kind.rollout.is_some().then(|| Arc::clone(&shared.rollouts)),
+        }
+    }
+
+    fn tell_rollout(&self) {
+        if let Some(rollout) = &self.rollout {
+            rollout.notify_one();
         }
     }
 
@@ -260,6 +270,7 @@ impl Sink<CrObject> for CrSink {
         if self.cache.put_cr(key.clone(), cr) {
             self.queue.add(key);
         }
+        self.tell_rollout();
     }
 
     fn remove(&mut self, object: CrObject) {
@@ -269,6 +280,7 @@ impl Sink<CrObject> for CrSink {
             self.cache.remove_cr(&key, object.metadata.uid.as_deref(), version);
             // Another custom resource may have waited for the name of this release.
             self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
+            self.tell_rollout();
         }
     }
 
@@ -276,6 +288,7 @@ impl Sink<CrObject> for CrSink {
         let seen = std::mem::take(&mut self.seen);
         self.cache.sync_crs(self.kind, self.scope.clone(), &seen);
         self.queue.add_all(self.cache.keys_of(self.kind));
+        self.tell_rollout();
         self.synced.notify_waiters();
     }
 

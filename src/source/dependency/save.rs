@@ -1,13 +1,11 @@
 //! Makes an archive of a chart directory (`chartutil.Save`), for `file://` dependencies.
 
 use super::{Manager, constraint};
-use crate::chart::{Dependency, File, Limits, archive_files, directory_files, go_io, load_files};
+use crate::chart::{Dependency, File, Limits, archive_files, directory_files, go_io, load_files, pack};
 use crate::source::{SourceError, fail, write_atomically};
 use crate::template::value::Value;
 use crate::template::version::Version;
 use crate::template::yaml;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +28,7 @@ pub fn directory(manager: &Manager, dependency: &Dependency, folder: &Path) -> R
     let epoch = manager.epoch.map(|seconds| jiff::Timestamp::from_second(seconds.cast_signed()).unwrap_or_default());
     let mut entries = Vec::new();
     add(&mut entries, files, "", epoch)?;
-    let data = pack(&entries, manager.epoch.unwrap_or(present))?;
+    let data = pack::archive(&entries, manager.epoch.unwrap_or(present)).map_err(|e| SourceError(go_io(&e)))?;
     write_atomically(&folder.join(format!("{}-{version}.tgz", chart.metadata.name)), &data)?;
     Ok(version)
 }
@@ -91,19 +89,4 @@ fn add(
 fn emit(document: &impl serde::Serialize) -> Result<Vec<u8>, SourceError> {
     let document = serde_json::to_value(document).map_err(|e| SourceError(e.to_string()))?;
     yaml::emit(&Value::from(&document)).map_err(SourceError)
-}
-
-fn pack(entries: &[(String, Vec<u8>)], time: u64) -> Result<Vec<u8>, SourceError> {
-    let failed = |e: std::io::Error| SourceError(go_io(&e));
-    let gzip = GzEncoder::new(Vec::new(), Compression::default());
-    let mut tar = tar::Builder::new(gzip);
-    for (name, data) in entries {
-        let mut header = tar::Header::new_ustar();
-        header.set_mode(0o644);
-        header.set_size(data.len() as u64);
-        header.set_mtime(time);
-        header.set_entry_type(tar::EntryType::Regular);
-        tar.append_data(&mut header, name, data.as_slice()).map_err(failed)?;
-    }
-    tar.into_inner().and_then(GzEncoder::finish).map_err(failed)
 }

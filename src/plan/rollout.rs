@@ -1,0 +1,292 @@
+//! Which custom resources of a kind move to a new version of its chart, and when: a pure function of where each one is.
+//!
+//! Nothing of it is remembered. Which chart a custom resource has is in the record of its release, and a failed attempt is in its status,
+//! so an operator that starts again goes on where the last one stopped.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::kind::rollout::{OnFailure, Rollout};
+
+/// Names that a report lists of each state.
+const MAX_NAMES: usize = 10;
+
+/// Where a custom resource is in a roll-out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has the chart before, and may move.
+    Waits,
+    /// It has the chart before, and stays: why, as the end of a sentence that begins with its name.
+    Left(String),
+    /// It moves since this time, in seconds since 1970.
+    Moves(i64),
+    /// It has the new chart, and is ready since this time, in seconds since 1970.
+    Ready(i64),
+    /// The new chart failed for it: why.
+    Failed(String),
+}
+
+/// A custom resource of the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member<K> {
+    /// Its name.
+    pub key: K,
+    /// Where it is.
+    pub state: State,
+    /// It belongs to those that move first.
+    pub is_canary: bool,
+    /// It is ready now. One that is not moves last.
+    pub is_ready: bool,
+}
+
+/// Where a roll-out is as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// All have the new chart that may have it.
+    Complete,
+    /// Some still move.
+    Progressing,
+    /// The policy says so.
+    Paused,
+    /// More have failed than may, and no further one moves.
+    Stopped,
+    /// More have failed than may, and all go back to the chart before.
+    RollBack,
+}
+
+impl Phase {
+    /// Its word in a status.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "Complete",
+            Self::Progressing => "Progressing",
+            Self::Paused => "Paused",
+            Self::Stopped => "Stopped",
+            Self::RollBack => "RolledBack",
+        }
+    }
+}
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision<K> {
+    /// Where the roll-out is.
+    pub phase: Phase,
+    /// These move now.
+    pub go: Vec<K>,
+    /// When time alone changes something: seconds since 1970.
+    pub look_at: Option<i64>,
+}
+
+/// Decides what is done next. Times are in seconds since 1970.
+pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64) -> Decision<K> {
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let mut times = Vec::new();
+    let (mut failed, mut busy, mut canaries_busy) = (0, 0, false);
+    let mut waiting: Vec<&Member<K>> = Vec::new();
+    for member in members {
+        let until = match &member.state {
+            State::Waits => {
+                waiting.push(member);
+                continue;
+            }
+            State::Left(_) => continue,
+            State::Failed(_) => {
+                failed += 1;
+                continue;
+            }
+            State::Moves(since) => since.saturating_add(seconds(policy.deadline)),
+            State::Ready(since) => since.saturating_add(seconds(policy.pause)),
+        };
+        if matches!(member.state, State::Moves(_)) && until <= now {
+            failed += 1;
+        } else if until > now || matches!(member.state, State::Moves(_)) {
+            times.push(until);
+            busy += 1;
+            canaries_busy |= member.is_canary;
+        }
+    }
+    let decided = |phase, go: Vec<K>| {
+        // What moves now is looked at when it is late.
+        let new = (!go.is_empty()).then(|| now.saturating_add(seconds(policy.deadline)));
+        Decision { phase, go, look_at: times.iter().copied().chain(new).min() }
+    };
+    if failed > policy.max_failures {
+        // Once nobody waits, the roll-out is over, and what fails later is not its matter.
+        let goes_back = policy.on_failure == OnFailure::RollBack && !waiting.is_empty();
+        let phase = if goes_back { Phase::RollBack } else { Phase::Stopped };
+        return decided(phase, Vec::new());
+    }
+    if waiting.is_empty() && !members.iter().any(|m| matches!(m.state, State::Moves(_))) {
+        return decided(Phase::Complete, Vec::new());
+    }
+    if policy.paused {
+        return decided(Phase::Paused, Vec::new());
+    }
+    let canaries_wait = waiting.iter().any(|member| member.is_canary);
+    if policy.canary.is_some() && (canaries_wait || canaries_busy) {
+        waiting.retain(|member| member.is_canary);
+    }
+    waiting.sort_by(|a, b| (!a.is_ready, &a.key).cmp(&(!b.is_ready, &b.key)));
+    let free = policy.max_concurrent.saturating_sub(busy);
+    decided(Phase::Progressing, waiting.into_iter().take(free).map(|member| member.key.clone()).collect())
+}
+
+/// What is reported of a roll-out: the phase, how many custom resources are where, and the first that failed or are left.
+pub fn report<K: std::fmt::Display>(
+    chart: &str,
+    members: &[Member<K>],
+    phase: Phase,
+    policy: &Rollout,
+    now: i64,
+) -> Value {
+    let mut counts = [0_usize; 5];
+    let (mut failed, mut left) = (Vec::new(), Vec::new());
+    for member in members {
+        let name = &member.key;
+        let late = |since: i64| {
+            let deadline = i64::try_from(policy.deadline.as_secs()).unwrap_or(i64::MAX);
+            since.saturating_add(deadline) <= now
+        };
+        let place = match &member.state {
+            State::Waits => 0,
+            State::Moves(since) if late(*since) => {
+                failed.push(format!("{name}: not ready after {} s", policy.deadline.as_secs()));
+                3
+            }
+            State::Moves(_) => 1,
+            State::Ready(_) => 2,
+            State::Failed(why) => {
+                failed.push(format!("{name}: {why}"));
+                3
+            }
+            State::Left(why) => {
+                left.push(format!("{name}: {why}"));
+                4
+            }
+        };
+        counts[place] += 1;
+    }
+    failed.sort();
+    left.sort();
+    let [waiting, moving, ready, has_failed, is_left] = counts;
+    let mut value = json!({"chart": chart, "phase": phase.word(), "total": members.len(), "waiting": waiting, "moving": moving,
+        "ready": ready, "failed": has_failed, "left": is_left});
+    for (field, mut names) in [("failures", failed), ("leftOut", left)] {
+        names.truncate(MAX_NAMES);
+        if !names.is_empty() {
+            value[field] = names.into();
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decision, Member, Phase, State, decide, report};
+    use crate::kind::rollout::Rollout;
+    use serde_json::json;
+
+    fn policy(fields: &serde_json::Value) -> Rollout {
+        Rollout::read(fields).unwrap().unwrap()
+    }
+
+    fn members(states: &[(&'static str, State)]) -> Vec<Member<&'static str>> {
+        let member = |(key, state): &(&'static str, State)| Member {
+            key: key.trim_start_matches('*').trim_end_matches('!'),
+            state: state.clone(),
+            is_canary: key.starts_with('*'),
+            is_ready: !key.ends_with('!'),
+        };
+        states.iter().map(member).collect()
+    }
+
+    fn failed() -> State {
+        State::Failed("no".into())
+    }
+
+    #[test]
+    fn who_moves_next() {
+        use State::{Left, Moves, Ready, Waits};
+        let one = json!({});
+        let two = json!({"maxConcurrent": 2});
+        let canary = json!({"maxConcurrent": 2, "canary": {"matchLabels": {"a": "b"}}, "pause": "60s"});
+        for (policy_of, states, phase, go, look_at) in [
+            (&one, vec![("a", Waits), ("b", Waits)], Phase::Progressing, vec!["a"], Some(1600)),
+            (&one, vec![("a", Moves(1000)), ("b", Waits)], Phase::Progressing, vec![], Some(1600)),
+            (&one, vec![("a", Ready(900)), ("b", Waits)], Phase::Progressing, vec!["b"], Some(1600)),
+            (&one, vec![("a", Ready(900)), ("b", Ready(900))], Phase::Complete, vec![], None),
+            // One that is left keeps nobody from being complete.
+            (&one, vec![("a", Ready(900)), ("b", Left("x".into()))], Phase::Complete, vec![], None),
+            // One failure stops, unless it may fail.
+            (&two, vec![("a", failed()), ("b", Waits), ("c", Moves(990))], Phase::Stopped, vec![], Some(1590)),
+            // Who is late has failed.
+            (&two, vec![("a", Moves(400)), ("b", Waits)], Phase::Stopped, vec![], None),
+            // Who is not ready anyway moves last.
+            (&two, vec![("a!", Waits), ("b", Waits), ("c", Waits)], Phase::Progressing, vec!["b", "c"], Some(1600)),
+            // Canaries first; the others wait until they have been ready for a minute.
+            (&canary, vec![("a", Waits), ("*b", Waits), ("*c", Waits)], Phase::Progressing, vec!["b", "c"], Some(1600)),
+            (
+                &canary,
+                vec![("a", Waits), ("*b", Ready(900)), ("*c", Moves(990))],
+                Phase::Progressing,
+                vec![],
+                Some(1590),
+            ),
+            (
+                &canary,
+                vec![("a", Waits), ("*b", Ready(900)), ("*c", Ready(980))],
+                Phase::Progressing,
+                vec![],
+                Some(1040),
+            ),
+            (
+                &canary,
+                vec![("a", Waits), ("*b", Ready(900)), ("*c", Ready(940))],
+                Phase::Progressing,
+                vec!["a"],
+                Some(1600),
+            ),
+            // A canary that is left does not hold the others.
+            (&canary, vec![("a", Waits), ("*b", Left("x".into()))], Phase::Progressing, vec!["a"], Some(1600)),
+            (&json!({"paused": true}), vec![("a", Waits)], Phase::Paused, vec![], None),
+            (&json!({"onFailure": "RollBack"}), vec![("a", Waits), ("b", failed())], Phase::RollBack, vec![], None),
+            (
+                &json!({"maxFailures": 1}),
+                vec![("a", Waits), ("b", failed())],
+                Phase::Progressing,
+                vec!["a"],
+                Some(1600),
+            ),
+        ] {
+            let decision = decide(&policy(policy_of), &members(&states), 1000);
+            assert_eq!(decision, Decision { phase, go, look_at }, "{states:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_counts_all_and_names_a_few() {
+        let mut all = members(&[
+            ("w", State::Waits),
+            ("m", State::Moves(999)),
+            ("r", State::Ready(1)),
+            ("late", State::Moves(1)),
+        ]);
+        let more: Vec<String> = (10..30).map(|n| format!("x{n}")).collect();
+        let mut all: Vec<Member<String>> = all
+            .drain(..)
+            .map(|m| Member { key: m.key.to_owned(), state: m.state, is_canary: false, is_ready: true })
+            .collect();
+        all.extend(more.into_iter().map(|key| Member { key, state: failed(), is_canary: false, is_ready: false }));
+        let said = report("web-2", &all, Phase::Stopped, &policy(&json!({"deadline": "60s"})), 1000);
+        assert_eq!(said["failed"], 21);
+        assert_eq!(
+            (&said["total"], &said["waiting"], &said["moving"], &said["ready"]),
+            (&json!(24), &json!(1), &json!(1), &json!(1))
+        );
+        assert_eq!(said["failures"].as_array().unwrap().len(), 10);
+        assert_eq!(said["failures"][0], "late: not ready after 60 s");
+        assert_eq!(said.get("leftOut"), None);
+    }
+}
