@@ -255,6 +255,14 @@ pub const SWITCHES: &[Switch] = &[
         reader: Reader::Word(|_, text| crate::render::check_name(text)),
     },
     Switch {
+        name: "chart-version",
+        field: None,
+        values: "a version",
+        allow: Some("chartVersion"),
+        effect: "The version of the chart that the custom resource keeps, in a kind with a [roll-out](../rollouts.md).",
+        reader: Reader::Word(|_, text| bounds::word(text)),
+    },
+    Switch {
         name: "ignore-drift",
         field: Some("ignoreDrift"),
         values: "a list",

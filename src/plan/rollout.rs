@@ -21,6 +21,8 @@ pub enum State {
     Left(String),
     /// It moves since this time, in seconds since 1970.
     Moves(i64),
+    /// It moves since this time, an attempt has failed, and another follows.
+    Tries(i64),
     /// It has the new chart, and is ready since this time, in seconds since 1970.
     Ready(i64),
     /// The new chart failed for it: why.
@@ -83,7 +85,7 @@ pub struct Decision<K> {
 pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64) -> Decision<K> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let mut times = Vec::new();
-    let (mut failed, mut busy, mut canaries_busy) = (0, 0, false);
+    let (mut failed, mut tried, mut busy, mut canaries_busy) = (0, 0, 0, false);
     let mut waiting: Vec<&Member<K>> = Vec::new();
     for member in members {
         let until = match &member.state {
@@ -96,12 +98,14 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
                 failed += 1;
                 continue;
             }
-            State::Moves(since) => since.saturating_add(seconds(policy.deadline)),
+            State::Moves(since) | State::Tries(since) => since.saturating_add(seconds(policy.deadline)),
             State::Ready(since) => since.saturating_add(seconds(policy.pause)),
         };
-        if matches!(member.state, State::Moves(_)) && until <= now {
+        let moves = matches!(member.state, State::Moves(_) | State::Tries(_));
+        if moves && until <= now {
             failed += 1;
-        } else if until > now || matches!(member.state, State::Moves(_)) {
+        } else if until > now {
+            tried += usize::from(matches!(member.state, State::Tries(_)));
             times.push(until);
             busy += 1;
             canaries_busy |= member.is_canary;
@@ -118,11 +122,15 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
         let phase = if goes_back { Phase::RollBack } else { Phase::Stopped };
         return decided(phase, Vec::new());
     }
-    if waiting.is_empty() && !members.iter().any(|m| matches!(m.state, State::Moves(_))) {
+    if waiting.is_empty() && !members.iter().any(|m| matches!(m.state, State::Moves(_) | State::Tries(_))) {
         return decided(Phase::Complete, Vec::new());
     }
     if policy.paused {
         return decided(Phase::Paused, Vec::new());
+    }
+    // One that may fail holds the others until it is known.
+    if failed + tried > policy.max_failures {
+        return decided(Phase::Progressing, Vec::new());
     }
     let canaries_wait = waiting.iter().any(|member| member.is_canary);
     if policy.canary.is_some() && (canaries_wait || canaries_busy) {
@@ -151,11 +159,11 @@ pub fn report<K: std::fmt::Display>(
         };
         let place = match &member.state {
             State::Waits => 0,
-            State::Moves(since) if late(*since) => {
+            State::Moves(since) | State::Tries(since) if late(*since) => {
                 failed.push(format!("{name}: not ready after {} s", policy.deadline.as_secs()));
                 3
             }
-            State::Moves(_) => 1,
+            State::Moves(_) | State::Tries(_) => 1,
             State::Ready(_) => 2,
             State::Failed(why) => {
                 failed.push(format!("{name}: {why}"));
@@ -208,7 +216,7 @@ mod tests {
 
     #[test]
     fn who_moves_next() {
-        use State::{Left, Moves, Ready, Waits};
+        use State::{Left, Moves, Ready, Tries, Waits};
         let one = json!({});
         let two = json!({"maxConcurrent": 2});
         let canary = json!({"maxConcurrent": 2, "canary": {"matchLabels": {"a": "b"}}, "pause": "60s"});
@@ -221,6 +229,15 @@ mod tests {
             (&one, vec![("a", Ready(900)), ("b", Left("x".into()))], Phase::Complete, vec![], None),
             // One failure stops, unless it may fail.
             (&two, vec![("a", failed()), ("b", Waits), ("c", Moves(990))], Phase::Stopped, vec![], Some(1590)),
+            // One that may fail holds the others, unless it may.
+            (&two, vec![("a", Tries(990)), ("b", Waits)], Phase::Progressing, vec![], Some(1590)),
+            (
+                &json!({"maxFailures": 1, "maxConcurrent": 2}),
+                vec![("a", Tries(990)), ("b", Waits)],
+                Phase::Progressing,
+                vec!["b"],
+                Some(1590),
+            ),
             // Who is late has failed.
             (&two, vec![("a", Moves(400)), ("b", Waits)], Phase::Stopped, vec![], None),
             // Who is not ready anyway moves last.

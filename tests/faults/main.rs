@@ -11,6 +11,7 @@ mod operations;
 mod proxy;
 mod refused;
 mod release;
+mod rollout;
 mod share;
 
 #[path = "../support/mod.rs"]

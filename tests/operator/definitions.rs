@@ -123,6 +123,67 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     assert!(operator.stop());
 }
 
+/// An archive of the test chart in this version, as the data of a `ConfigMap`.
+fn archive(space: &Space, version: &str) {
+    let folder = space.dir().join("web");
+    let _ = std::fs::remove_dir_all(&folder);
+    let copied = Command::new("cp").arg("-r").arg(repository("tests/charts/web")).arg(&folder).status().unwrap();
+    let metadata = std::fs::read_to_string(folder.join("Chart.yaml")).unwrap();
+    std::fs::write(folder.join("Chart.yaml"), metadata.replace("1.2.3", version)).unwrap();
+    let values = std::fs::read_to_string(folder.join("values.yaml")).unwrap();
+    let greeting = if version.starts_with('1') { "greeting: hello" } else { "greeting: {text: hello}" };
+    std::fs::write(folder.join("values.yaml"), values.replace("greeting: hello", greeting)).unwrap();
+    let file = space.dir().join(format!("web-{version}.tgz"));
+    let packed = Command::new("tar").arg("czf").arg(&file).arg("-C").arg(space.dir()).arg("web").status().unwrap();
+    assert!(copied.success() && packed.success());
+    space
+        .kubectl(&[
+            "create",
+            "configmap",
+            &format!("web-{version}"),
+            &format!("--from-file=web.tgz={}", file.display()),
+        ])
+        .unwrap();
+}
+
+#[test]
+fn a_new_version_of_a_definition_moves_custom_resources_in_stages() {
+    let space = Space::new("staged");
+    let operator = operator(&space);
+    for version in ["1.2.3", "2.0.0"] {
+        archive(&space, version);
+    }
+    let chart = |version: &str| json!({"configMap": {"namespace": space.name, "name": format!("web-{version}"), "key": "web.tgz"}});
+    let policy = json!({"policy": {"rollout": {"maxConcurrent": 1}}});
+    define(&space, &chart("1.2.3"), &policy);
+    wait(&space, "Served");
+    eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "hi"})));
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+    // The new version has a table where this custom resource has a text: it stays, and goes on as it is.
+    define(&space, &chart("2.0.0"), &policy);
+    eventually("the custom resource is left", || {
+        let text = kubectl(&["get", "chartdefinition", &space.name, "-o", "jsonpath={.status.rollout}"], None)?;
+        let said: Value = serde_json::from_str(&text).map_err(|e| format!("{text}: {e}"))?;
+        let left = json!([format!("{}/a: the new chart does not take spec.greeting", space.name)]);
+        if said["chart"] == "web-2.0.0" && said["phase"] == "Complete" && said["leftOut"] == left {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    });
+    space.kubectl(&["delete", "configmap", "a-config"]).unwrap();
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+    let of = format!("shops.{}/a", group(&space));
+    assert_eq!(space.get(&of).unwrap()["status"]["release"]["chart"], "web-1.2.3");
+    eventually("the API has the new types", || shop(&space, &json!({"greeting": {"text": "hi"}})));
+    eventually("it has moved", || {
+        let chart = space.get(&of)?["status"]["release"]["chart"].clone();
+        if chart == "web-2.0.0" { Ok(()) } else { Err(chart.to_string()) }
+    });
+    kubectl(&["delete", "chartdefinition", &space.name, "--wait=false"], None).unwrap();
+    assert!(operator.stop());
+}
+
 #[test]
 fn what_is_wrong_with_a_definition_is_in_its_condition() {
     let space = Space::new("wrong-definition");

@@ -1,5 +1,6 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
+mod rollouts;
 mod tree;
 
 use std::sync::Arc;
@@ -25,7 +26,11 @@ const LOOK: Duration = Duration::from_secs(2);
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The release; or its custom resource as KIND/NAME, for which no right to read Secrets is needed.
-    name: String,
+    #[arg(required_unless_present = "rollouts")]
+    name: Option<String>,
+    /// Print how far the roll-outs of charts are, from the namespace of the operator; needs the right to read Secrets there.
+    #[arg(long, conflicts_with = "name")]
+    rollouts: bool,
     /// Go on, and print it again whenever it has changed, until interrupted.
     #[arg(short, long)]
     watch: bool,
@@ -39,10 +44,16 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let namespace = args.cluster.namespace();
     server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
-        let (resource, id) = find(&args.name, &namespace, cluster, discovery).await?;
+        let found = match &args.name {
+            Some(name) => Some(find(name, &namespace, cluster, discovery).await?),
+            None => None,
+        };
         let mut last = String::new();
         loop {
-            let text = look(&resource, &id, cluster).await?;
+            let text = match &found {
+                Some((resource, id)) => look(resource, id, cluster).await?,
+                None => rollouts::look(&namespace, cluster).await?,
+            };
             if text != last {
                 let rule = if last.is_empty() { "" } else { "\n" };
                 print!("{rule}{text}");

@@ -27,6 +27,9 @@ const RETRY: Duration = Duration::from_secs(15);
 /// The shortest time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// The shortest time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// What the task remembers of one kind.
 #[derive(Default)]
 struct Memory {
@@ -59,7 +62,8 @@ pub async fn run(ctx: Arc<Context>, namespace: String) {
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = ctx.rollouts.notified() => {}
+            // What changes at the same time is looked at once.
+            () = ctx.rollouts.notified() => tokio::time::sleep(LOOK_EVERY).await,
             () = due => {}
         }
     }

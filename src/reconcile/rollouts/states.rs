@@ -76,7 +76,7 @@ fn state(
     let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().ok());
     let since = since.map_or(0, jiff::Timestamp::as_second).max(newest.at);
     if attempted(status, &goal.digest) {
-        return if terminal { failed() } else { State::Moves(since) };
+        return if terminal { failed() } else { State::Tries(since) };
     }
     if has {
         served.arrived(key);
