@@ -59,6 +59,8 @@ pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
 pub const DEFINITION: &str = "tillerman.dev/definition";
+/// On a `ClusterRole`: its rules belong to the operator of definitions of charts.
+pub const AGGREGATE: &str = "tillerman.dev/aggregate-to-operator";
 /// The `Members` document that a scale hook is for.
 pub const SCALE_HOOK_OF: &str = "tillerman.dev/members";
 /// The container whose exit code counts.

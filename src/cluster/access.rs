@@ -72,6 +72,24 @@ impl Cluster {
         let answer = answer.map_err(|e| ApiError::from_kube(&what, &e, Sent::Nothing))?;
         Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
     }
+
+    /// The rules that we have in a namespace: the `status` of a `SelfSubjectRulesReview`. Every user may ask for their own.
+    ///
+    /// # Errors
+    /// The API server does not answer, or refuses the question.
+    pub async fn rules(&self, namespace: &str) -> Result<Value, ApiError> {
+        let what = format!("ask for the operator's own rights in namespace {namespace}");
+        let body = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace},
+        });
+        let request = http::Request::post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes());
+        let request = request.map_err(|e| ApiError::Unreachable { what: what.clone(), message: e.to_string() })?;
+        let answer = self.client().request::<Value>(request).await;
+        let mut answer = answer.map_err(|e| ApiError::from_kube(&what, &e, Sent::Nothing))?;
+        Ok(answer.get_mut("status").map(Value::take).unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

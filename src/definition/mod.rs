@@ -19,7 +19,7 @@ use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
 use crate::release::object::Gvk;
 pub use own::definition;
-pub use status::{Reason, Report, status};
+pub use status::{Reason, Report, permitted, status};
 
 /// Its kind.
 pub const KIND: &str = "ChartDefinition";

@@ -54,25 +54,55 @@ pub struct Report<'r> {
     pub served: Option<(&'r Metadata, &'r Names)>,
 }
 
+/// The status with the condition `Permitted`: whether the operator has the rights that the chart needs, and which rules are missing.
+pub fn permitted(old: &Map<String, Value>, generation: i64, now: &str, missing: &[String]) -> Map<String, Value> {
+    let mut status = old.clone();
+    let (word, reason) = if missing.is_empty() { ("True", "RightsHeld") } else { ("False", "RightsMissing") };
+    let message = match missing {
+        [] => String::new(),
+        rules => format!(
+            "the chart may need rights that the operator does not have; add to its roles what of it is used: {}",
+            rules.join("; ")
+        ),
+    };
+    set(&mut status, "Permitted", word, reason, &message, generation, now);
+    status
+}
+
+/// Sets a condition; its time changes with its status.
+fn set(
+    status: &mut Map<String, Value>,
+    name: &str,
+    word: &str,
+    reason: &str,
+    message: &str,
+    generation: i64,
+    now: &str,
+) {
+    let mut list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = list.iter().find(|condition| condition["type"] == name && condition["status"] == word);
+    let since = before.and_then(|before| before.get("lastTransitionTime")).cloned();
+    let new = json!({
+        "type": name,
+        "status": word,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since.unwrap_or_else(|| now.into()),
+        "observedGeneration": generation,
+    });
+    match list.iter_mut().find(|condition| condition["type"] == name) {
+        Some(old) => *old = new,
+        None => list.push(new),
+    }
+    status.insert("conditions".into(), list.into());
+}
+
 /// The status after a report; the time of a condition that stays is kept.
 pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), report.generation.into());
     let ready = if report.reason == Reason::Served { "True" } else { "False" };
-    let before = old.get("conditions").and_then(|list| list.get(0));
-    let is_same = before.is_some_and(|before| before["status"] == ready);
-    let since = before.filter(|_| is_same).and_then(|before| before.get("lastTransitionTime")).cloned();
-    status.insert(
-        "conditions".into(),
-        json!([{
-            "type": "Ready",
-            "status": ready,
-            "reason": report.reason.word(),
-            "message": report.message,
-            "lastTransitionTime": since.unwrap_or_else(|| report.now.into()),
-            "observedGeneration": report.generation,
-        }]),
-    );
+    set(&mut status, "Ready", ready, report.reason.word(), report.message, report.generation, report.now);
     if let Some((chart, names)) = report.served {
         let Names { group, version, kind, plural } = names;
         status.insert(
@@ -86,8 +116,27 @@ pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Valu
 
 #[cfg(test)]
 mod tests {
-    use super::{Reason, Report, status};
+    use super::{Reason, Report, permitted, status};
     use serde_json::{Map, json};
+
+    #[test]
+    fn missing_rights_are_a_condition_of_their_own() {
+        let report = Report { generation: 2, now: "a", reason: Reason::Served, message: "", served: None };
+        let served = status(&Map::new(), &report);
+        let lacks = permitted(&served, 2, "b", &["ClusterRole: {x}".to_owned()]);
+        assert_eq!(lacks["conditions"][0]["status"], "True");
+        let second = &lacks["conditions"][1];
+        assert_eq!(
+            (&second["type"], &second["status"], &second["reason"]),
+            (&json!("Permitted"), &json!("False"), &json!("RightsMissing"))
+        );
+        assert!(second["message"].as_str().unwrap().ends_with(": ClusterRole: {x}"));
+        let has = permitted(&lacks, 2, "c", &[]);
+        assert_eq!(
+            (&has["conditions"][1]["status"], &has["conditions"][1]["lastTransitionTime"]),
+            (&json!("True"), &json!("c"))
+        );
+    }
 
     #[test]
     fn the_time_of_a_condition_is_that_of_its_last_change() {

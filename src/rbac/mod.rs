@@ -6,6 +6,7 @@
 
 pub mod brought;
 pub mod granted;
+pub mod held;
 pub mod kinds;
 pub mod own;
 mod print;

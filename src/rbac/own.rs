@@ -27,6 +27,8 @@ pub struct Settings {
     pub config_maps: bool,
     /// The chart's Roles are not copied: the operator may grant anything.
     pub escalate: bool,
+    /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
+    pub charts_only: bool,
 }
 
 /// All rules for some charts. The same rule may be there more than once.
@@ -72,24 +74,26 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
             "to be the owner that blocks the deletion of its objects",
         );
     }
-    let secrets = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    add(Reach::Release, "", &["secrets"], &secrets, "the records of releases");
-    add(Reach::Release, "", &["events"], &["create"], "events");
-    add(
-        Reach::Release,
-        "",
-        &["pods"],
-        &["get", "list", "watch"],
-        "why a workload is not ready, and how hooks and operations ended",
-    );
-    add(Reach::Release, "", &["pods/log"], &["get"], "the last lines of hooks and operations that failed");
-    add(
-        Reach::Operator,
-        "coordination.k8s.io",
-        &["leases"],
-        &["get", "watch", "create", "patch"],
-        "the lease of --leader-elect",
-    );
+    if !settings.charts_only {
+        let secrets = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        add(Reach::Release, "", &["secrets"], &secrets, "the records of releases");
+        add(Reach::Release, "", &["events"], &["create"], "events");
+        add(
+            Reach::Release,
+            "",
+            &["pods"],
+            &["get", "list", "watch"],
+            "why a workload is not ready, and how hooks and operations ended",
+        );
+        add(Reach::Release, "", &["pods/log"], &["get"], "the last lines of hooks and operations that failed");
+        add(
+            Reach::Operator,
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "watch", "create", "patch"],
+            "the lease of --leader-elect",
+        );
+    }
     if settings.config_maps {
         add(Reach::Release, "", &["configmaps"], &["get", "list", "watch"], "valuesFrom");
     }

@@ -2,6 +2,7 @@
 
 use super::rules::{Rule, flow, merge, scalar};
 use super::{Reach, Rights};
+use crate::names;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,6 +15,8 @@ pub struct Subject {
     pub namespaces: Vec<String>,
     /// The operator serves all namespaces, so all is in a `ClusterRole`.
     pub everywhere: bool,
+    /// A `ClusterRole` has the label by which that of the operator of definitions takes its rules.
+    pub aggregate: bool,
     /// The ServiceAccount's namespace and name.
     pub account: Option<(String, String)>,
 }
@@ -83,6 +86,9 @@ fn head(kind: &str, namespace: Option<&str>, subject: &Subject, out: &mut String
     );
     if let Some(namespace) = namespace.filter(|name| !name.is_empty()) {
         let _ = writeln!(out, "  namespace: {}", scalar(namespace));
+    }
+    if namespace.is_none() && kind == "ClusterRole" && subject.aggregate {
+        let _ = writeln!(out, "  labels: {{{}: \"true\"}}", names::AGGREGATE);
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ChartDefinition`: charts become APIs while the operator runs.
 
-use crate::harness::{Operator, Space, established, eventually, kubectl, repository};
+use crate::harness::{Operator, Space, established, eventually, kubectl, program, repository};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -181,6 +181,73 @@ fn a_new_version_of_a_definition_moves_custom_resources_in_stages() {
         if chart == "web-2.0.0" { Ok(()) } else { Err(chart.to_string()) }
     });
     kubectl(&["delete", "chartdefinition", &space.name, "--wait=false"], None).unwrap();
+    assert!(operator.stop());
+}
+
+/// Waits for the condition `Permitted`; its message.
+fn permitted(space: &Space, status: &str) -> String {
+    eventually(&format!("the definition has Permitted={status}"), || {
+        let text = kubectl(&["get", "chartdefinition", &space.name, "-o", "json"], None)?;
+        let object: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        let list = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found =
+            list.into_iter().find(|condition| condition["type"] == "Permitted" && condition["status"] == status);
+        found
+            .map(|condition| condition["message"].as_str().unwrap_or_default().to_owned())
+            .ok_or_else(|| object["status"].to_string())
+    })
+}
+
+#[test]
+fn rights_that_a_chart_needs_and_the_operator_lacks_are_a_condition_with_the_rules() {
+    let space = Space::new("permitted");
+    // The operator has the roles of deploy/, in which this test's charts are found by a label of its own.
+    let roles = std::fs::read_to_string(repository("deploy/definitions-role.yaml")).unwrap();
+    let label = format!("tillerman.dev/aggregate-to-operator: \"{}\"", space.name);
+    let roles = roles
+        .replace("tillerman.dev/aggregate-to-operator: \"true\"", &label)
+        .replace("name: tillerman-definitions", &format!("name: {}-definitions", space.name))
+        .replace("name: tillerman-charts", &format!("name: {}-charts", space.name));
+    kubectl(&["apply", "-f", "-"], Some(&roles)).unwrap();
+    kubectl(&["delete", "clusterrolebinding", &space.name], None).unwrap();
+    for role in ["definitions", "charts"] {
+        let role = format!("{}-{role}", space.name);
+        kubectl(
+            &[
+                "create",
+                "clusterrolebinding",
+                &role,
+                &format!("--clusterrole={role}"),
+                &format!("--user={}", space.name),
+            ],
+            None,
+        )
+        .unwrap();
+    }
+    let operator = operator(&space);
+    let chart = repository("tests/charts/web");
+    define(&space, &json!({"path": chart}), &json!({}));
+    wait(&space, "Served");
+    let why = permitted(&space, "False");
+    assert!(why.contains("in namespace") && why.contains("resources: [deployments]"), "{why}");
+    // What rbac prints for the chart is what is missing, and nobody restarts anything.
+    let group = group(&space);
+    let mut args = vec!["rbac", "--all-namespaces", "--aggregate", "--group", &group, "--kind", "Shop"];
+    let chart = chart.display().to_string();
+    args.push(&chart);
+    let printed = Command::new(program()).args(&args).output().unwrap();
+    let role = String::from_utf8(printed.stdout).unwrap();
+    assert!(role.contains("kind: ClusterRole") && !role.contains("leases"), "{role}");
+    let role = role
+        .replace("tillerman.dev/aggregate-to-operator: \"true\"", &label)
+        .replace("name: web-operator", &format!("name: {}-web", space.name));
+    kubectl(&["apply", "-f", "-"], Some(&role)).unwrap();
+    permitted(&space, "True");
+    eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "hi"})));
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+    assert!(!operator.log().contains("\"Forbidden\""), "{}", operator.log());
+    space.kubectl(&["delete", &format!("shops.{group}"), "a"]).unwrap();
+    kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
     assert!(operator.stop());
 }
 

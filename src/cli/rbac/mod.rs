@@ -44,6 +44,10 @@ pub struct Args {
     /// The ServiceAccount of the operator, as NAME or NAMESPACE:NAME: bindings are printed too.
     #[arg(long, value_name = "NAME")]
     service_account: Option<String>,
+    /// Give the `ClusterRole` the label tillerman.dev/aggregate-to-operator, by which the role of an operator with --chart-definitions takes
+    /// its rules (deploy/definitions-role.yaml). The rules are those of the charts and their custom resources alone.
+    #[arg(long, requires = "all_namespaces", conflicts_with = "service_account")]
+    aggregate: bool,
     /// Name of the roles and bindings [default: that of the ServiceAccount, or the chart's with -operator].
     #[arg(long)]
     name: Option<String>,
@@ -78,7 +82,7 @@ struct Input {
 /// Prints the roles as YAML, or what a ServiceAccount lacks.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let inputs = inputs(args)?;
-    let mut settings = Settings { escalate: args.escalate, ..Settings::default() };
+    let mut settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
     let mut charts = Vec::new();
     for input in &inputs {
         let mut rights = Rights::of(&input.chart, &input.files);
@@ -200,5 +204,6 @@ fn subject(args: &Args, inputs: &[Input]) -> Result<Subject, CliError> {
         _ => "operator".to_owned(),
     };
     let name = args.name.clone().or_else(|| Some(account.as_ref()?.1.clone())).unwrap_or_else(of_chart);
-    Ok(Subject { name, namespaces: args.namespace.clone(), everywhere: args.all_namespaces, account })
+    let (namespaces, everywhere, aggregate) = (args.namespace.clone(), args.all_namespaces, args.aggregate);
+    Ok(Subject { name, namespaces, everywhere, aggregate, account })
 }

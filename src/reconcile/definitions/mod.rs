@@ -5,6 +5,7 @@
 
 mod chart;
 mod one;
+mod rights;
 mod sink;
 
 use std::collections::BTreeMap;
@@ -23,11 +24,16 @@ use super::context::Context;
 use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
 use crate::cluster::watch::watch;
 use crate::definition;
+use crate::rbac::Document;
 use sink::DefinitionSink;
 
 /// Pauses after failures, doubling from the first to the last.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(15);
+
+/// Pauses between two looks at rights that are missing, doubling from the first to the last.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+const LAST_LOOK: Duration = Duration::from_secs(600);
 
 /// The definitions that the watch has seen, by name.
 type Seen = Arc<Mutex<BTreeMap<String, Value>>>;
@@ -39,6 +45,9 @@ struct Entry {
     serving: Option<Serving>,
     /// When it is tried again, and the pause after that.
     retry: Option<(Instant, Duration)>,
+    /// The rights that its chart needs, and when it is looked again whether the operator has them: `None` when it has.
+    needed: Arc<Vec<Document>>,
+    look_at: Option<(Instant, Duration)>,
 }
 
 struct Serving {
@@ -78,7 +87,8 @@ impl Definitions {
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of definitions of charts", watching);
         loop {
-            let due = self.entries.values().filter_map(|entry| entry.retry).map(|(at, _)| at).min();
+            let times = |entry: &Entry| [entry.retry.map(|(at, _)| at), entry.look_at.map(|(at, _)| at)];
+            let due = self.entries.values().flat_map(times).flatten().min();
             let pause = async {
                 match due {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -98,6 +108,11 @@ impl Definitions {
                     for name in due {
                         self.one(&name).await;
                     }
+                    let due = |(name, entry): (&String, &Entry)| entry.look_at.is_some_and(|(at, _)| at <= now).then(|| name.clone());
+                    let due: Vec<String> = self.entries.iter().filter_map(due).collect();
+                    for name in due {
+                        self.look_at_rights(&name).await;
+                    }
                 }
             }
         }
@@ -114,6 +129,10 @@ impl Definitions {
         };
         let before = self.entries.get(name).and_then(|entry| entry.retry).map_or(FIRST_RETRY, |(_, pause)| pause);
         let is_settled = self.carry_out(name, &object).await;
+        if is_settled {
+            self.entries.entry(name.to_owned()).or_default().look_at = None;
+            self.look_at_rights(name).await;
+        }
         let entry = self.entries.entry(name.to_owned()).or_default();
         entry.retry = (!is_settled).then(|| (Instant::now() + before, (before * 2).min(LAST_RETRY)));
     }

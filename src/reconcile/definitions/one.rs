@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Definitions, Serving, chart};
+use super::{Definitions, FIRST_LOOK, LAST_LOOK, Serving, chart, rights};
 use crate::chart::{Chart, Metadata};
 use crate::cluster::client::Conflicts;
 use crate::cluster::discovery::Resource;
@@ -12,6 +12,7 @@ use crate::cluster::error::ApiError;
 use crate::crd::{self, Names, Settings};
 use crate::definition::{self, OnDelete, Reason, Report, Spec, status};
 use crate::names::DEFINITION;
+use crate::rbac::Document;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::controller::serve_kind;
 use crate::release::digest::Hasher;
@@ -68,11 +69,13 @@ impl Definitions {
         let mut hasher = Hasher::default();
         hasher.text(body.to_string());
         hasher.text(Value::Object(spec.policy.clone()).to_string());
+        let needed = self.needed(&chart, &names).await;
         let loaded = Arc::new(Loaded::of(chart.clone(), &kind));
         hasher.text(&loaded.digest);
         let digest = hasher.finish();
         self.apply(name, &body).await?;
         self.put(name, kind, loaded, digest);
+        self.entries.entry(name.to_owned()).or_default().needed = needed;
         let served = Some(Box::new((chart.metadata, names)));
         match self.ctx.discovery.resolve(&self.gvk(name)).await {
             Ok(Some(_)) => Ok(Verdict { served, ..Verdict::new(Reason::Served, "") }),
@@ -81,6 +84,45 @@ impl Definitions {
                 ..Verdict::new(Reason::Establishing, "the API server does not serve the kind yet")
             }),
             Err(error) => Err(Verdict::failed(&error)),
+        }
+    }
+
+    /// The rights that a chart needs. Without an answer nothing is said of them.
+    async fn needed(&self, chart: &Chart, names: &Names) -> Arc<Vec<Document>> {
+        let namespaces: Vec<String> =
+            self.ctx.cache.scopes().into_iter().flatten().map(|name| name.to_string()).collect();
+        let (chart, names) = (chart.clone(), names.clone());
+        let find = move || rights::needed(&chart, &names, namespaces);
+        Arc::new(tokio::task::spawn_blocking(find).await.unwrap_or_default())
+    }
+
+    /// Asks whether the operator has the rights that the chart of a definition needs, and says so in the definition's status. Is that
+    /// not so, it asks again after a while.
+    pub(super) async fn look_at_rights(&mut self, name: &str) {
+        let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.serving.is_some()) else { return };
+        let pause = entry.look_at.take().map_or(FIRST_LOOK, |(_, pause)| (pause * 2).min(LAST_LOOK));
+        let needed = Arc::clone(&entry.needed);
+        let missing = match rights::missing(&self.ctx.cluster, &needed).await {
+            Ok(missing) => missing,
+            Err(error) => {
+                tracing::debug!(definition = name, %error, "the operator's rights cannot be looked up");
+                return;
+            }
+        };
+        if let (Some(entry), false) = (self.entries.get_mut(name), missing.is_empty()) {
+            entry.look_at = Some((tokio::time::Instant::now() + pause, pause));
+        }
+        // The status may be newer than what the watch has seen.
+        let (resource, id) = address(name);
+        let Ok(Some(object)) = self.ctx.cluster.get(&resource, &id).await else { return };
+        let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let new = definition::permitted(&old, generation, &format!("{:.0}", jiff::Timestamp::now()), &missing);
+        if new != old {
+            let patch = json!({"metadata": {"uid": object["metadata"]["uid"]}, "status": new});
+            if let Err(error) = self.ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
+                tracing::warn!(definition = name, %error, "the status of a definition cannot be written");
+            }
         }
     }
 

@@ -1,0 +1,54 @@
+//! Whether the operator has the rights that the chart of a definition needs. The API server lists what the operator has, one request for
+//! each namespace that it serves; what the chart needs is that of `tillerman rbac`.
+
+use serde_json::Value;
+
+use crate::chart::Chart;
+use crate::cluster::client::Cluster;
+use crate::cluster::error::ApiError;
+use crate::crd::{self, Names};
+use crate::rbac::held::Held;
+use crate::rbac::own::{self, Served, Settings};
+use crate::rbac::{Document, Rights, Subject};
+
+/// Missing rules that are listed.
+const SHOWN: usize = 10;
+/// A namespace that nobody has, in which only the rights of ClusterRoles hold.
+const NOWHERE: &str = "tillerman-rights-of-the-cluster";
+
+/// What the chart needs, where the operator serves these namespaces; all of them if there are none. May take a second.
+pub fn needed(chart: &Chart, names: &Names, namespaces: Vec<String>) -> Vec<Document> {
+    let rights = Rights::of(chart, &crd::carried(chart));
+    let served = Served { group: names.group.clone(), plural: names.plural.clone() };
+    // What the operator needs whatever it serves is not this definition's matter.
+    let settings = Settings { served: [served].into(), charts_only: true, ..Settings::default() };
+    let rules = own::rules(&[rights], &settings);
+    let subject = Subject { everywhere: namespaces.is_empty(), namespaces, ..Subject::default() };
+    subject.documents(&rules)
+}
+
+/// The rules that are missing, each with where it belongs; a few of them.
+///
+/// # Errors
+/// Those of the requests.
+pub async fn missing(cluster: &Cluster, needed: &[Document]) -> Result<Vec<String>, ApiError> {
+    let mut missing = Vec::new();
+    for document in needed {
+        let namespace = document.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let status: Value = cluster.rules(namespace.unwrap_or(NOWHERE)).await?;
+        let held = Held::read(&status);
+        if held.is_incomplete {
+            continue;
+        }
+        let place = namespace.map_or_else(|| "ClusterRole".to_owned(), |name| format!("Role in namespace {name}"));
+        for policy in document.rules.iter().flat_map(|rule| held.lacks(&rule.policy)) {
+            missing.push(format!("{place}: {policy}"));
+        }
+    }
+    let more = missing.len().saturating_sub(SHOWN);
+    missing.truncate(SHOWN);
+    if more > 0 {
+        missing.push(format!("and {more} more, which tillerman rbac prints"));
+    }
+    Ok(missing)
+}
