@@ -3,8 +3,9 @@
 use super::CliError;
 use crate::source::download::{Access, Downloader, Verify, Wanted};
 use crate::source::http::{Login, Tls};
+use crate::source::provenance::{self, Keyring};
 use crate::source::registry::{Options, Registry};
-use crate::source::{Messages, Settings, SourceError, provenance};
+use crate::source::{Messages, Settings, SourceError};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
@@ -177,7 +178,7 @@ impl ChartPathArgs {
                 pass_credentials: self.pass_credentials,
             },
             verify,
-            keyring: self.server.keyring(),
+            keyring: Keyring::File(self.server.keyring()),
             messages,
         };
         Ok(work(&downloader)?)

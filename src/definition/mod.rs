@@ -6,7 +6,7 @@
 mod own;
 mod status;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,6 +18,7 @@ use crate::kind::watches::{self, FIELDS};
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
 use crate::release::object::Gvk;
+use crate::template::version::Version;
 pub use own::definition;
 pub use status::{Reason, Report, permitted, status};
 
@@ -35,7 +36,7 @@ pub fn gvk() -> Gvk {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
-    /// Where the chart is: one of path, url and configMap.
+    /// Where the chart is: one of path, url, repository and configMap.
     pub chart: Source,
     /// The names of the API. What is missing is that of the annotations of the chart, as for tillerman crd.
     #[serde(default)]
@@ -57,6 +58,16 @@ pub struct Source {
     pub path: Option<String>,
     /// oci:// with a tag or a digest, or the link of an archive.
     pub url: Option<String>,
+    /// https:// of a chart repository, which has an index.yaml.
+    pub repository: Option<String>,
+    /// The name of the chart in the repository.
+    pub name: Option<String>,
+    /// The version of the chart in the repository.
+    pub version: Option<String>,
+    /// A Secret with username and password for the server of the url or the repository.
+    pub credentials: Option<SecretName>,
+    /// A config map with public keys of GnuPG, of which one must have signed the archive behind the url or in the repository.
+    pub keyring: Option<ConfigMapKey>,
     /// The archive is a value of a config map (binaryData).
     pub config_map: Option<ConfigMapKey>,
     /// sha256: and the digest that the archive behind the url or in the config map must have.
@@ -73,6 +84,16 @@ pub struct ConfigMapKey {
     pub name: String,
     /// The key of the value.
     pub key: String,
+}
+
+/// A Secret.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// The names of an API.
@@ -102,10 +123,29 @@ pub enum OnDelete {
 /// Where the bytes of a chart come from.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A path or a link, and what proves it.
-    Chart(ChartRef, Proof),
+    /// A path.
+    Path(PathBuf),
+    /// A chart that is fetched.
+    Fetched(Fetched),
     /// A value of a `ConfigMap`, and what proves it.
     ConfigMap(ConfigMapKey, Proof),
+}
+
+/// A chart that is fetched.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The link of an archive, or the name of a chart in a repository.
+    pub chart: String,
+    /// The repository; empty for a link.
+    pub repository: String,
+    /// The version of the chart in the repository.
+    pub version: String,
+    /// What proves the archive.
+    pub proof: Proof,
+    /// The login at its server.
+    pub credentials: Option<SecretName>,
+    /// The keys of which one must have signed it.
+    pub keyring: Option<ConfigMapKey>,
 }
 
 impl Spec {
@@ -123,21 +163,62 @@ impl Spec {
     /// # Errors
     /// If there is not exactly one place, or a digest for what is not fetched.
     pub fn place(&self, base: &Path) -> Result<Place, String> {
-        let Source { path, url, config_map, digest } = &self.chart;
-        let digest = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
-        match (path, url, config_map) {
-            (None, None, Some(key)) => Ok(Place::ConfigMap(key.clone(), digest()?)),
-            (Some(_), None, None) if self.chart.digest.is_some() => {
-                Err("spec.chart.digest: it is for an archive that comes from elsewhere (url, configMap)".to_owned())
-            }
-            (Some(path), None, None) => Ok(Place::Chart(ChartRef::Path(base.join(path)), Proof::default())),
-            (None, Some(url), None) => {
+        let Source { path, url, repository, name, version, credentials, keyring, config_map, digest } = &self.chart;
+        let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
+        let only =
+            |field: &str, of: &str| Err(format!("spec.chart.{field}: it is for an archive that comes from {of}"));
+        if repository.is_none() && (name.is_some() || version.is_some()) {
+            return only(if name.is_some() { "name" } else { "version" }, "a repository");
+        }
+        if url.is_none() && repository.is_none() && (credentials.is_some() || keyring.is_some()) {
+            return only(if keyring.is_some() { "keyring" } else { "credentials" }, "elsewhere (url, repository)");
+        }
+        if let (Some(_), Some(server)) = (credentials, url.as_ref().or(repository.as_ref()))
+            && server.starts_with("http://")
+        {
+            return Err(
+                "spec.chart.credentials: anybody on the way can read what is sent by http://; use https://".to_owned()
+            );
+        }
+        if path.is_some() && digest.is_some() {
+            return only("digest", "elsewhere (url, repository, configMap)");
+        }
+        let fetched = |chart: &str, repository: &str, version: &str| -> Result<Place, String> {
+            Ok(Place::Fetched(Fetched {
+                chart: chart.to_owned(),
+                repository: repository.to_owned(),
+                version: version.to_owned(),
+                proof: proof()?,
+                credentials: credentials.clone(),
+                keyring: keyring.clone(),
+            }))
+        };
+        match (path, url, repository, config_map) {
+            (None, None, None, Some(key)) => Ok(Place::ConfigMap(key.clone(), proof()?)),
+            (Some(path), None, None, None) => Ok(Place::Path(base.join(path))),
+            (None, Some(url), None, None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
                     return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
                 };
-                Ok(Place::Chart(ChartRef::Link(link), digest()?))
+                fetched(&link, "", "")
             }
-            _ => Err("spec.chart: give one of path, url and configMap".to_owned()),
+            (None, None, Some(repository), None) => {
+                if !repository.starts_with("https://") && !repository.starts_with("http://") {
+                    return Err(format!(
+                        "spec.chart.repository: {repository:?} does not begin with https://; for oci:// give url"
+                    ));
+                }
+                let (Some(name), Some(version)) = (name, version) else {
+                    let missing = if name.is_none() { "name" } else { "version" };
+                    return Err(format!("spec.chart.{missing} is missing: a repository has many charts"));
+                };
+                // A range would mean another chart tomorrow.
+                if Version::parse(version).is_err() {
+                    return Err(format!("spec.chart.version: {version:?} is not one version, such as 1.4.0"));
+                }
+                fetched(name, repository, version)
+            }
+            _ => Err("spec.chart: give one of path, url, repository and configMap".to_owned()),
         }
     }
 
@@ -219,7 +300,7 @@ mod tests {
         let kind = read.kind(&names, Path::new("/")).unwrap();
         assert_eq!(kind.gvk.to_string(), "apps.example.com/v1, Kind=Web");
         assert_eq!(kind.switches.max_history, 3);
-        assert!(matches!(read.place(Path::new("/opt")), Ok(Place::Chart(..))));
+        assert!(matches!(read.place(Path::new("/opt")), Ok(Place::Path(..))));
     }
 
     #[test]
@@ -231,6 +312,18 @@ mod tests {
             (json!({"chart": {"path": "a", "url": "oci://b/c"}}), "spec.chart: give one of"),
             (json!({"chart": {"url": "a/b"}}), "spec.chart.url"),
             (json!({"chart": {"path": "a", "digest": "sha256:a"}}), "spec.chart.digest"),
+            (
+                json!({"chart": {"path": "a", "keyring": {"namespace": "b", "name": "c", "key": "d"}}}),
+                "spec.chart.keyring: it is for",
+            ),
+            (
+                json!({"chart": {"url": "http://b/c.tgz", "credentials": {"namespace": "b", "name": "c"}}}),
+                "anybody on the way can read",
+            ),
+            (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is for"),
+            (json!({"chart": {"repository": "oci://b", "name": "c", "version": "1.0.0"}}), "for oci:// give url"),
+            (json!({"chart": {"repository": "https://b", "name": "c"}}), "spec.chart.version is missing"),
+            (json!({"chart": {"repository": "https://b", "name": "c", "version": "^1.0.0"}}), "is not one version"),
             (json!({"chart": {"url": "oci://b/c", "digest": "a"}}), "spec.chart.digest: \"a\" is not sha256:"),
             (json!({"chart": chart, "polcy": {}}), "unknown field `polcy`"),
             (json!({"chart": chart}), "spec.names.group is missing"),

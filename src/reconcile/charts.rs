@@ -1,6 +1,7 @@
 //! A kind that the operator serves, with its chart. The chart is loaded once, and all passes share it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -18,8 +19,9 @@ use crate::release::object::Gvk;
 use crate::release::record::chart_json;
 use crate::render::Capabilities;
 use crate::source::download::{Access, Downloader, Verify, Wanted};
-use crate::source::http::Tls;
+use crate::source::http::{Login, Tls};
 use crate::source::link::shown;
+use crate::source::provenance::Keyring;
 use crate::source::registry::{Options, Registry};
 use crate::source::{Messages, Settings, SourceError, sha256};
 use crate::template::budget;
@@ -329,9 +331,35 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
     checked(&shown(&text), || match chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            let data = fetch(link, proof).and_then(|data| proven(data, proof));
+            let wanted = Wanted { chart: link.clone(), ..Wanted::default() };
+            let data = fetch(&wanted, proof, &Credentials::default()).and_then(|data| proven(data, proof));
             data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
         }
+    })
+}
+
+/// What a fetch needs besides the link, where it is not the operator's own.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The login at the server of the chart.
+    pub login: Login,
+    /// The keys of which one must have signed the archive.
+    pub keys: Option<Keyring>,
+}
+
+/// Fetches a chart with these credentials. May take as long as a download.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn fetch_chart(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Chart, String> {
+    let name = if wanted.repo.is_empty() {
+        shown(&wanted.chart).into_owned()
+    } else {
+        format!("{} {} of {}", wanted.chart, wanted.version, shown(&wanted.repo))
+    };
+    checked(name.trim(), || {
+        let data = fetch(wanted, proof, credentials).and_then(|data| proven(data, proof));
+        data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
     })
 }
 
@@ -370,8 +398,9 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
 /// Fetches the archive behind a link, with the credentials that Helm would use. The content of the archive runs with
 /// the operator's rights, so its origin must be authentic: the link must use https, unless a digest or a keyring proves
 /// the archive.
-fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
-    if link.starts_with("http://") && *proof == Proof::default() {
+fn fetch(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Vec<u8>, SourceError> {
+    let link = if wanted.repo.is_empty() { &wanted.chart } else { &wanted.repo };
+    if link.starts_with("http://") && *proof == Proof::default() && credentials.keys.is_none() {
         return Err(SourceError(
             "anybody on the way can change what comes by http://: use https://, or give its digest or keyring in watches.yaml"
                 .to_owned(),
@@ -382,16 +411,23 @@ fn fetch(link: &str, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     let told = |text: &str| tracing::info!(chart = %shown(link), "{}", text.trim());
     let warned = |text: &str| tracing::warn!(chart = %shown(link), "{}", text.trim());
     let messages = Messages { out: &told, registry: &told, warn: &warned };
-    let options = Options { config: settings.registry_config.clone(), tls: tls.clone(), ..Options::default() };
+    let keys = credentials.keys.clone().or_else(|| proof.keyring.clone().map(Keyring::File));
+    let login = credentials.login.clone();
+    let options = Options {
+        config: settings.registry_config.clone(),
+        login: login.clone(),
+        tls: tls.clone(),
+        ..Options::default()
+    };
     let downloader = Downloader {
         settings: &settings,
         registry: &Registry::new(options, messages)?,
-        access: Access { tls, ..Access::default() },
-        verify: if proof.keyring.is_some() { Verify::Always } else { Verify::Never },
-        keyring: proof.keyring.clone().unwrap_or_default(),
+        access: Access { tls, login, ..Access::default() },
+        verify: if keys.is_some() { Verify::Always } else { Verify::Never },
+        keyring: keys.unwrap_or_else(|| Keyring::File(PathBuf::new())),
         messages,
     };
-    downloader.fetch(&Wanted { chart: link.to_owned(), ..Wanted::default() })
+    downloader.fetch(wanted)
 }
 
 #[cfg(test)]

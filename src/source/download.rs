@@ -3,7 +3,7 @@
 use super::http::{ARCHIVE_LIMIT, Client, Login, SMALL_LIMIT, Tls};
 use super::index::Index;
 use super::link::{self, resolve, same_origin, shown};
-use super::provenance::{self, Verification};
+use super::provenance::{self, Keyring, Verification};
 use super::registry::{Layer, Registry, is_oci};
 use super::repositories::{self, Repository};
 use super::{Messages, Settings, SourceError, fail, sha256, write_atomically};
@@ -59,7 +59,7 @@ pub struct Downloader<'a> {
     /// What is done about signatures.
     pub verify: Verify,
     /// The keys to verify with.
-    pub keyring: PathBuf,
+    pub keyring: Keyring,
     /// Where messages go.
     pub messages: Messages<'a>,
 }

@@ -25,6 +25,24 @@ pub struct Verification {
     pub file_hash: String,
 }
 
+/// Keys to verify with.
+#[derive(Clone, Debug)]
+pub enum Keyring {
+    /// A file: GnuPG's old or new format, or armored text.
+    File(PathBuf),
+    /// The content of one, and its name for messages.
+    Data(Vec<u8>, String),
+}
+
+impl Keyring {
+    fn read(&self) -> Result<(Vec<u8>, String), SourceError> {
+        match self {
+            Self::File(path) => Ok((read(path)?, path.display().to_string())),
+            Self::Data(data, name) => Ok((data.clone(), name.clone())),
+        }
+    }
+}
+
 /// The keyring that is used unless another is named: GnuPG's, in its old form if there is one.
 pub fn default_keyring() -> PathBuf {
     let home = std::env::var_os("GNUPGHOME").map_or_else(|| super::user_home().join(".gnupg"), PathBuf::from);
@@ -33,7 +51,7 @@ pub fn default_keyring() -> PathBuf {
 }
 
 /// Checks an archive on disk, whose provenance file lies beside it.
-pub fn verify_file(path: &Path, keyring: &Path) -> Result<Verification, SourceError> {
+pub fn verify_file(path: &Path, keyring: &Keyring) -> Result<Verification, SourceError> {
     let info = std::fs::metadata(path)
         .map_err(|e| SourceError(format!("stat {}: {}", path.display(), crate::chart::go_io(&e))))?;
     if info.is_dir() {
@@ -55,7 +73,7 @@ fn check_name(name: &str) -> Result<(), SourceError> {
 }
 
 /// Checks that `provenance` is signed with a key of the keyring, and names this archive under this file name.
-pub fn verify(archive: &[u8], provenance: &[u8], name: &str, keyring: &Path) -> Result<Verification, SourceError> {
+pub fn verify(archive: &[u8], provenance: &[u8], name: &str, keyring: &Keyring) -> Result<Verification, SourceError> {
     check_name(name)?;
     let keys = load_keyring(keyring).map_err(|e| SourceError(format!("failed to load keyring: {e}")))?;
     let text = String::from_utf8_lossy(provenance);
@@ -230,10 +248,9 @@ fn check(signature: &Signature, key: &impl VerifyingKey, text: &str) -> Result<(
     over(created, lifetime, "openpgp: signature expired")
 }
 
-/// The keys of a keyring: GnuPG's old and new format, or armored text.
-fn load_keyring(path: &Path) -> Result<Vec<SignedPublicKey>, SourceError> {
-    let data = read(path)?;
-    let at = path.display();
+/// The keys of a keyring.
+fn load_keyring(keyring: &Keyring) -> Result<Vec<SignedPublicKey>, SourceError> {
+    let (data, at) = keyring.read()?;
     if data.len() >= 12 && data[4] == 1 && &data[8..12] == b"KBXf" {
         let keys = keybox(&data).map_err(|e| SourceError(format!("reading keybox {at}: {e}")))?;
         return keys_of(&keys);

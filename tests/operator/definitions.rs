@@ -1,6 +1,7 @@
 //! `ChartDefinition`: charts become APIs while the operator runs.
 
-use crate::harness::{Operator, Space, established, eventually, kubectl, program, repository};
+use crate::harness::{Operator, Space, cluster_dir, established, eventually, kubectl, program, repository};
+use crate::sources::serve_files;
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -247,6 +248,73 @@ fn rights_that_a_chart_needs_and_the_operator_lacks_are_a_condition_with_the_rul
     space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
     assert!(!operator.log().contains("\"Forbidden\""), "{}", operator.log());
     space.kubectl(&["delete", &format!("shops.{group}"), "a"]).unwrap();
+    kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
+    assert!(operator.stop());
+}
+
+/// GnuPG with keys of this test alone.
+fn gpg(home: &std::path::Path, args: &[&str]) -> Vec<u8> {
+    let all = ["--batch", "--quiet", "--no-auto-check-trustdb", "--passphrase", ""];
+    let done = Command::new("gpg").env("GNUPGHOME", home).args(all).args(args).output().expect("gpg is installed");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    done.stdout
+}
+
+#[test]
+fn a_chart_comes_from_a_repository_with_credentials_and_a_signature() {
+    let mut space = Space::new("defined-repository");
+    space.env.push(("SSL_CERT_FILE", cluster_dir().join("pki/ca.crt")));
+    let (home, folder) = (space.dir().join("gnupg"), space.dir().join("repository"));
+    for made in [&home, &folder] {
+        std::fs::create_dir_all(made).unwrap();
+    }
+    std::fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    for user in ["maker@example.test", "else@example.test"] {
+        gpg(&home, &["--quick-gen-key", user, "rsa2048", "sign", "never"]);
+    }
+    let secret = space.dir().join("secret.gpg");
+    std::fs::write(&secret, gpg(&home, &["--export-secret-keys", "maker@example.test"])).unwrap();
+    for user in ["maker", "else"] {
+        let file = space.dir().join(format!("{user}.asc"));
+        std::fs::write(&file, gpg(&home, &["--export", "--armor", &format!("{user}@example.test")])).unwrap();
+        space.kubectl(&["create", "configmap", user, &format!("--from-file=keys.asc={}", file.display())]).unwrap();
+    }
+    let (chart, to, key) = (
+        repository("tests/charts/web").display().to_string(),
+        folder.display().to_string(),
+        secret.display().to_string(),
+    );
+    space.helm(&["package", &chart, "-d", &to, "--sign", "--key", "maker@", "--keyring", &key]).unwrap();
+    space.helm(&["repo", "index", &to]).unwrap();
+    let port = serve_files(folder, "reader:pass-word");
+    let create = |name: &str, password: &str| {
+        let (user, password) =
+            ("--from-literal=username=reader".to_owned(), format!("--from-literal=password={password}"));
+        space
+            .kubectl(&["create", "secret", "generic", name, "--type=kubernetes.io/basic-auth", &user, &password])
+            .unwrap();
+    };
+    create("right", "pass-word");
+    create("wrong", "not-this");
+    let operator = operator(&space);
+    let chart = |credentials: &str, keys: &str| {
+        json!({"repository": format!("https://127.0.0.1:{port}"), "name": "web", "version": "1.2.3",
+            "credentials": {"namespace": space.name, "name": credentials},
+            "keyring": {"namespace": space.name, "name": keys, "key": "keys.asc"}})
+    };
+    for (credentials, keys, part) in
+        [("missing", "maker", "there is no Secret missing"), ("wrong", "maker", "401"), ("right", "else", "keys.asc")]
+    {
+        define(&space, &chart(credentials, keys), &json!({}));
+        let why = eventually(&format!("{credentials} and {keys} do not serve"), || {
+            let why = wait(&space, "ChartUnusable");
+            if why.contains(part) || (keys == "else" && why.contains("signature")) { Ok(why) } else { Err(why) }
+        });
+        assert!(!why.contains("pass-word") && !why.contains("not-this"), "{why}");
+    }
+    define(&space, &chart("right", "maker"), &json!({}));
+    wait(&space, "Served");
+    assert!(!operator.log().contains("pass-word"));
     kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
     assert!(operator.stop());
 }

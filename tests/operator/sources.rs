@@ -109,6 +109,41 @@ fn serve(answer: Vec<u8>, tls: bool) -> u16 {
     port
 }
 
+/// Serves the files of a folder over https, with a certificate of the cluster's authority, to who has this login; its port.
+pub fn serve_files(folder: std::path::PathBuf, login: &str) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let pki = cluster_dir().join("pki");
+    let chain = CertificateDer::pem_file_iter(pki.join("apiserver.crt")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(pki.join("apiserver.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = Arc::new(config.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap());
+    let wanted = format!("authorization: Basic {}", data_encoding::BASE64.encode(login.as_bytes()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(session, stream);
+            let mut reader = BufReader::new(&mut stream);
+            let (mut lines, mut line) = (Vec::new(), String::new());
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                lines.push(std::mem::take(&mut line).trim().to_owned());
+            }
+            let name = lines.first().and_then(|line| line.split_whitespace().nth(1)).unwrap_or("/")[1..].to_owned();
+            let is_known = lines.iter().any(|line| {
+                line.split_once(':').is_some_and(|(key, value)| format!("{}:{value}", key.to_lowercase()) == wanted)
+            });
+            let answer = match std::fs::read(folder.join(&name)) {
+                _ if !is_known => answer("401 Unauthorized", "", b""),
+                Ok(data) => answer("200 OK", "", &data),
+                Err(_) => answer("404 Not Found", "", b""),
+            };
+            let _ = stream.write_all(&answer).and_then(|()| stream.flush());
+        }
+    });
+    port
+}
+
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 

@@ -7,6 +7,7 @@ mod save;
 
 use super::download::{Access, Downloader, Verify, Wanted};
 use super::link::{self, shown};
+use super::provenance::Keyring;
 use super::registry::{Registry, is_oci};
 use super::repositories::{self, Repository};
 use super::{Messages, Settings, SourceError, clean, fail, sha256};
@@ -325,7 +326,7 @@ impl Manager<'_> {
             registry: self.registry,
             access,
             verify: self.verify,
-            keyring: self.keyring.clone(),
+            keyring: Keyring::File(self.keyring.clone()),
             messages: self.messages,
         };
         let wanted = Wanted { chart: chart.clone(), version, repo: String::new() };
