@@ -1,6 +1,8 @@
 //! `ChartDefinition`: charts become APIs while the operator runs.
 
-use crate::harness::{Operator, Space, cluster_dir, established, eventually, kubectl, program, repository};
+use crate::harness::{
+    Operator, Space, cluster_dir, established, eventually, eventually_within, kubectl, program, repository,
+};
 use crate::sources::serve_files;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -110,6 +112,16 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     // Without a definition that refuses, the API stays with its custom resources.
     define(&space, &chart("web.tgz"), &json!({"onDelete": "Orphan"}));
     wait(&space, "Served");
+    // A ConfigMap that changes is read again: what is no archive takes nothing away, and the archive comes back.
+    let patch = |data: &str| space.kubectl(&["patch", "configmap", "charts", "--type=merge", "-p", data]).unwrap();
+    let binary = space.get("configmap/charts").unwrap()["binaryData"]["web.tgz"].clone();
+    patch(&json!({"binaryData": {"web.tgz": "bm8="}}).to_string());
+    wait(&space, "ChartUnusable");
+    shop(&space, &json!({"greeting": "still here"})).unwrap();
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("still here"));
+    patch(&json!({"binaryData": {"web.tgz": binary}}).to_string());
+    wait(&space, "Served");
+    operator.rests(&space, 2);
     kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
     assert!(space.kubectl(&["get", &format!("shops.{}", group(&space)), "a"]).is_ok());
     // It is nobody's, so a new definition does not take it.
@@ -333,5 +345,54 @@ fn what_is_wrong_with_a_definition_is_in_its_condition() {
     define(&space, &chart, &json!({"policy": {}}));
     wait(&space, "Served");
     kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
+    assert!(operator.stop());
+}
+
+/// What `/proc` says of the operator's memory, in KiB.
+fn memory(operator: &Operator) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", operator.id())).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "a measurement: two hundred definitions, printed"]
+fn two_hundred_definitions() {
+    let space = Space::new("many");
+    let operator = operator(&space);
+    let chart = repository("tests/charts/web");
+    let mut before = (memory(&operator), operator.settle());
+    println!("no definition: {} KiB", before.0);
+    for hundred in 0..2 {
+        let started = std::time::Instant::now();
+        for index in 0..100 {
+            let name = format!("{}-{hundred}{index:02}", space.name);
+            let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "ChartDefinition",
+                "metadata": {"name": name, "labels": {"space": space.name}},
+                "spec": {"chart": {"path": chart}, "names": {"group": group(&space), "version": "v1", "kind": format!("Shop{hundred}{index:02}")}}});
+            kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+        }
+        eventually_within(600, "all are served", || {
+            let label = format!("-l=space={}", space.name);
+            let path = "-o=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].reason}";
+            let text = kubectl(&["get", "chartdefinitions", &label, path], None)?;
+            let served = text.split_whitespace().filter(|reason| *reason == "Served").count();
+            if served == (hundred + 1) * 100 { Ok(()) } else { Err(format!("{served} are served")) }
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        let sent = operator.settle();
+        std::thread::sleep(std::time::Duration::from_secs(20));
+        let now = (memory(&operator), operator.sent());
+        println!(
+            "100 more: {} KiB, {} KiB each; served after {seconds:.1} s; {} requests each, {} in 20 s at rest",
+            now.0,
+            (now.0 - before.0) / 100,
+            (sent - before.1) / 100,
+            now.1 - sent
+        );
+        before = now;
+    }
+    let label = format!("-l=space={}", space.name);
+    kubectl(&["delete", "chartdefinitions", &label, "--wait=false"], None).unwrap();
     assert!(operator.stop());
 }

@@ -4,6 +4,7 @@
 //! sent. A chart that cannot be used takes no API away: what was served is served on.
 
 mod chart;
+mod config_maps;
 mod one;
 mod rights;
 mod sink;
@@ -25,6 +26,7 @@ use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
 use crate::cluster::watch::watch;
 use crate::definition;
 use crate::rbac::Document;
+use config_maps::ConfigMapWatches;
 use sink::DefinitionSink;
 
 /// Pauses after failures, doubling from the first to the last.
@@ -72,18 +74,20 @@ pub(super) struct Definitions {
     settings: Settings,
     seen: Seen,
     entries: BTreeMap<String, Entry>,
+    config_maps: ConfigMapWatches,
 }
 
 impl Definitions {
     /// None is known yet.
     pub fn new(ctx: Arc<Context>, settings: Settings) -> Self {
-        Self { ctx, settings, seen: Arc::default(), entries: BTreeMap::new() }
+        Self { ctx, settings, seen: Arc::default(), entries: BTreeMap::new(), config_maps: ConfigMapWatches::default() }
     }
 
     /// Watches the definitions, and carries them out until the operator stops.
     pub async fn run(mut self) {
         let (sender, mut names) = mpsc::unbounded_channel();
-        let watching = follow(Arc::clone(&self.ctx), self.settings.selector.clone(), Arc::clone(&self.seen), sender);
+        let watching =
+            follow(Arc::clone(&self.ctx), self.settings.selector.clone(), Arc::clone(&self.seen), sender.clone());
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of definitions of charts", watching);
         loop {
@@ -98,7 +102,10 @@ impl Definitions {
             tokio::select! {
                 () = stop.cancelled() => return,
                 name = names.recv() => match name {
-                    Some(name) => self.one(&name).await,
+                    Some(name) => {
+                        self.config_maps.ensure(&self.seen, &sender, &self.ctx);
+                        self.one(&name).await;
+                    }
                     None => return,
                 },
                 () = pause => {
