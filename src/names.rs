@@ -53,6 +53,8 @@ pub const SCOPE: &str = "tillerman.dev/scope";
 
 /// `apiVersion` of a `Members` document.
 pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// `apiVersion` of a `Status` document.
+pub const STATUS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// `apiVersion` of definitions of charts.
 pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
@@ -103,6 +105,8 @@ pub const INVENTORY: &str = "tillerman.dev/inventory";
 pub const RECORDED_MEMBERS: &str = "tillerman.dev/members";
 /// The operations.
 pub const RECORDED_OPERATIONS: &str = "tillerman.dev/operations";
+/// The fields of the status that the chart names.
+pub const RECORDED_STATUS: &str = "tillerman.dev/status";
 /// What the chart looked up.
 pub const LOOKUPS: &str = "tillerman.dev/lookups";
 /// When the chart is rendered again.

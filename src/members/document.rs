@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::etcd::document::Document;
 use crate::kind::duration;
 use crate::release::digest::Hasher;
+use crate::release::document::{Fields, body};
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::packed;
 use crate::render::Hook;
@@ -340,59 +341,6 @@ fn is_members(api_version: &str, kind: &str) -> bool {
 
 fn is_document(hook: &Hook) -> bool {
     is_members(&hook.manifest.api_version, &hook.manifest.kind) || hook.events.iter().any(|e| e == MEMBERS)
-}
-
-fn body(hook: &Hook) -> Result<Map<String, Value>, String> {
-    Ok(Object::parse(&hook.manifest.text)?.ok_or("it is empty")?.body)
-}
-
-/// The fields of an object. Each is taken once; a field that is not known is an error.
-struct Fields<'a> {
-    at: &'static str,
-    left: Map<String, Value>,
-    known: &'a [&'static str],
-}
-
-impl<'a> Fields<'a> {
-    fn of(at: &'static str, value: Option<Value>, known: &'a [&'static str]) -> Result<Self, String> {
-        let fields = match value {
-            Some(Value::Object(fields)) => fields,
-            None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(format!("{at} is not an object")),
-        };
-        match fields.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(unknown) => Err(format!("{at}.{unknown} is unknown; there are {}", known.join(", "))),
-            None => Ok(Self { at, left: fields, known }),
-        }
-    }
-
-    fn take(&mut self, key: &str) -> Option<Value> {
-        debug_assert!(self.known.contains(&key));
-        self.left.remove(key).filter(|v| !v.is_null())
-    }
-
-    fn text(&mut self, key: &str) -> Result<Option<String>, String> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(_) => Err(format!("{}.{key} is not a text", self.at)),
-        }
-    }
-
-    fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)], default: Option<T>) -> Result<T, String> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let at = self.at;
-        match (self.text(key)?, default) {
-            (None, Some(default)) => Ok(default),
-            (None, None) => Err(format!("{at}.{key} is missing; it is {}", names.join(" or "))),
-            (Some(text), _) => {
-                let found = choices.iter().find(|(name, _)| *name == text);
-                found
-                    .map(|(_, choice)| *choice)
-                    .ok_or_else(|| format!("{at}.{key} {text:?} is unknown; it is {}", names.join(" or ")))
-            }
-        }
-    }
 }
 
 fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, String> {

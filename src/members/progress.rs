@@ -1,6 +1,7 @@
 //! What the status reports about members: their number, the latches, and the plan with its phases and steps. It is
 //! computed from observations, and no decision depends on it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -34,6 +35,8 @@ pub struct MembersStatus {
     pub members: Map<String, Value>,
     /// `status.plan`; `None` keeps the previous one.
     pub plan: Option<Value>,
+    /// [`FACTS`], by document, of the sets that this pass looked at.
+    pub facts: BTreeMap<String, Map<String, Value>>,
     /// [`FIELDS`] of the status.
     pub status: Map<String, Value>,
     /// coreos' conditions, if a set asks for this form of the status.
@@ -77,6 +80,15 @@ impl MembersStatus {
     }
 }
 
+/// What a `Status` document can show of a set.
+pub const FACTS: [&str; 6] = ["statefulSet", "size", "replicas", "ready", "readyMembers", "unreadyMembers"];
+
+/// The names of the pods that are ready, or of those that are not.
+fn pods(set: &Set, workload: &Workload, ready: bool) -> Value {
+    let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == ready);
+    pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
+}
+
 /// Fields of the status as coreos' etcd-operator reported them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in addition
 /// to `members.ready` and `members.unready`.
 pub const FIELDS: [&str; 7] =
@@ -91,12 +103,8 @@ const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 /// Reports the set in [`FIELDS`]. As in coreos' operator, the target version is empty once it is reached.
 fn enter_fields(report: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
     let Some(fields) = &set.status else { return };
-    let names = |wanted: bool| -> Value {
-        let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == wanted);
-        pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
-    };
-    report.members.insert("ready".into(), names(true));
-    report.members.insert("unready".into(), names(false));
+    report.members.insert("ready".into(), pods(set, workload, true));
+    report.members.insert("unready".into(), pods(set, workload, false));
     let status = &mut report.status;
     status.insert("size".into(), workload.pods.len().into());
     status.insert("serviceName".into(), json!(fields.service_name));
@@ -138,6 +146,16 @@ pub fn enter(
         set.name.clone(),
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),
     );
+    let facts: [(&str, Value); FACTS.len()] = [
+        ("statefulSet", set.target.as_str().into()),
+        ("size", set.size.into()),
+        ("replicas", replicas.into()),
+        ("ready", ready.into()),
+        ("readyMembers", pods(set, workload, true)),
+        ("unreadyMembers", pods(set, workload, false)),
+    ];
+    let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    report.facts.insert(set.name.clone(), facts);
     enter_fields(report, set, workload, latch, mode, doing);
     if mode != Mode::Run {
         return None;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Verb;
 use super::attempts::{self, Retry};
+use super::fields;
 use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
@@ -76,6 +77,8 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
+    /// The fields that the chart names; `None` keeps what the status has.
+    pub fields: Option<&'a [(String, fields::Found)]>,
     /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
     pub scale: Option<&'a Scale>,
 }
@@ -144,7 +147,11 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         status.insert("deployedRelease".into(), deployed);
         status.insert("release".into(), release_status(report, release));
         status.insert("resources".into(), resources(report));
+        if let Some(fields) = report.fields {
+            fields::enter(&mut status, fields);
+        }
     } else if report.verb == Verb::Abandon && report.failure.is_none() {
+        fields::remove(&mut status);
         for gone in ["deployedRelease", "release", "resources"] {
             status.remove(gone);
         }
@@ -227,6 +234,7 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
 pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), generation.into());
+    fields::remove(&mut status);
     for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan", "replicas", "selector"]
     {
         status.remove(gone);

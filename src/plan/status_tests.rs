@@ -41,6 +41,7 @@ fn report<'a>(
         operations: None,
         refused: None,
         scale: None,
+        fields: None,
     }
 }
 

@@ -53,6 +53,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         lookups: None,
         members: None,
         operations: None,
+        status_fields: None,
         kinds: Vec::new(),
     }
 }
@@ -85,6 +86,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
         hooks_equal: true,
         members: None,
         operations: None,
+        status_fields: None,
         crds: Vec::new(),
     }
 }

@@ -40,6 +40,7 @@ mod rights;
 mod shared;
 mod sources;
 mod status;
+mod status_fields;
 mod switches;
 mod takeover;
 mod traces;

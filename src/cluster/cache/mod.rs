@@ -13,6 +13,7 @@
 
 mod objects;
 mod releases;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,12 +27,13 @@ use super::readiness;
 use crate::kind::switches;
 use crate::release::hook_run::HookRun;
 use crate::release::inventory::{Inventory, Reference};
-use crate::release::live::Live;
+use crate::release::live::{Live, Shown};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
+use shown::Wanted;
 
 /// Identifies a custom resource, and its release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +76,8 @@ struct Inner {
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
+    /// What the documents of releases show of objects.
+    wanted: Wanted,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
     /// Jobs and Pods that had finished when they were deleted, by owner, with their uids.
     ended: HashMap<ReleaseKey, BTreeMap<ObjectId, Box<str>>>,
@@ -319,7 +323,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
             .flatten()
             .and_then(|n| u32::try_from(n).ok()),
         pods,
-        scale: readiness::scale(gvk, object).map(Box::new),
+        shown: Shown { scale: readiness::scale(gvk, object).map(Box::new), fields: None },
     };
     Some((id, live))
 }

@@ -115,6 +115,7 @@ impl Cache {
                         || old.inventory != revision.inventory
                         || old.members != revision.members
                         || old.operations != revision.operations
+                        || old.status_fields != revision.status_fields
                 });
                 // Only the newest revision needs its inventory.
                 let number = revision.revision;
@@ -129,6 +130,7 @@ impl Cache {
                 if let Some(uid) = owner {
                     inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));
                 }
+                inner.follow_document(namespace, name);
                 if concerns { inner.keys_named(namespace, name) } else { Vec::new() }
             }
         }
@@ -170,6 +172,7 @@ impl Cache {
                 }
             }
         }
+        inner.follow_document(namespace, name);
         if removed.is_some() { inner.keys_named(namespace, name) } else { Vec::new() }
     }
 
@@ -199,6 +202,7 @@ impl Cache {
             if let Some(history) = inner.history.get_mut(&id) {
                 history.remove(&revision);
             }
+            inner.follow_document(&namespace, &name);
             keys.extend(inner.keys_named(&namespace, &name));
         }
         inner.history.retain(|_, h| !h.is_empty());

@@ -26,6 +26,8 @@ use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
 use crate::members::document::Members;
 use crate::plan::attempts;
+use crate::plan::fields;
+use crate::plan::objects::names_owner;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::release::digest;
 use crate::release::digest::Inputs;
@@ -35,6 +37,7 @@ use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
 use crate::release::record::{RecordError, Status};
 use crate::release::secret;
 use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
 use observed::Observed;
 use records::read_record;
@@ -122,6 +125,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits };
     let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
+    let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
     let mut observed = Observed {
         key: key.clone(),
         cr,
@@ -141,11 +145,24 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         corrupted: false,
         blind,
         members,
+        shows_news,
         complete,
         unwatched,
     };
     read_records(&mut observed, ctx).await;
     Some(observed)
+}
+
+/// Whether the document of a revision would change the status.
+fn shows_news(newest: &Revision, facts: &Facts, owner: &Owner, cr: &Cr) -> bool {
+    let Some(document) = newest.status_fields.as_deref().and_then(StatusFields::decode) else { return false };
+    let seen = fields::Seen {
+        namespace: &owner.release_namespace,
+        inventory: newest.inventory.as_ref(),
+        live: &facts.live,
+        members: None,
+    };
+    fields::is_news(&fields::evaluate(&document, &seen, |live| names_owner(facts, live)), &cr.status())
 }
 
 /// The capabilities of the API server.
