@@ -16,6 +16,8 @@ pub const CRDS: &str = "tillerman.dev/crds";
 pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
 /// Fields that are left to others.
 pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
+/// Custom resources that must be ready first.
+pub const DEPENDS_ON: &str = "tillerman.dev/depends-on";
 /// Further sources of values.
 pub const VALUES_FROM: &str = "tillerman.dev/values-from";
 /// Patches of the rendered objects.

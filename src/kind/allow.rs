@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::depends_on;
 use super::ignore::IGNORE_DRIFT;
 use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
 use super::values_from;
@@ -18,6 +19,8 @@ use super::values_from;
 pub enum Reach {
     /// Definitions in `crds/`.
     Crds,
+    /// Other custom resources that must be ready first, and values from their status.
+    DependsOn,
     /// Fields that are left to others.
     IgnoreDrift,
     /// Patches of what is rendered.
@@ -32,13 +35,21 @@ pub enum Reach {
 
 impl Reach {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 6] =
-        [Self::Crds, Self::IgnoreDrift, Self::Patches, Self::ReleaseName, Self::TakeOwnership, Self::ValuesFrom];
+    pub const ALL: [Self; 7] = [
+        Self::Crds,
+        Self::DependsOn,
+        Self::IgnoreDrift,
+        Self::Patches,
+        Self::ReleaseName,
+        Self::TakeOwnership,
+        Self::ValuesFrom,
+    ];
 
     /// Its name in `allow`.
     pub fn field(self) -> &'static str {
         match self {
             Self::Crds => "crds",
+            Self::DependsOn => "dependsOn",
             Self::IgnoreDrift => "ignoreDrift",
             Self::Patches => "patches",
             Self::ReleaseName => "releaseName",
@@ -51,6 +62,7 @@ impl Reach {
     pub fn annotation(self) -> &'static str {
         match self {
             Self::Crds => CRDS,
+            Self::DependsOn => depends_on::ANNOTATION,
             Self::IgnoreDrift => IGNORE_DRIFT,
             Self::Patches => PATCHES,
             Self::ReleaseName => RELEASE_NAME,
@@ -64,6 +76,10 @@ impl Reach {
         match self {
             Self::Crds => {
                 "an editor of a custom resource can replace the cluster's definitions that the chart's crds/ names, for all namespaces"
+            }
+            Self::DependsOn => {
+                "an editor of a custom resource can read the status of every custom resource of its namespace that this operator serves, by \
+                 values that the chart shows"
             }
             Self::IgnoreDrift => {
                 "an editor of a custom resource can leave fields of the chart's objects to others; the operator no longer repairs them"
@@ -161,7 +177,8 @@ mod tests {
         assert_eq!(Allow::default().take_refused(&mut left), Reach::ALL);
         assert_eq!(left.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "tillerman.dev/paused"]);
         let mut left = annotations();
-        let allow = Allow::read(&json!(["patches", "valuesFrom", "crds", "ignoreDrift", "takeOwnership"])).unwrap();
+        let allow = Allow::read(&json!(["patches", "valuesFrom", "crds", "dependsOn", "ignoreDrift", "takeOwnership"]))
+            .unwrap();
         assert_eq!(allow.take_refused(&mut left), [Reach::ReleaseName]);
         assert!(left.contains_key("tillerman.dev/patches"));
         assert_eq!(Allow::all().take_refused(&mut annotations()), []);
@@ -183,11 +200,11 @@ mod tests {
         for (value, expected) in [
             (
                 json!(["patch"]),
-                "allow: \"patch\" is none of crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow: \"patch\" is none of crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
             (
                 json!("patches"),
-                "allow must be a list of: crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow must be a list of: crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
         ] {
             assert_eq!(Allow::read(&value).unwrap_err(), expected);

@@ -8,6 +8,7 @@ pub mod attempts;
 pub mod claim;
 pub mod contest;
 pub mod crds;
+pub mod dependencies;
 pub mod fields;
 pub mod filled;
 pub mod hooks;
@@ -271,6 +272,7 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
         Situation::Settled
         | Situation::Blocked
         | Situation::Refused(_)
+        | Situation::Awaiting(_)
         | Situation::Leave
         | Situation::Paused(_)
         | Situation::Waiting => Plan::new(Verb::Rest, newest, Vec::new()),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Verb;
 use super::attempts::{self, Retry};
+use super::dependencies::{self, Needed};
 use super::fields;
 use super::operations;
 use super::situation::{Drift, Situation};
@@ -77,6 +78,8 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
+    /// The custom resources that it needs.
+    pub dependencies: &'a [Needed],
     /// The fields that the chart names; `None` keeps what the status has.
     pub fields: Option<&'a [(String, fields::Found)]>,
     /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
@@ -132,6 +135,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     drift_condition(report, &mut conditions);
     member_conditions(report, &mut conditions);
     operation_conditions(report, &mut conditions);
+    dependency_condition(report, &mut conditions);
     status.insert("conditions".into(), Value::Array(conditions.list));
     if let Some(release) = &report.release {
         let before = || report.old.get("deployedRelease")?.get("manifest").cloned();
@@ -177,6 +181,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
             status.insert("plan".into(), plan.clone());
         }
     }
+    dependencies::enter(&mut status, report.dependencies);
     if let Some(scale) = report.scale {
         status.insert("replicas".into(), scale.replicas.into());
         status.insert("selector".into(), (*scale.selector).into());
@@ -210,6 +215,7 @@ fn ends_attempts(report: &Report<'_>) -> bool {
         report.situation,
         Situation::Blocked
             | Situation::Refused(_)
+            | Situation::Awaiting(_)
             | Situation::Drifted(_)
             | Situation::Paused(_)
             | Situation::RollBack(_)
@@ -235,8 +241,17 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     let mut status = old.clone();
     status.insert("observedGeneration".into(), generation.into());
     fields::remove(&mut status);
-    for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan", "replicas", "selector"]
-    {
+    for gone in [
+        "deployedRelease",
+        "release",
+        "resources",
+        "lastAttempted",
+        "members",
+        "plan",
+        "replicas",
+        "selector",
+        "dependencies",
+    ] {
         status.remove(gone);
     }
     let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -245,7 +260,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
         "the release is uninstalled; the custom resource stays until who set them removes the finalizers {}",
         holders.join(", ")
     );
-    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted"] {
+    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted", "DependenciesReady"] {
         conditions.remove(gone);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);
@@ -461,6 +476,15 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
+/// Present only where there are dependencies.
+fn dependency_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+    if report.dependencies.is_empty() {
+        conditions.remove("DependenciesReady");
+    } else if let Some((ready, reason, message)) = dependencies::condition(report.dependencies) {
+        conditions.set("DependenciesReady", ready, reason, &message);
+    }
+}
+
 /// Whether the condition `Drifted` reports a contested field, which [`contested`] ends.
 fn is_contested(conditions: &Conditions<'_>) -> bool {
     conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
@@ -499,6 +523,9 @@ fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
+    if let Situation::Awaiting(awaits) = report.situation {
+        return (false, awaits.reason, awaits.message.clone());
+    }
     if let Some(blind) = report.blind {
         return (false, "WatchFailed", blind.to_owned());
     }

@@ -42,6 +42,7 @@ fn report<'a>(
         refused: None,
         scale: None,
         fields: None,
+        dependencies: &[],
     }
 }
 

@@ -143,6 +143,21 @@ fn every_situation_has_its_row() {
         ),
         ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
         (
+            "another custom resource comes first",
+            Facts { awaits: refusal(), ..facts(vec![], &[]) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now",
+            Facts { awaits: refusal(), ..facts(deployed("before"), two) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now, and an object is missing",
+            Facts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
+            Situation::Drifted(vec![Drift::Missing(id("b"))]),
+        ),
+        (
             "the chart is missing",
             Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
             Situation::Refused(refusal().unwrap()),

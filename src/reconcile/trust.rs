@@ -140,6 +140,7 @@ fn in_question(observed: &Observed) -> Option<Revision> {
         | Situation::Blocked
         | Situation::Paused(_)
         | Situation::Refused(_)
+        | Situation::Awaiting(_)
         | Situation::Changed => (has_orders || observed.shows_news).then(|| head.clone()),
         Situation::New | Situation::Waiting | Situation::Leave | Situation::Abandoned => None,
     }

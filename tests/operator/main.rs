@@ -10,6 +10,7 @@ mod chaos;
 mod coreos;
 mod crds;
 mod definitions;
+mod depends_on;
 mod drift;
 mod etcd;
 mod etcd_chart;

@@ -11,6 +11,7 @@
 //! - resourceVersions are numbers that can be compared. API servers promise this since 1.35, and all earlier versions
 //!   did it.
 
+mod dependents;
 mod objects;
 mod releases;
 mod shown;
@@ -33,6 +34,7 @@ use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
+use dependents::Dependents;
 use shown::Wanted;
 
 /// Identifies a custom resource, and its release.
@@ -76,6 +78,7 @@ struct Inner {
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
+    dependents: Dependents,
     /// What the documents of releases show of objects.
     wanted: Wanted,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,

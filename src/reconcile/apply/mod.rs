@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
         let (resource, id) = self.cr().await?;
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, None).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)).filter(|_| !self.observed.cr.deleting) {
-            self.ctx.cache.put_cr(self.observed.key.clone(), cr);
+            self.ctx.enter_cr(self.observed.key.clone(), cr);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Observe: collects what the caches know about a release, and reads its newest record if the decision needs it.
 
 pub mod address;
+pub mod dependencies;
 pub mod latches;
 pub mod lookups;
 pub mod observed;
@@ -59,7 +60,10 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Err(refusal) => (Map::new(), Some(refusal)),
     };
     let own = ctx.memory.annotations.of(key, &cr).await;
-    let extras = values::gather(&mut values, key, &own, ctx);
+    let mut extras = values::gather(&mut values, key, &own, ctx);
+    let (history, complete) = ctx.cache.release(key);
+    let linked = dependencies::gather(key, &cr, &own, &values, is_installed(history.last()), ctx);
+    extras.link(&linked);
     let owner = owner(key, &cr, ctx, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
@@ -77,6 +81,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
+        .or_else(|| linked.refusal.clone())
         .or_else(|| renamed(key, &owner, ctx).or_else(|| extras.refusal.clone()));
     let attempt = attempt(inputs.as_deref(), &cr);
     let attempts = attempts::read(&cr.status(), &attempt);
@@ -85,7 +90,6 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let free = ctx.waits.is_over(key);
     let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
-    let (history, complete) = ctx.cache.release(key);
     let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     // A first installation that was interrupted has no record yet.
@@ -112,6 +116,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         switches,
         refusal,
         inputs: inputs.map(Into::into),
+        awaits: linked.awaits.clone(),
         contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         ended: ctx.cache.ended(key),
@@ -123,7 +128,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits };
+    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits || linked.waits };
     let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
     let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
     let mut observed = Observed {
@@ -133,6 +138,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         values,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         extras,
+        linked,
         chart: chart.ok(),
         capabilities,
         facts,
@@ -240,7 +246,7 @@ fn with_caches(
     }
     let deployed = facts.history.last().is_some_and(|r| r.status == Status::Deployed);
     let waits = match situation {
-        Situation::Settled | Situation::Finished | Situation::Drifted(_) => unknown.lists,
+        Situation::Settled | Situation::Finished | Situation::Awaiting(_) | Situation::Drifted(_) => unknown.lists,
         Situation::Uninstall => unknown.lists || unknown.names,
         Situation::New | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
         Situation::Changed => unknown.names && !deployed,
@@ -322,6 +328,11 @@ fn read_switches(served: &Served, cr: &Cr) -> (Switches, Option<Refusal>) {
 pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
     let refuse = |message| (Vec::new(), Some(Refusal { reason: "InvalidAnnotation", message }));
     own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
+}
+
+/// Whether there is a release, also one that is not finished yet.
+fn is_installed(newest: Option<&Revision>) -> bool {
+    newest.is_some_and(|newest| !matches!(newest.status, Status::Uninstalled | Status::Uninstalling))
 }
 
 /// The values of a custom resource.

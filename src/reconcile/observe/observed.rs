@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::dependencies::Linked;
 use super::values::Extras;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
@@ -35,6 +36,8 @@ pub struct Observed {
     pub values: Map<String, Value>,
     /// Other sources of values.
     pub extras: Extras,
+    /// What it needs of other custom resources.
+    pub linked: Linked,
     /// Its chart, if the chart can be used.
     pub chart: Option<Arc<Loaded>>,
     /// Fields that the operator leaves to others.

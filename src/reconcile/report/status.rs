@@ -126,6 +126,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         members: done.members().map(|seen| &seen.status),
         operations: reported,
         refused: allow::describe(&observed.cr.refused).as_deref(),
+        dependencies: &observed.linked.needed,
         fields: fields.as_deref(),
         scale: scale.as_deref(),
     });
@@ -150,7 +151,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
         Ok(answer) => {
             if let Some(cr) = Cr::read(answer, &ctx.allow(&observed.key)) {
                 let kept = cr.status();
-                let newer = ctx.cache.put_cr(observed.key.clone(), cr);
+                let newer = ctx.enter_cr(observed.key.clone(), cr);
                 if new.keys().any(|key| !kept.contains_key(key)) {
                     not_kept(observed, new, "its schema leaves out fields of the status", ctx);
                 }
@@ -177,7 +178,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
                     serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, &ctx.allow(&observed.key)))
                 && cr.uid == observed.cr.uid
             {
-                ctx.cache.put_cr(observed.key.clone(), cr);
+                ctx.enter_cr(observed.key.clone(), cr);
             }
             Err(e.into())
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Bytes of a path.
 const MAX_BYTES: usize = 256;
@@ -64,6 +64,16 @@ impl FieldPath {
 
     /// The value at the path. A field that is null counts as missing.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        Self::follow(&self.steps, value)
+    }
+
+    /// The value at the path in the fields of an object.
+    pub fn find_in<'v>(&self, fields: &'v Map<String, Value>) -> Option<&'v Value> {
+        let Some((Step::Key(first), rest)) = self.steps.split_first() else { return None };
+        Self::follow(rest, fields.get(&**first)?)
+    }
+
+    fn follow<'v>(steps: &[Step], value: &'v Value) -> Option<&'v Value> {
         let into = |value: &'v Value, step: &Step| match step {
             Step::Key(key) => value.as_object()?.get(&**key),
             Step::Item(at) => value.as_array()?.get(*at),
@@ -71,7 +81,7 @@ impl FieldPath {
                 value.as_array()?.iter().find(|item| item.get(&**key).and_then(Value::as_str) == Some(text))
             }
         };
-        self.steps.iter().try_fold(value, into).filter(|found| !found.is_null())
+        steps.iter().try_fold(value, into).filter(|found| !found.is_null())
     }
 }
 
