@@ -45,9 +45,11 @@ pub fn evaluate(document: &StatusFields, seen: &Seen<'_>, is_ours: impl Fn(&Live
                 let live = seen.live.get(id).filter(|live| is_ours(live))?;
                 live.shown.fields.as_ref()?.get(place.path.as_str()).map(Option::as_ref)
             }),
-            Source::Members { document, field } => {
-                seen.members.and_then(|members| members.facts.get(document)).map(|facts| facts.get(field))
-            }
+            Source::Members { document, field } => seen
+                .members
+                .and_then(|members| members.facts.get(document))
+                .and_then(|facts| facts.get(field))
+                .map(Some),
         };
         match found {
             None => Found::Unknown,

@@ -14,7 +14,7 @@ use super::fields;
 use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
-use crate::members::progress::{FIELDS, MembersStatus};
+use crate::members::progress::MembersStatus;
 use crate::release::live::{Health, Scale};
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
@@ -166,13 +166,6 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
             if status.get("plan").is_some_and(|plan| plan.get("members").is_some()) {
                 status.remove("plan");
             }
-        }
-        let fields = FIELDS.iter().filter(|_| told.gone || !told.members.is_empty());
-        for &field in fields {
-            match told.status.get(field) {
-                Some(value) => status.insert(field.into(), value.clone()),
-                None => status.remove(field),
-            };
         }
         if !told.members.is_empty() {
             status.insert("members".into(), Value::Object(told.members.clone()));

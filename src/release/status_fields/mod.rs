@@ -32,7 +32,7 @@ const MAX_WORD: usize = 253;
 const MAX_ENCODED: usize = 6 << 10;
 
 /// Fields of the status that the operator writes itself.
-pub const RESERVED: [&str; 18] = [
+pub const RESERVED: [&str; 20] = [
     "observedGeneration",
     "conditions",
     "deployedRelease",
@@ -40,8 +40,10 @@ pub const RESERVED: [&str; 18] = [
     "resources",
     "lastAttempted",
     "lastHandledReconcileAt",
+    "lastHandledOperation",
     "members",
     "plan",
+    "operation",
     "operations",
     "dependencies",
     "replicas",
