@@ -151,10 +151,10 @@ pub fn enter(
 ) -> Option<Duration> {
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
-    let stage = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
+    let reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
     let mut entry =
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch});
-    for (name, value) in &stage {
+    for (name, value) in &reached {
         entry[name] = value.clone();
     }
     report.members.insert(set.name.clone(), entry);
@@ -173,13 +173,13 @@ pub fn enter(
         // What is not so is absent from the status. While the set is paused, the status keeps what it has.
         facts.extend(["phase", "currentVersion", "targetVersion"].map(|name| (name.to_owned(), Value::Null)));
     }
-    facts.extend(stage.clone());
+    facts.extend(reached.clone());
     report.facts.insert(set.name.clone(), facts);
     if report.as_coreos {
         report.members.insert("ready".into(), pods(set, workload, true));
         report.members.insert("unready".into(), pods(set, workload, false));
         if mode == Mode::Run {
-            report.conditions = Some(conditions(set, workload, latch, doing, &stage));
+            report.conditions = Some(conditions(set, workload, latch, doing, &reached));
         }
     }
     if mode != Mode::Run {

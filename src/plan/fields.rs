@@ -43,7 +43,7 @@ pub fn evaluate(document: &StatusFields, seen: &Seen<'_>, is_ours: impl Fn(&Live
                 let Some(id) = inventory.0.keys().find(|id| place.is(id, seen.namespace)) else { return Some(None) };
                 // An object that is missing is made again soon.
                 let live = seen.live.get(id).filter(|live| is_ours(live))?;
-                live.shown.fields.as_ref()?.get(place.path.as_str()).map(Option::as_ref)
+                live.shown.fields.get(place.path.as_str()).map(Option::as_ref)
             }),
             Source::Members { document, field } => seen
                 .members
@@ -147,7 +147,7 @@ mod tests {
         let id = ObjectId { gvk: Gvk::new("", "v1", "Service"), namespace: Some("ns".into()), name: "web".into() };
         let mut live = Live::example();
         let shown = [(".spec.port", Some(json!(80))), (".status.ip", None), (".spec.type", Some(json!("ClusterIP")))];
-        live.shown.fields = Some(Box::new(shown.into_iter().map(|(path, value)| (path.into(), value)).collect()));
+        live.shown.fields = shown.into_iter().map(|(path, value)| (path.into(), value)).collect();
         let live = BTreeMap::from([(id.clone(), live)]);
         let inventory =
             Inventory(BTreeMap::from([(id, Reference { uid: "u".into(), digest: "d".into(), finished: false })]));

@@ -94,7 +94,7 @@ pub struct Shown {
     pub scale: Option<Box<Scale>>,
     /// The values at the paths that a [`Status`](super::status_fields) document of its release names, by the text of the path; `None`
     /// for a path that leads nowhere. A path without an entry was not looked at.
-    pub fields: Option<Box<BTreeMap<Box<str>, Option<Value>>>>,
+    pub fields: BTreeMap<Box<str>, Option<Value>>,
 }
 
 /// The size of a workload.

@@ -326,7 +326,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
             .flatten()
             .and_then(|n| u32::try_from(n).ok()),
         pods,
-        shown: Shown { scale: readiness::scale(gvk, object).map(Box::new), fields: None },
+        shown: Shown { scale: readiness::scale(gvk, object).map(Box::new), fields: BTreeMap::new() },
     };
     Some((id, live))
 }

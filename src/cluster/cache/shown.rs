@@ -50,10 +50,10 @@ impl Wanted {
         }
     }
 
-    /// The values that are kept of an object; `None` if no release names a path in it.
-    pub(super) fn of(&self, id: &ObjectId, object: &Value) -> Option<Box<BTreeMap<Box<str>, Option<Value>>>> {
-        let wanted = self.paths.get(id).filter(|_| !is_secret(&id.gvk))?;
+    /// The values that are kept of an object, at the paths that releases name.
+    pub(super) fn of(&self, id: &ObjectId, object: &Value) -> BTreeMap<Box<str>, Option<Value>> {
         let mut kept = BTreeMap::new();
+        let Some(wanted) = self.paths.get(id).filter(|_| !is_secret(&id.gvk)) else { return kept };
         let mut left = MAX_KEPT;
         for path in wanted.values().flatten() {
             let found = path.find(object).filter(|value| !is_too_long(value));
@@ -63,7 +63,7 @@ impl Wanted {
             });
             kept.entry(path.as_str().into()).or_insert_with(|| found.cloned());
         }
-        Some(Box::new(kept))
+        kept
     }
 }
 
@@ -91,8 +91,7 @@ impl Cache {
             let Source::From(place) = &field.source else { continue };
             for id in place.candidates(namespace) {
                 let Some(entry) = inner.objects.get(&id.gvk).and_then(|objects| objects.get(&id)) else { continue };
-                let fields = entry.live.shown.fields.as_ref();
-                if !fields.is_some_and(|fields| fields.contains_key(place.path.as_str())) {
+                if !entry.live.shown.fields.contains_key(place.path.as_str()) {
                     found.insert(id);
                 }
             }

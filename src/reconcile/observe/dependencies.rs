@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::read_values;
+use super::spec;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
@@ -148,8 +148,8 @@ fn needs_of(key: &ReleaseKey, ctx: &Context) -> Vec<ReleaseKey> {
     let dependencies: Vec<Dependency> =
         served.kind.depends_on.iter().cloned().chain(own.into_iter().flatten()).collect();
     let mut needs = Vec::new();
-    if !dependencies.is_empty() && cr.spec.as_ref().is_none_or(|spec| spec.len() <= super::SHORT) {
-        let values = read_values(&cr).unwrap_or_default();
+    if !dependencies.is_empty() && cr.spec.as_ref().is_none_or(|text| text.len() <= spec::SHORT) {
+        let values = spec::read(&cr).unwrap_or_default();
         let named = dependencies.iter().take(bounds::DEPENDENCIES);
         needs.extend(named.filter_map(|one| other(one, &name(one, key, &values, ctx)?, key, ctx)));
     }

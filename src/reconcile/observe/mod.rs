@@ -6,6 +6,7 @@ pub mod latches;
 pub mod lookups;
 pub mod observed;
 pub mod records;
+mod spec;
 pub mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::blocking::off;
 use super::charts::{Loaded, Served};
 use super::context::Context;
 use super::error::Error;
@@ -21,7 +21,6 @@ use super::memory::begun::Left;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
-use crate::kind::bounds;
 use crate::kind::ignore::Ignore;
 use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
@@ -40,14 +39,13 @@ use crate::release::secret;
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
+use dependencies::Linked;
 use observed::Observed;
 use records::read_record;
+use values::Extras;
 
 /// Helm's limit. A longer name leads to labels and Secret names that Kubernetes refuses.
 const MAX_NAME: usize = 53;
-
-/// The size in bytes up to which a spec is parsed in place. A longer one is parsed outside the threads that run passes.
-const SHORT: usize = 32 << 10;
 
 /// Observes a release. Returns `None` if the custom resource does not exist.
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
@@ -55,15 +53,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let served = &ctx.kinds.get(key.kind);
     let chart = served.chart();
     let capabilities = capabilities(ctx);
-    let (mut values, bad_values) = match spec(&cr).await {
-        Ok(values) => (values, None),
-        Err(refusal) => (Map::new(), Some(refusal)),
-    };
-    let own = ctx.memory.annotations.of(key, &cr).await;
-    let mut extras = values::gather(&mut values, key, &own, ctx);
     let (history, complete) = ctx.cache.release(key);
-    let linked = dependencies::gather(key, &cr, &own, &values, is_installed(history.last()), ctx);
-    extras.link(&linked);
+    let Given { values, bad_values, own, extras, linked } = given(key, &cr, history.last(), ctx).await;
     let owner = owner(key, &cr, ctx, chart.as_deref().ok());
     let inputs = chart.as_ref().ok().map(|chart| {
         digest::inputs(&Inputs {
@@ -330,31 +321,33 @@ pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
     own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
 }
 
+/// What the values of a release come from.
+struct Given {
+    /// Those of the spec, with the kind's overrides.
+    values: Map<String, Value>,
+    /// Why the spec has none.
+    bad_values: Option<Refusal>,
+    /// The annotations.
+    own: Arc<Annotations>,
+    extras: Extras,
+    linked: Linked,
+}
+
+async fn given(key: &ReleaseKey, cr: &Arc<Cr>, newest: Option<&Revision>, ctx: &Context) -> Given {
+    let (mut values, bad_values) = match spec::values(cr).await {
+        Ok(values) => (values, None),
+        Err(refusal) => (Map::new(), Some(refusal)),
+    };
+    let own = ctx.memory.annotations.of(key, cr).await;
+    let mut extras = values::gather(&mut values, key, &own, ctx);
+    let linked = dependencies::gather(key, cr, &own, &values, is_installed(newest), ctx);
+    extras.link(&linked);
+    Given { values, bad_values, own, extras, linked }
+}
+
 /// Whether there is a release, also one that is not finished yet.
 fn is_installed(newest: Option<&Revision>) -> bool {
     newest.is_some_and(|newest| !matches!(newest.status, Status::Uninstalled | Status::Uninstalling))
-}
-
-/// The values of a custom resource.
-async fn spec(cr: &Arc<Cr>) -> Result<Map<String, Value>, Refusal> {
-    if cr.spec.as_ref().is_none_or(|spec| spec.len() <= SHORT) {
-        return read_values(cr);
-    }
-    let cr = Arc::clone(cr);
-    let internal = || Refusal { reason: "InvalidSpec", message: "spec cannot be read: internal error".to_owned() };
-    off(move || read_values(&cr)).await.unwrap_or_else(|_| Err(internal()))
-}
-
-fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
-    let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
-    let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
-    match bounds::SPEC.json(spec) {
-        Ok(Value::Object(values)) => Ok(values),
-        Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
-        // The parser's message would quote the content.
-        Err(why) if why.starts_with("it is not JSON") => refuse("spec cannot be read".to_owned()),
-        Err(why) => refuse(format!("spec: {why}")),
-    }
 }
 
 fn refusal(key: &ReleaseKey, owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {

@@ -385,7 +385,6 @@ fn read_place(place: Value, at: &str) -> Result<Place, String> {
 
 fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
     match source {
-        Source::Value(_) => Ok(()),
         Source::From(place) => check_place(place, known),
         Source::Members { document, .. } if !known.members.contains(&document.as_str()) => Err(match known.members {
             [] => format!("members: there is no Members {document}; the chart has none"),
@@ -394,7 +393,7 @@ fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
         Source::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
             Err(format!("field {field:?} is unknown; there are {}", known.facts.join(", ")))
         }
-        Source::Members { .. } => Ok(()),
+        Source::Value(_) | Source::Members { .. } => Ok(()),
     }
 }
 

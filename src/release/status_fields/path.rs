@@ -1,4 +1,4 @@
-//! Paths to a field of an object: a small part of the JSONPath that printer columns of Kubernetes use.
+//! Paths to a field of an object: a small part of the `JSONPath` that printer columns of Kubernetes use.
 
 use std::fmt;
 
