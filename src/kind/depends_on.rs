@@ -75,7 +75,15 @@ pub fn parse(list: &Value, from_values: bool) -> Result<Vec<Dependency>, String>
         Value::Array(items) if items.len() > bounds::DEPENDENCIES => {
             Err(format!("there are more than {} dependencies", bounds::DEPENDENCIES))
         }
-        Value::Array(items) => items.iter().map(|item| parse_one(item, from_values)).collect(),
+        Value::Array(items) => {
+            let read: Vec<_> = items.iter().map(|item| parse_one(item, from_values)).collect::<Result<_, _>>()?;
+            let mut together = Map::new();
+            for taken in read.iter().flat_map(|dependency| &dependency.values) {
+                set(&taken.target, &Value::Null, &mut together)
+                    .map_err(|why| format!("values: {:?}: {why}", taken.target))?;
+            }
+            Ok(read)
+        }
         _ => Err("it is not a list".to_owned()),
     }
 }
@@ -218,6 +226,10 @@ mod tests {
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.c d"}}]"#,
                 "values: \"b\": \".c d\" is no path",
+            ),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.a", "b.c": "status.d"}}]"#,
+                "values: \"b.c\": another value is above it",
             ),
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b..c": "status.c"}}]"#,

@@ -100,7 +100,7 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
-            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, status",
+            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, version",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],

@@ -28,6 +28,15 @@ fn ready(space: &Space, object: &str, reason: &str, message: &str) {
     });
 }
 
+/// Waits until a custom resource says which other is not ready.
+fn unready(space: &Space, object: &str, message: &str) {
+    eventually(&format!("{object} says that {message}"), || {
+        let condition = space.condition(object, "DependenciesReady")?;
+        let is = condition["status"] == "False" && condition["message"] == message;
+        if is { Ok(()) } else { Err(condition.to_string()) }
+    });
+}
+
 #[test]
 fn an_application_waits_for_its_database_and_follows_its_endpoint() {
     let space = Space::new("dependson");
@@ -61,8 +70,7 @@ fn an_application_waits_for_its_database_and_follows_its_endpoint() {
     space.wait_field("configmap/app-config", "/data/greeting", &endpoint(5433));
     // While the database is not ready, the application is kept, repaired and changed, with the last values.
     space.apply("Other", "db", &json!({"members": false, "port": 5434, "wrong": "conditions"}));
-    let condition = space.wait("web/app", "DependenciesReady", "False");
-    assert_eq!(condition["message"], "Other db: it is not ready (InvalidManifest)", "{condition}");
+    unready(&space, "web/app", "Other db: it is not ready (InvalidManifest)");
     space.wait("web/app", "Ready", "True");
     space.kubectl(&["delete", "configmap/app-config"]).unwrap();
     space.wait_field("configmap/app-config", "/data/greeting", &endpoint(5433));
@@ -80,10 +88,7 @@ fn an_application_waits_for_its_database_and_follows_its_endpoint() {
     space.wait_field("configmap/app-config", "/data/greeting", &endpoint(5433));
     space.delete("other/db");
     space.wait_gone("other/db");
-    eventually("the application says so", || {
-        let condition = space.condition("web/app", "DependenciesReady")?;
-        if condition["message"] == "Other db: it does not exist" { Ok(()) } else { Err(condition.to_string()) }
-    });
+    unready(&space, "web/app", "Other db: it does not exist");
     space.wait_field("configmap/app-config", "/data/greeting", &endpoint(5433));
     space.wait("web/app", "Ready", "True");
     // An application that needs no database does not wait.

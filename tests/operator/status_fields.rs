@@ -73,6 +73,14 @@ fn a_restart_costs_no_request_for_a_status_and_what_changed_meanwhile_is_shown()
     space.apply("Web", "a", &json!({"members": false}));
     space.wait_field("web/a", "/status/phase", &Value::Null);
     operator.settle();
+    // A further path in an object that does not change: the object is read once.
+    let before = space.requests().len();
+    space.apply("Web", "a", &json!({"members": false, "showIP": true}));
+    let ip = space.get("service/a-db").unwrap()["spec"]["clusterIP"].clone();
+    space.wait_field("web/a", "/status/clusterIP", &ip);
+    operator.settle();
+    let services = space.requests()[before..].iter().filter(|r| *r == "get services").count();
+    assert_eq!(services, 1);
 }
 
 fn give_address_once(space: &Space, name: &str, ip: &str) {

@@ -91,8 +91,9 @@ fn lay(linked: &mut Linked, all: &[(String, Value)]) {
     let mut hasher = Hasher::default();
     for (target, value) in all {
         if let Err(why) = depends_on::set(target, value, &mut linked.values) {
-            let message = format!("dependsOn: {target} cannot be set: {why}");
-            linked.refusal = linked.refusal.take().or(Some(Refusal { reason: "InvalidValues", message }));
+            // Those of one list do not collide, so the annotation does with what the kind has.
+            let message = format!("annotation {}: {target}: {why}", depends_on::ANNOTATION);
+            linked.refusal = linked.refusal.take().or(Some(Refusal { reason: "InvalidAnnotation", message }));
         }
         hasher.text(target).json(value);
     }

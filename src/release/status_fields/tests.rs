@@ -89,3 +89,14 @@ fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
         read(&["apiVersion: tillerman.dev/v1alpha1\nkind: Status\nmetadata: {name: s}\nfields: {}\n"]).unwrap_err();
     assert!(why.contains("lacks the annotation helm.sh/hook: status"), "{why}");
 }
+
+#[test]
+fn no_field_of_the_operator_can_be_a_field_of_the_chart() {
+    use crate::crd::{Names, Settings, of_chart};
+    let chart = crate::chart::Chart::default();
+    let made = of_chart(&chart, &Names::of_chart(&chart), Settings::default(), &[], &[]).unwrap().definition;
+    let status = &made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
+    for name in status.as_object().unwrap().keys() {
+        assert!(super::RESERVED.contains(&name.as_str()), "{name}");
+    }
+}
