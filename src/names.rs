@@ -16,6 +16,8 @@ pub const CRDS: &str = "tillerman.dev/crds";
 pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
 /// Fields that are left to others.
 pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
+/// Custom resources that must be ready first.
+pub const DEPENDS_ON: &str = "tillerman.dev/depends-on";
 /// Further sources of values.
 pub const VALUES_FROM: &str = "tillerman.dev/values-from";
 /// Patches of the rendered objects.
@@ -55,6 +57,8 @@ pub const SCOPE: &str = "tillerman.dev/scope";
 
 /// `apiVersion` of a `Members` document.
 pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// `apiVersion` of a `Status` document.
+pub const STATUS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// `apiVersion` of definitions of charts.
 pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
@@ -109,6 +113,8 @@ pub const INVENTORY: &str = "tillerman.dev/inventory";
 pub const RECORDED_MEMBERS: &str = "tillerman.dev/members";
 /// The operations.
 pub const RECORDED_OPERATIONS: &str = "tillerman.dev/operations";
+/// The fields of the status that the chart names.
+pub const RECORDED_STATUS: &str = "tillerman.dev/status";
 /// What the chart looked up.
 pub const LOOKUPS: &str = "tillerman.dev/lookups";
 /// When the chart is rendered again.

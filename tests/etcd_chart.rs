@@ -9,7 +9,9 @@ use tillerman::chart;
 use tillerman::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use tillerman::members::etcd::document::Document;
 use tillerman::members::etcd::state::Version;
+use tillerman::members::progress::FACTS;
 use tillerman::release::object::{Object, parse_manifest};
+use tillerman::release::status_fields::{Known, Source, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::value::Value as Go;
@@ -92,10 +94,23 @@ fn the_driver_gets_the_defaults() {
     assert_eq!(document.settings.version, Version::parse("3.6.16"));
     assert_eq!(document.config_map, "my-initial-cluster");
     assert!(!set.paused && document.settings.defragmentation.is_none());
-    let status = set.status.unwrap();
-    assert_eq!((status.service_name.as_deref(), status.client_port), (Some("my-client"), Some(2379)));
-    assert_eq!(status.target_version.as_deref(), Some("3.6.16"));
+    assert_eq!(set.version.as_deref(), Some("3.6.16"));
     assert!(document.tls_secret.is_none() && document.user_secret.is_none());
+}
+
+#[test]
+fn the_status_has_the_fields_of_coreos() {
+    let rendered = World::default().render(&json!({}));
+    let objects = objects(&rendered);
+    let known = Known { objects: &objects, namespace: "ns", members: &["etcd"], facts: &FACTS };
+    let fields = StatusFields::read(&rendered.unknown, known).unwrap().unwrap().fields;
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    let expected = ["phase", "size", "controlPaused", "serviceName", "clientPort", "currentVersion", "targetVersion"];
+    assert_eq!(names, expected);
+    assert_eq!(
+        (&fields[3].source, &fields[4].source),
+        (&Source::Value(json!("my-client")), &Source::Value(json!(2379)))
+    );
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn annotation(name: &str, text: &str) -> Result<(), String> {
     let Some(texts) = annotations::texts(&all) else { return Ok(()) };
     let read = Annotations::read(&texts);
     let (sources, patches, ignored) = (read.sources?, read.patches?, read.ignored?);
+    read.depends_on?;
     let mut values = serde_json::Map::new();
     for path in sources.iter().filter_map(|source| source.target_path.as_deref()) {
         values_from::set_path(path, "text", &mut values)?;
@@ -79,6 +80,10 @@ fn patches(text: &str) -> Result<(), String> {
 
 fn values_from(text: &str) -> Result<(), String> {
     annotation("tillerman.dev/values-from", text)
+}
+
+fn depends_on(text: &str) -> Result<(), String> {
+    annotation("tillerman.dev/depends-on", text)
 }
 
 fn ignore_drift(text: &str) -> Result<(), String> {
@@ -161,6 +166,11 @@ fn path(path: &str) -> String {
     json!([{"kind": "Secret", "name": "a", "targetPath": path}]).to_string()
 }
 
+/// A dependency.
+fn other(name: &str, target: &str, source: &str) -> String {
+    json!([{"group": "g", "kind": "K", "name": name, "values": {target: source}}]).to_string()
+}
+
 fn paths(count: usize, path: &str) -> String {
     json!([{"paths": vec![path; count]}]).to_string()
 }
@@ -229,6 +239,19 @@ fn of_lists() -> Vec<Row> {
         row("values-from: an index", path("a[65536]"), values_from, "maximum supported index of 1000"),
         row("values-from: many indices", path(&format!("a{}", "[0]".repeat(30_000))), values_from, "the limit is 1024"),
         row("values-from: names", path(&"a.".repeat(200)), values_from, "maximum supported nested level of 30"),
+        row("depends-on: text", long(), depends_on, BYTES),
+        row("depends-on: values", list_of(60_000), depends_on, VALUES),
+        row("depends-on: levels", nested(60_000), depends_on, LEVELS),
+        row("depends-on: number", json!(vec![json!({}); 11]).to_string(), depends_on, "more than 10 dependencies"),
+        row("depends-on: name", other(&"a".repeat(2000), "a", "status.a"), depends_on, "the limit is 1024"),
+        row("depends-on: target", other("a", &"a.".repeat(200), "status.a"), depends_on, "of 30 keys at most"),
+        row(
+            "depends-on: long path",
+            other("a", "a", &format!("status.{}", "a".repeat(300))),
+            depends_on,
+            "the limit is 256",
+        ),
+        row("depends-on: steps", other("a", "a", &format!("status{}", ".a".repeat(40))), depends_on, "the limit is 16"),
         row("ignore-drift: text", long(), ignore_drift, BYTES),
         row("ignore-drift: values", list_of(60_000), ignore_drift, VALUES),
         row("ignore-drift: levels", nested(60_000), ignore_drift, LEVELS),

@@ -4,6 +4,7 @@ use super::chart_path::print;
 use super::{CliError, values_files};
 use crate::chart::Chart;
 use crate::crd::{self, Cut, Evidence, Made, Names, Settings, Types};
+use crate::release::status_fields::typed;
 use crate::template::value::Value;
 use crate::template::yaml;
 use std::fmt::Write as _;
@@ -93,8 +94,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return Ok(());
     }
     let names = names(args, &chart)?;
-    let made = crd::of_chart(&chart, &names, settings, &evidence).map_err(CliError)?;
-    let mut text = remarks(&made) + &as_yaml(&made.definition)?;
+    let fields = typed::of_chart(&chart);
+    let known = fields.as_deref().unwrap_or_default();
+    let made = crd::of_chart(&chart, &names, settings, &evidence, known).map_err(CliError)?;
+    let mut text = remarks(&made, fields.err()) + &as_yaml(&made.definition)?;
     if args.warn_unknown {
         match &*crd::known(&chart) {
             Some(known) => {
@@ -134,8 +137,15 @@ fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
 }
 
 /// Comments above the definition: what is not as its reader expects.
-fn remarks(made: &Made) -> String {
+fn remarks(made: &Made, no_fields: Option<String>) -> String {
     let mut text = String::new();
+    if let Some(why) = no_fields {
+        let why = why.replace('\n', " ");
+        let _ = writeln!(
+            text,
+            "# The status has no types for fields of the chart, which does not render with its default values: {why}"
+        );
+    }
     for opened in &made.opened {
         let path = opened.path.join(".");
         let _ = writeln!(text, "# spec.{path} takes any value, since {} gives it one of another type.", opened.by);

@@ -32,7 +32,7 @@ pub use keys::Known;
 pub use names::{Names, plural};
 use serde_json::{Value, json};
 pub use size::Cut;
-pub use status::{STATUS_REMEDY, status_fault};
+pub use status::{STATUS_REMEDY, StatusField, status_fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use write::json_schema;
@@ -341,7 +341,13 @@ fn add_texts(
 ///
 /// # Errors
 /// What is wrong with the chart's values.schema.json or with its annotation `tillerman.dev/columns`.
-pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<Made, String> {
+pub fn of_chart(
+    chart: &Chart,
+    names: &Names,
+    settings: Settings,
+    evidence: &[Evidence],
+    fields: &[StatusField],
+) -> Result<Made, String> {
     let typed = types(chart, settings, evidence)?;
     let Names { group, version, kind, plural } = names;
     let mut subresources = json!({"status": {}});
@@ -377,7 +383,7 @@ pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Ev
                 "served": true,
                 "storage": true,
                 "subresources": subresources,
-                "additionalPrinterColumns": columns(chart)?,
+                "additionalPrinterColumns": columns(chart, fields)?,
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
                     "description": description(chart, kind),
@@ -387,7 +393,7 @@ pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Ev
                         // The name is the release's, which Helm limits.
                         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 53}}},
                         "spec": typed.schema,
-                        "status": status::schema(),
+                        "status": status::schema(fields),
                     },
                 }},
             }],
@@ -442,10 +448,16 @@ impl Typed {
     }
 }
 
-/// The columns that `kubectl get` shows: the chart's own, and those of all kinds.
-fn columns(chart: &Chart) -> Result<Vec<Value>, String> {
+/// The columns that `kubectl get` shows: the chart's own, those of fields of its status, and those of all kinds.
+fn columns(chart: &Chart, fields: &[StatusField]) -> Result<Vec<Value>, String> {
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     let mut columns = own_columns(chart)?;
+    for field in fields.iter().filter(|field| field.column) {
+        let name = field.column_name();
+        if !columns.iter().any(|own| own["name"] == name.as_str()) {
+            columns.push(column(&name, field.kind, &format!(".status.{}", field.name)));
+        }
+    }
     let standard = [
         column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
         column("Status", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
@@ -520,7 +532,7 @@ mod tests {
         );
         let names = Names::of_chart(&chart);
         assert_eq!((names.kind.as_str(), names.plural.as_str()), ("MyApp", "myapps"));
-        let made = of_chart(&chart, &names, Settings::default(), &[]).unwrap();
+        let made = of_chart(&chart, &names, Settings::default(), &[], &[]).unwrap();
         let scale = &made.definition["spec"]["versions"][0]["subresources"]["scale"];
         assert_eq!(scale["specReplicasPath"], ".spec.replicaCount");
         let with_defaults = Settings { with_defaults: true, ..Settings::default() };
@@ -579,7 +591,7 @@ mod tests {
         let annotate = |chart: &mut Chart, name: &str, value: &str| {
             chart.metadata.annotations.get_or_insert_default().insert(name.into(), value.into());
         };
-        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), Settings::default(), &[]);
+        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), Settings::default(), &[], &[]);
         annotate(&mut chart, "tillerman.dev/short-names", "w, wb");
         annotate(&mut chart, "tillerman.dev/columns", "Size integer .spec.size\n");
         let crd = made(&chart).unwrap().definition;

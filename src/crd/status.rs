@@ -2,7 +2,7 @@
 
 use super::author;
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What the operator reports about a custom resource. The API server checks the operator's own writes against it.
@@ -45,10 +45,49 @@ struct Condition {
     observed_generation: Option<i64>,
 }
 
-/// The schema of the status. What it does not name is kept, so that another version's status survives.
-pub fn schema() -> Value {
+/// A field of the status that the chart names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusField {
+    /// Its name.
+    pub name: String,
+    /// Its type, by its name in OpenAPI.
+    pub kind: &'static str,
+    /// What it means.
+    pub description: Option<String>,
+    /// Whether `kubectl get` shows it.
+    pub column: bool,
+}
+
+impl StatusField {
+    /// The name of its column, with a capital.
+    pub fn column_name(&self) -> String {
+        let mut letters = self.name.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = json!({"type": self.kind});
+        match self.kind {
+            "array" => schema["items"] = json!({"x-kubernetes-preserve-unknown-fields": true}),
+            "object" => schema["x-kubernetes-preserve-unknown-fields"] = true.into(),
+            _ => {}
+        }
+        if let Some(text) = &self.description {
+            schema["description"] = text.as_str().into();
+        }
+        schema
+    }
+}
+
+/// The schema of the status, with the fields that the chart names. What it does not name is kept, so that another version's status
+/// survives.
+pub fn schema(fields: &[StatusField]) -> Value {
     let schema = schemars::schema_for!(Status).to_value();
-    author::of_type(&schema)
+    let mut schema = author::of_type(&schema);
+    for field in fields {
+        schema["properties"][&field.name] = field.schema();
+    }
+    schema
 }
 
 /// Why a CustomResourceDefinition does not keep the status of custom resources of a version.
@@ -92,10 +131,15 @@ mod tests {
         assert_eq!(of(json!({"status": {}}), with(open)), None);
         assert_eq!(of(json!({"status": {}}), with(json!({"type": "object"}))), loses);
         assert_eq!(of(json!({"status": {}}), json!({"type": "object"})), loses);
-        let ours =
-            super::super::of_chart(&Chart::default(), &Names::of_chart(&Chart::default()), Settings::default(), &[])
-                .unwrap()
-                .definition;
+        let ours = super::super::of_chart(
+            &Chart::default(),
+            &Names::of_chart(&Chart::default()),
+            Settings::default(),
+            &[],
+            &[],
+        )
+        .unwrap()
+        .definition;
         assert_eq!(status_fault(&ours, "v1alpha1"), None);
     }
 }

@@ -291,7 +291,8 @@ mod tests {
         let read = spec(&json!({
             "chart": {"path": "charts/web"},
             "names": {"group": "apps.example.com", "version": "v1", "kind": "Web"},
-            "policy": {"namespaces": "own", "allow": ["patches"], "maxHistory": 3},
+            "policy": {"namespaces": "own", "allow": ["patches"], "maxHistory": 3,
+                "dependsOn": [{"group": "a.b", "kind": "Database", "nameFrom": "database.name"}]},
         }))
         .unwrap();
         assert_eq!(read.on_delete, OnDelete::Refuse);
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(names.plural, "webs");
         let kind = read.kind(&names, Path::new("/")).unwrap();
         assert_eq!(kind.gvk.to_string(), "apps.example.com/v1, Kind=Web");
-        assert_eq!(kind.switches.max_history, 3);
+        assert_eq!((kind.switches.max_history, kind.depends_on.len()), (3, 1));
         assert!(matches!(read.place(Path::new("/opt")), Ok(Place::Path(..))));
     }
 

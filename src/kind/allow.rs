@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::depends_on;
 use super::ignore::IGNORE_DRIFT;
 use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
 use super::values_from;
@@ -21,6 +22,8 @@ pub enum Reach {
     ChartVersion,
     /// Definitions in `crds/`.
     Crds,
+    /// Other custom resources that must be ready first, and values from their status.
+    DependsOn,
     /// Fields that are left to others.
     IgnoreDrift,
     /// Patches of what is rendered.
@@ -35,9 +38,10 @@ pub enum Reach {
 
 impl Reach {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ChartVersion,
         Self::Crds,
+        Self::DependsOn,
         Self::IgnoreDrift,
         Self::Patches,
         Self::ReleaseName,
@@ -50,6 +54,7 @@ impl Reach {
         match self {
             Self::ChartVersion => "chartVersion",
             Self::Crds => "crds",
+            Self::DependsOn => "dependsOn",
             Self::IgnoreDrift => "ignoreDrift",
             Self::Patches => "patches",
             Self::ReleaseName => "releaseName",
@@ -63,6 +68,7 @@ impl Reach {
         match self {
             Self::ChartVersion => CHART_VERSION,
             Self::Crds => CRDS,
+            Self::DependsOn => depends_on::ANNOTATION,
             Self::IgnoreDrift => IGNORE_DRIFT,
             Self::Patches => PATCHES,
             Self::ReleaseName => RELEASE_NAME,
@@ -79,6 +85,10 @@ impl Reach {
             }
             Self::Crds => {
                 "an editor of a custom resource can replace the cluster's definitions that the chart's crds/ names, for all namespaces"
+            }
+            Self::DependsOn => {
+                "an editor of a custom resource can read the status of every custom resource of its namespace that this operator serves, by \
+                 values that the chart shows"
             }
             Self::IgnoreDrift => {
                 "an editor of a custom resource can leave fields of the chart's objects to others; the operator no longer repairs them"
@@ -176,9 +186,16 @@ mod tests {
         assert_eq!(Allow::default().take_refused(&mut left), Reach::ALL);
         assert_eq!(left.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "tillerman.dev/paused"]);
         let mut left = annotations();
-        let allow =
-            Allow::read(&json!(["chartVersion", "patches", "valuesFrom", "crds", "ignoreDrift", "takeOwnership"]))
-                .unwrap();
+        let allow = Allow::read(&json!([
+            "chartVersion",
+            "patches",
+            "valuesFrom",
+            "crds",
+            "dependsOn",
+            "ignoreDrift",
+            "takeOwnership"
+        ]))
+        .unwrap();
         assert_eq!(allow.take_refused(&mut left), [Reach::ReleaseName]);
         assert!(left.contains_key("tillerman.dev/patches"));
         assert_eq!(Allow::all().take_refused(&mut annotations()), []);
@@ -200,11 +217,11 @@ mod tests {
         for (value, expected) in [
             (
                 json!(["patch"]),
-                "allow: \"patch\" is none of chartVersion, crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow: \"patch\" is none of chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
             (
                 json!("patches"),
-                "allow must be a list of: chartVersion, crds, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow must be a list of: chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
             ),
         ] {
             assert_eq!(Allow::read(&value).unwrap_err(), expected);

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use super::depends_on::{self, Dependency};
 use super::ignore::{self, IGNORE_DRIFT, Ignore};
 use super::switches::PATCHES;
 use super::values_from::{self, ValuesFrom};
 use crate::release::patch::{self, Patch};
 
 /// The annotations that are read here.
-const NAMES: [&str; 3] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT];
+const NAMES: [&str; 4] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT, depends_on::ANNOTATION];
 
 /// The texts of these annotations. Reading them again gives the same result.
-pub type Texts = [Option<Box<str>>; 3];
+pub type Texts = [Option<Box<str>>; 4];
 
 /// Their content. An error is a sentence that begins with the name of the annotation.
 #[derive(Clone, Debug)]
@@ -22,11 +23,13 @@ pub struct Annotations {
     pub patches: Result<Vec<Patch>, String>,
     /// `tillerman.dev/ignore-drift`
     pub ignored: Result<Vec<Ignore>, String>,
+    /// `tillerman.dev/depends-on`
+    pub depends_on: Result<Vec<Dependency>, String>,
 }
 
 impl Default for Annotations {
     fn default() -> Self {
-        Self { sources: Ok(Vec::new()), patches: Ok(Vec::new()), ignored: Ok(Vec::new()) }
+        Self { sources: Ok(Vec::new()), patches: Ok(Vec::new()), ignored: Ok(Vec::new()), depends_on: Ok(Vec::new()) }
     }
 }
 
@@ -43,7 +46,7 @@ pub fn are_of(texts: &Texts, annotations: &BTreeMap<Box<str>, Box<str>>) -> bool
 
 impl Annotations {
     /// Reads the texts. May take some milliseconds.
-    pub fn read([sources, patches, ignored]: &Texts) -> Self {
+    pub fn read([sources, patches, ignored, depends_on]: &Texts) -> Self {
         fn one<T>(name: &str, text: Option<&str>, read: fn(&str) -> Result<Vec<T>, String>) -> Result<Vec<T>, String> {
             text.map_or(Ok(Vec::new()), |text| read(text).map_err(|why| format!("annotation {name}: {why}")))
         }
@@ -51,6 +54,7 @@ impl Annotations {
             sources: one(values_from::ANNOTATION, sources.as_deref(), values_from::parse_text),
             patches: one(PATCHES, patches.as_deref(), patch::parse_text),
             ignored: one(IGNORE_DRIFT, ignored.as_deref(), ignore::parse),
+            depends_on: one(depends_on::ANNOTATION, depends_on.as_deref(), depends_on::parse_text),
         }
     }
 }

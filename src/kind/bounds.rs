@@ -21,6 +21,12 @@ pub const RULES: usize = 100;
 pub const PATHS: usize = 1000;
 /// Sources of values of one custom resource and its kind.
 pub const SOURCES: usize = 50;
+/// Custom resources that one may need.
+pub const DEPENDENCIES: usize = 10;
+/// Values that are taken from one of them.
+pub const TAKEN: usize = 20;
+/// Bytes of these values together, as JSON.
+pub const TAKEN_BYTES: usize = 8 << 10;
 /// Patches in one list.
 pub const PATCHES: usize = 100;
 /// Operations of all JSON patches in one list.

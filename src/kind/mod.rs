@@ -3,6 +3,7 @@
 pub mod allow;
 pub mod annotations;
 pub mod bounds;
+pub mod depends_on;
 pub mod duration;
 pub mod ignore;
 pub mod overrides;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use crate::release::object::Gvk;
 use crate::release::patch::Patch;
 use allow::Allow;
+use depends_on::Dependency;
 use overrides::Overrides;
 use placement::Placement;
 use rollout::Rollout;
@@ -53,6 +55,8 @@ pub struct Kind {
     pub unusable: Option<String>,
     /// Secrets and `ConfigMap`s with values, below those of a custom resource.
     pub values_from: Vec<ValuesFrom>,
+    /// Custom resources that must be ready first, before those that a custom resource names.
+    pub depends_on: Vec<Dependency>,
     /// Patches of what the chart renders, before those of a custom resource.
     pub patches: Vec<Patch>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.

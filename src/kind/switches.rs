@@ -280,6 +280,16 @@ pub const SWITCHES: &[Switch] = &[
         reader: Reader::List,
     },
     Switch {
+        name: "depends-on",
+        field: Some("dependsOn"),
+        values: "a list",
+        allow: Some("dependsOn"),
+        effect: "Custom resources that must be ready first, and fields of their status that become \
+                 [values](../depends-on.md): `[{\"group\":\"db.example.com\",\"kind\":\"Database\",\"name\":\"db\",\
+                 \"values\":{\"database.host\":\"status.endpoint\"}}]`",
+        reader: Reader::List,
+    },
+    Switch {
         name: "patches",
         field: Some("patches"),
         values: "a list",

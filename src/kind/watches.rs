@@ -12,7 +12,7 @@ use super::overrides::{self, Overrides};
 use super::placement::{ClusterScoped, Namespaces, Placement};
 use super::rollout::Rollout;
 use super::switches::Switches;
-use super::{ChartRef, Kind, Proof, bounds, duration, ignore, selector, values_from};
+use super::{ChartRef, Kind, Proof, bounds, depends_on, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
 
@@ -68,6 +68,11 @@ pub const FIELDS: &[Field] = &[
         "Secrets and ConfigMaps with values, below those of the custom resource. See [values from Secrets](../how-to/values-from-secrets.md).",
     ),
     field(
+        "dependsOn",
+        "a list",
+        "Custom resources that must be ready first, and fields of their status that become values. See [dependencies](../depends-on.md).",
+    ),
+    field(
         "patches",
         "a list",
         "Patches of the rendered objects, before those of the custom resource. See [patches](../how-to/patches.md).",
@@ -80,7 +85,7 @@ pub const FIELDS: &[Field] = &[
     field(
         "allow",
         "a list (default: empty)",
-        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
+        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
          `valuesFrom`. See [security](../security.md).",
     ),
     field(
@@ -184,6 +189,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
     let mut patches = Vec::new();
+    let mut dependencies = Vec::new();
     let mut allow = Allow::default();
     let mut placement = Placement::default();
     let mut suffix = "";
@@ -222,6 +228,9 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 Ok(read) => overrides = read,
                 Err(why) => unusable = Some(format!("watches.yaml, line {}: {why}", key.referenced.line())),
             },
+            "dependsOn" => {
+                dependencies = depends_on::parse(value, true).map_err(|e| wrong(format!("dependsOn: {e}")))?;
+            }
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
@@ -250,6 +259,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         overrides,
         unusable,
         values_from: sources,
+        depends_on: dependencies,
         patches,
         watch_dependents: bool("watchDependentResources", true)?,
         rollout,

@@ -280,7 +280,7 @@ fn gather_crds<'c>(chart: &'c Chart, files: &mut Vec<&'c chart::File>) {
 fn check_resource(chart: &Chart, report: &mut Report) {
     use crate::crd::{Names, Settings, of_chart};
     if (chart.is_minijinja() || chart.metadata.annotation(crate::names::GROUP).is_some())
-        && let Err(e) = of_chart(chart, &Names::of_chart(chart), Settings::default(), &[])
+        && let Err(e) = of_chart(chart, &Names::of_chart(chart), Settings::default(), &[], &[])
     {
         report.error("values.schema.json", e);
     }

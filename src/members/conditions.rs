@@ -29,7 +29,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// The conditions of a set whose versions are in `status`, see [`FIELDS`](super::progress::FIELDS).
+/// The conditions of a set whose versions are in `status`, an entry of `status.members`.
 pub fn conditions(
     set: &Set,
     workload: &Workload,

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::etcd::document::Document;
+use super::progress;
 use crate::kind::duration;
 use crate::release::digest::Hasher;
+use crate::release::document::{Fields, body};
 use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::packed;
 use crate::render::Hook;
@@ -71,21 +73,9 @@ pub struct Set {
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What the status reports about the only set of a database, in the words of coreos' etcd-operator.
+    /// The version that the members shall have, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-}
-
-/// `status` of the document: fields of the custom resource's status that only the chart knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Status {
-    /// The Service for clients.
-    pub service_name: Option<String>,
-    /// The port of the Service.
-    pub client_port: Option<u16>,
-    /// The wanted version.
-    pub target_version: Option<String>,
+    pub version: Option<String>,
 }
 
 /// The name of the driver, which adds and removes members: a built-in driver, or one of the program's own
@@ -265,9 +255,6 @@ impl Members {
             if members.sets.iter().any(|s| s.name == set.name) {
                 return Err(format!("there are two Members {name}"));
             }
-            if let Some(other) = members.sets.iter().find(|s| s.status.is_some() && set.status.is_some()) {
-                return Err(format!("Members {} and {name} both have spec.status, and only one may", other.name));
-            }
             members.sets.push(set);
         }
         if members.sets.is_empty() {
@@ -320,7 +307,7 @@ impl Set {
             etcd: Map::new(),
             settings: Map::new(),
             paused: false,
-            status: None,
+            version: None,
         }
     }
 
@@ -342,59 +329,6 @@ fn is_document(hook: &Hook) -> bool {
     is_members(&hook.manifest.api_version, &hook.manifest.kind) || hook.events.iter().any(|e| e == MEMBERS)
 }
 
-fn body(hook: &Hook) -> Result<Map<String, Value>, String> {
-    Ok(Object::parse(&hook.manifest.text)?.ok_or("it is empty")?.body)
-}
-
-/// The fields of an object. Each is taken once; a field that is not known is an error.
-struct Fields<'a> {
-    at: &'static str,
-    left: Map<String, Value>,
-    known: &'a [&'static str],
-}
-
-impl<'a> Fields<'a> {
-    fn of(at: &'static str, value: Option<Value>, known: &'a [&'static str]) -> Result<Self, String> {
-        let fields = match value {
-            Some(Value::Object(fields)) => fields,
-            None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(format!("{at} is not an object")),
-        };
-        match fields.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(unknown) => Err(format!("{at}.{unknown} is unknown; there are {}", known.join(", "))),
-            None => Ok(Self { at, left: fields, known }),
-        }
-    }
-
-    fn take(&mut self, key: &str) -> Option<Value> {
-        debug_assert!(self.known.contains(&key));
-        self.left.remove(key).filter(|v| !v.is_null())
-    }
-
-    fn text(&mut self, key: &str) -> Result<Option<String>, String> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(_) => Err(format!("{}.{key} is not a text", self.at)),
-        }
-    }
-
-    fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)], default: Option<T>) -> Result<T, String> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let at = self.at;
-        match (self.text(key)?, default) {
-            (None, Some(default)) => Ok(default),
-            (None, None) => Err(format!("{at}.{key} is missing; it is {}", names.join(" or "))),
-            (Some(text), _) => {
-                let found = choices.iter().find(|(name, _)| *name == text);
-                found
-                    .map(|(_, choice)| *choice)
-                    .ok_or_else(|| format!("{at}.{key} {text:?} is unknown; it is {}", names.join(" or ")))
-            }
-        }
-    }
-}
-
 fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, String> {
     let manifest = &hook.manifest;
     if manifest.api_version != API_VERSION || manifest.kind != KIND {
@@ -406,7 +340,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let mut document = body(hook)?;
     document.retain(|key, _| key != "status");
     let mut document = Fields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
-    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "settings", "paused", "status"];
+    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "settings", "paused", "version"];
     let mut spec = Fields::of("spec", document.take("spec"), &known)?;
     let mut target = Fields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
@@ -445,10 +379,11 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         Some(Value::Bool(paused)) => paused,
         Some(_) => return Err("spec.paused is neither true nor false".to_owned()),
     };
-    let status = spec.take("status").map(read_status).transpose()?;
+    let version = spec.text("version")?;
+    let version = version.or_else(|| etcd.get("version").and_then(Value::as_str).map(str::to_owned));
     // In the status these two fields are next to the names of documents.
-    if status.is_some() && ["ready", "unready"].contains(&manifest.name.as_str()) {
-        return Err(format!("with spec.status, the name of the document cannot be {}", manifest.name));
+    if driver == DriverName::ETCD && progress::LISTS.contains(&manifest.name.as_str()) {
+        return Err(format!("with driver: etcd, the name of the document cannot be {}", manifest.name));
     }
     let service = check_target(&target, objects, namespace)?;
     if driver == DriverName::ETCD {
@@ -466,19 +401,8 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         etcd,
         settings,
         paused,
-        status,
+        version,
     })
-}
-
-fn read_status(value: Value) -> Result<Status, String> {
-    let known = ["serviceName", "clientPort", "targetVersion"];
-    let mut status = Fields::of("spec.status", Some(value), &known)?;
-    let port = |port: Value| port.as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-    let client_port = match status.take("clientPort") {
-        None => None,
-        Some(value) => Some(port(value).ok_or("spec.status.clientPort is not a port")?),
-    };
-    Ok(Status { service_name: status.text("serviceName")?, client_port, target_version: status.text("targetVersion")? })
 }
 
 /// Checks that the operator can step the StatefulSet. Returns its service name.

@@ -100,7 +100,7 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
-            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, status",
+            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, version",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],
@@ -136,13 +136,10 @@ fn what_is_wrong_is_said_in_words() {
             vec![of("{target: {name: db}, size: 3, driver: jobs, paused: 1}")],
             "Members m: spec.paused is neither true nor false",
         ),
+        (vec![of("{target: {name: db}, size: 3, driver: jobs, version: 3}")], "Members m: spec.version is not a text"),
         (
-            vec![of("{target: {name: db}, size: 3, driver: jobs, status: {clientPort: 0}}")],
-            "Members m: spec.status.clientPort is not a port",
-        ),
-        (
-            vec![members("ready", "{target: {name: db}, size: 3, driver: jobs, status: {}}")],
-            "Members ready: with spec.status, the name of the document cannot be ready",
+            vec![members("ready", "{target: {name: db}, size: 3, driver: etcd}")],
+            "Members ready: with driver: etcd, the name of the document cannot be ready",
         ),
         (vec![of(etcd), JOB.to_owned()], "scale hook Job join: no Members document has driver: jobs"),
         (vec![of("{target: {name: db}, size: 3, driver: etcd}")], "Members m: spec.etcd: missing field `peerURL`"),

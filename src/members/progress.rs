@@ -1,12 +1,13 @@
 //! What the status reports about members: their number, the latches, and the plan with its phases and steps. It is
 //! computed from observations, and no decision depends on it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, conditions};
-use super::document::Set;
+use super::document::{DriverName, Set};
 use super::workload::{Latch, Mode, Move, MoveKind, Workload};
 
 /// What a pass did with a stateful set.
@@ -34,9 +35,11 @@ pub struct MembersStatus {
     pub members: Map<String, Value>,
     /// `status.plan`; `None` keeps the previous one.
     pub plan: Option<Value>,
-    /// [`FIELDS`] of the status.
-    pub status: Map<String, Value>,
-    /// coreos' conditions, if a set asks for this form of the status.
+    /// [`FACTS`], by document, of the sets that this pass looked at.
+    pub facts: BTreeMap<String, Map<String, Value>>,
+    /// Whether the status lists the pods and has the conditions of coreos' etcd-operator: it has one set, of etcd.
+    pub as_coreos: bool,
+    /// coreos' conditions, if the status has them.
     pub conditions: Option<Vec<Condition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
@@ -56,16 +59,14 @@ impl MembersStatus {
     /// Reads the previous status.
     fn read(status: &Map<String, Value>) -> Self {
         let members = status.get("members").and_then(Value::as_object).cloned().unwrap_or_default();
-        let field = |name: &str| Some((name.to_owned(), status.get(name)?.clone()));
-        let fields = FIELDS.iter().filter_map(|name| field(name)).collect();
-        Self { members, plan: status.get("plan").cloned(), status: fields, ..Self::default() }
+        Self { members, plan: status.get("plan").cloned(), ..Self::default() }
     }
 
     /// Reads the previous status for these sets.
     pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
         let mut report = Self::read(status);
-        if sets.iter().all(|set| set.status.is_none()) {
-            report.status.clear();
+        report.as_coreos = matches!(sets, [only] if only.driver == DriverName::ETCD);
+        if !report.as_coreos {
             report.members.retain(|_, members| members.is_object());
         }
         report
@@ -77,10 +78,29 @@ impl MembersStatus {
     }
 }
 
-/// Fields of the status as coreos' etcd-operator reported them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`), in addition
-/// to `members.ready` and `members.unready`.
-pub const FIELDS: [&str; 7] =
-    ["phase", "controlPaused", "size", "serviceName", "clientPort", "currentVersion", "targetVersion"];
+/// What a `Status` document can show of a set.
+pub const FACTS: [&str; 11] = [
+    "statefulSet",
+    "size",
+    "replicas",
+    "ready",
+    "pods",
+    "readyMembers",
+    "unreadyMembers",
+    "paused",
+    "phase",
+    "currentVersion",
+    "targetVersion",
+];
+
+/// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
+pub const LISTS: [&str; 2] = ["ready", "unready"];
+
+/// The names of the pods that are ready, or of those that are not.
+fn pods(set: &Set, workload: &Workload, ready: bool) -> Value {
+    let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == ready);
+    pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
+}
 
 /// A quorum is lost for good, and one member is made to continue alone.
 const RECOVERING: &str = "RecoveringQuorum";
@@ -88,38 +108,35 @@ const RECOVERING: &str = "RecoveringQuorum";
 /// Conditions after which members do not return without help.
 const LOST: [&str; 2] = ["DataLost", "SplitBrain"];
 
-/// Reports the set in [`FIELDS`]. As in coreos' operator, the target version is empty once it is reached.
-fn enter_fields(report: &mut MembersStatus, set: &Set, workload: &Workload, latch: &Latch, mode: Mode, doing: &Doing) {
-    let Some(fields) = &set.status else { return };
-    let names = |wanted: bool| -> Value {
-        let pods = workload.pods.iter().filter(|(_, pod)| pod.stays_ready() == wanted);
-        pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
-    };
-    report.members.insert("ready".into(), names(true));
-    report.members.insert("unready".into(), names(false));
-    let status = &mut report.status;
-    status.insert("size".into(), workload.pods.len().into());
-    status.insert("serviceName".into(), json!(fields.service_name));
-    status.insert("clientPort".into(), json!(fields.client_port));
-    status.insert("controlPaused".into(), if mode == Mode::Paused { true.into() } else { Value::Null });
-    status.retain(|_, value| !value.is_null());
+/// How far a set is, in the words of coreos' etcd-operator (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`): `phase`, and the versions if the
+/// document has one. `before` is the entry of the last status. As there, the target version is empty once it is reached.
+fn stage(set: &Set, before: &Value, mode: Mode, doing: &Doing) -> Map<String, Value> {
+    let names = ["phase", "currentVersion", "targetVersion"];
+    let mut stage: Map<String, Value> = names
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), before.get(name).filter(|value| value.is_string())?.clone())))
+        .collect();
     if mode != Mode::Run {
-        return;
+        return stage;
     }
+    let has_run = stage.get("phase").is_some_and(|phase| phase != "Creating");
     let phase = match doing {
         Doing::Stopped { reason, .. } if LOST.contains(reason) => "Failed",
         Doing::Nothing => "Running",
-        _ if status.get("currentVersion").is_some() => "Running",
+        _ if has_run => "Running",
         _ => "Creating",
     };
-    let wanted = fields.target_version.as_deref().unwrap_or_default();
+    stage.insert("phase".into(), phase.into());
+    let Some(wanted) = set.version.as_deref() else {
+        stage.retain(|name, _| name == "phase");
+        return stage;
+    };
     if *doing == Doing::Nothing {
-        status.insert("currentVersion".into(), wanted.into());
+        stage.insert("currentVersion".into(), wanted.into());
     }
-    let reached = status.get("currentVersion").is_some_and(|version| version == wanted);
-    status.insert("targetVersion".into(), if reached { "" } else { wanted }.into());
-    status.insert("phase".into(), phase.into());
-    report.conditions = Some(conditions(set, workload, latch, doing, status));
+    let reached = stage.get("currentVersion").is_some_and(|version| version == wanted);
+    stage.insert("targetVersion".into(), if reached { "" } else { wanted }.into());
+    stage
 }
 
 /// Enters what a pass did with a stateful set. Returns the time until its progress deadline, if it waits.
@@ -134,11 +151,37 @@ pub fn enter(
 ) -> Option<Duration> {
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
-    report.members.insert(
-        set.name.clone(),
-        json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch}),
-    );
-    enter_fields(report, set, workload, latch, mode, doing);
+    let reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
+    let mut entry =
+        json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch});
+    for (name, value) in &reached {
+        entry[name] = value.clone();
+    }
+    report.members.insert(set.name.clone(), entry);
+    let facts = [
+        ("statefulSet", set.target.as_str().into()),
+        ("size", set.size.into()),
+        ("replicas", replicas.into()),
+        ("ready", ready.into()),
+        ("pods", workload.pods.len().into()),
+        ("readyMembers", pods(set, workload, true)),
+        ("unreadyMembers", pods(set, workload, false)),
+        ("paused", (mode == Mode::Paused).into()),
+    ];
+    let mut facts: Map<String, Value> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    if mode == Mode::Run {
+        // What is not so is absent from the status. While the set is paused, the status keeps what it has.
+        facts.extend(["phase", "currentVersion", "targetVersion"].map(|name| (name.to_owned(), Value::Null)));
+    }
+    facts.extend(reached.clone());
+    report.facts.insert(set.name.clone(), facts);
+    if report.as_coreos {
+        report.members.insert("ready".into(), pods(set, workload, true));
+        report.members.insert("unready".into(), pods(set, workload, false));
+        if mode == Mode::Run {
+            report.conditions = Some(conditions(set, workload, latch, doing, &reached));
+        }
+    }
     if mode != Mode::Run {
         return None;
     }

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Doing, MembersStatus, enter};
-use crate::members::document::{Set, Status};
+use super::{Doing, FACTS, MembersStatus, enter};
+use crate::members::document::{DriverName, Set};
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload};
 
 fn set() -> Set {
@@ -85,40 +85,47 @@ fn a_pause_leaves_the_plan_as_it_is() {
 
 /// coreos' etcd-operator v0.9.4, `pkg/apis/etcd/v1beta2/status.go`.
 #[test]
-fn the_status_is_told_in_the_words_of_coreos_when_the_chart_asks() {
-    let told_status = Status {
-        service_name: Some("db-client".into()),
-        client_port: Some(2379),
-        target_version: Some("3.5.0".into()),
-    };
-    let mut set = Set { size: 1, status: Some(told_status), ..set() };
+fn phase_and_versions_are_those_of_coreos_and_of_etcd_the_lists_and_conditions_too() {
+    let mut set = Set { size: 1, driver: DriverName::ETCD, version: Some("3.5.0".into()), ..set() };
     let pod = |ready| Pod { ready, ..Pod::example() };
     let mut workload = Workload { pods: BTreeMap::from([(0, pod(false))]), ..Workload::example(1) };
     let latch = Latch { replicas: Some(1), ..Latch::default() };
-    let mut report = MembersStatus::default();
-    enter(&mut report, &set, &workload, &latch, Mode::Run, &Doing::Waiting("it".into()), 100);
-    assert_eq!(report.status["phase"], "Creating");
-    assert_eq!(report.status.get("currentVersion"), None);
-    assert_eq!((&report.members["ready"], &report.members["unready"]), (&json!([]), &json!(["db-0"])));
-    workload.pods.insert(0, pod(true));
-    let step = |report: &mut MembersStatus, set: &Set, doing| {
-        let mut status = status(report);
-        status.extend(report.status.clone());
-        *report = MembersStatus::read(&status);
-        enter(report, set, &workload, &latch, Mode::Run, &doing, 100);
+    let step = |old: &MembersStatus, set: &Set, workload: &Workload, mode, doing| {
+        let mut report = MembersStatus::of(&status(old), std::slice::from_ref(set));
+        enter(&mut report, set, workload, &latch, mode, &doing, 100);
+        report
     };
-    step(&mut report, &set, Doing::Nothing);
-    let expected = json!({"phase": "Running", "size": 1, "serviceName": "db-client", "clientPort": 2379,
-        "targetVersion": "", "currentVersion": "3.5.0"});
-    assert_eq!(Value::Object(report.status.clone()), expected);
+    let fact = |report: &MembersStatus, name: &str| report.facts["m"].get(name).cloned();
+    let report = step(&MembersStatus::default(), &set, &workload, Mode::Run, Doing::Waiting("it".into()));
+    assert_eq!((fact(&report, "phase"), fact(&report, "currentVersion")), (Some(json!("Creating")), Some(Value::Null)));
+    assert_eq!((&report.members["ready"], &report.members["unready"]), (&json!([]), &json!(["db-0"])));
+    assert!(report.conditions.is_some());
+    workload.pods.insert(0, pod(true));
+    let report = step(&report, &set, &workload, Mode::Run, Doing::Nothing);
+    assert_eq!((fact(&report, "phase"), fact(&report, "pods")), (Some(json!("Running")), Some(json!(1))));
+    assert_eq!(
+        (fact(&report, "currentVersion"), fact(&report, "targetVersion")),
+        (Some(json!("3.5.0")), Some(json!("")))
+    );
     assert_eq!(report.members["ready"], json!(["db-0"]));
     // While it is upgraded, it still runs the old version.
-    set.status.as_mut().unwrap().target_version = Some("3.6.0".into());
-    step(&mut report, &set, Doing::Waiting("a pod".into()));
-    assert_eq!((&report.status["phase"], &report.status["currentVersion"]), (&json!("Running"), &json!("3.5.0")));
-    assert_eq!(report.status["targetVersion"], "3.6.0");
-    step(&mut report, &set, Doing::Stopped { reason: "DataLost", why: "all of it".into() });
-    assert_eq!(report.status["phase"], "Failed");
-    enter(&mut report, &set, &workload, &latch, Mode::Paused, &Doing::Nothing, 100);
-    assert_eq!((&report.status["phase"], &report.status["controlPaused"]), (&json!("Failed"), &json!(true)));
+    set.version = Some("3.6.0".into());
+    let report = step(&report, &set, &workload, Mode::Run, Doing::Waiting("a pod".into()));
+    assert_eq!(
+        (fact(&report, "phase"), fact(&report, "currentVersion")),
+        (Some(json!("Running")), Some(json!("3.5.0")))
+    );
+    assert_eq!(fact(&report, "targetVersion"), Some(json!("3.6.0")));
+    let report =
+        step(&report, &set, &workload, Mode::Run, Doing::Stopped { reason: "DataLost", why: "all of it".into() });
+    assert_eq!((fact(&report, "phase"), fact(&report, "paused")), (Some(json!("Failed")), Some(json!(false))));
+    let report = step(&report, &set, &workload, Mode::Paused, Doing::Nothing);
+    assert_eq!((fact(&report, "phase"), fact(&report, "paused")), (Some(json!("Failed")), Some(json!(true))));
+    // Other drivers have no lists in the status.
+    let jobs = Set { driver: DriverName::JOBS, version: None, ..set };
+    let report = step(&report, &jobs, &workload, Mode::Run, Doing::Nothing);
+    assert!(!report.members.contains_key("ready") && report.conditions.is_none());
+    assert_eq!((fact(&report, "phase"), fact(&report, "currentVersion")), (Some(json!("Running")), Some(Value::Null)));
+    let names: Vec<&str> = report.facts["m"].keys().map(String::as_str).collect();
+    assert_eq!(names, FACTS);
 }

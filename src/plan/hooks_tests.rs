@@ -168,6 +168,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             lookups: None,
             members: None,
             operations: None,
+            status_fields: None,
             kinds: Vec::new(),
         }]
     };

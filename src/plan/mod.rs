@@ -8,6 +8,8 @@ pub mod attempts;
 pub mod claim;
 pub mod contest;
 pub mod crds;
+pub mod dependencies;
+pub mod fields;
 pub mod filled;
 pub mod hooks;
 pub mod immutable;
@@ -36,6 +38,7 @@ use crate::release::live::Live;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::{MAX_KINDS, Revision};
+use crate::release::status_fields::StatusFields;
 use crds::Definition;
 use hooks::{Event, Hook};
 use objects::{applies, is_ours, is_own_namespace, is_same, prune, repair};
@@ -60,6 +63,8 @@ pub struct Desired {
     pub members: Option<Arc<Members>>,
     /// What the chart says of operations.
     pub operations: Option<Arc<Operations>>,
+    /// The fields of the status that the chart names.
+    pub status_fields: Option<Arc<StatusFields>>,
 }
 
 impl Desired {
@@ -268,6 +273,7 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
         Situation::Settled
         | Situation::Blocked
         | Situation::Refused(_)
+        | Situation::Awaiting(_)
         | Situation::Leave
         | Situation::Paused(_)
         | Situation::Waiting => Plan::new(Verb::Rest, newest, Vec::new()),

@@ -163,11 +163,15 @@ pub fn is_others(facts: &Facts, live: &Live) -> bool {
 
 /// An object is pruned only when it names this custom resource as its owner and we have applied it, whatever a record lists.
 pub fn is_ours(facts: &Facts, live: &Live) -> bool {
-    let is_named = match &live.owner_uid {
+    live.digest.is_some() && !live.kept && names_owner(facts, live)
+}
+
+/// Whether an object names the custom resource as its owner.
+pub fn names_owner(facts: &Facts, live: &Live) -> bool {
+    match &live.owner_uid {
         Some(uid) => *uid == facts.uid,
         None => live.marks.as_ref() == Some(&facts.marks),
-    };
-    live.digest.is_some() && !live.kept && is_named
+    }
 }
 
 /// Whether an object is the namespace that holds the custom resource: with it everything would go, the custom resource included.

@@ -82,6 +82,11 @@ pub const CONDITIONS: &[ConditionType] = &[
         "",
         "An annotation counts for nothing, because the kind does not allow it. There only while that is so.",
     ),
+    condition(
+        "DependenciesReady",
+        "",
+        "The custom resources that this one needs are ready. `False` names those that are not. There only where there are any.",
+    ),
     condition("OperationPending", "", "An operation waits before it begins. There only while it does."),
     condition("OperationFailed", "", "An operation did not go well. There until it does."),
     condition("Available", "etcd-operator", "A quorum of the members is ready."),
@@ -112,6 +117,15 @@ pub const REASONS: &[Reason] = &[
         "The data of a member of etcd differs from that of the others. See [etcd](../etcd.md#reasons-of-ready).",
     ),
     reason("DataLost", "The data of members is older than it was. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason("DependenciesReady", "All custom resources that this one needs are ready."),
+    reason(
+        "DependencyCycle",
+        "Custom resources need each other, so that each waits for the next; the message names them. Remove one dependency.",
+    ),
+    reason(
+        "DependencyNotReady",
+        "A custom resource that this one needs does not exist, is not ready, or lacks a field. It is watched. What is installed stays.",
+    ),
     reason("DryRun", "Nothing is changed while `tillerman.dev/dry-run` is `true`."),
     reason(
         "Failed",

@@ -38,6 +38,8 @@ pub struct Facts {
     pub asked: bool,
     /// Why the chart cannot be rendered, whatever the values are.
     pub refusal: Option<Refusal>,
+    /// What it waits for, as long as its values are not known: another custom resource. What is deployed is kept as it is.
+    pub awaits: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
     /// Other custom resources want the same release name, or may want it: not all of them are known yet.
@@ -80,6 +82,8 @@ pub enum Situation {
     Leave,
     /// It cannot be handled.
     Refused(Refusal),
+    /// It waits for another custom resource, which is not ready.
+    Awaiting(Refusal),
     /// The decision needs caches that are not complete yet, or another tool works on the release.
     Waiting,
     /// What is deployed is what it should be.
@@ -111,7 +115,10 @@ impl Situation {
     }
     /// Whether writes about the release are allowed, even if none is needed.
     pub fn is_acted_on(&self) -> bool {
-        !matches!(self, Self::Leave | Self::Refused(_) | Self::Waiting | Self::Paused(_) | Self::Uninstall)
+        !matches!(
+            self,
+            Self::Leave | Self::Refused(_) | Self::Awaiting(_) | Self::Waiting | Self::Paused(_) | Self::Uninstall
+        )
     }
     /// Whether the newest record has to be read.
     pub fn needs_record(&self) -> bool {
@@ -191,7 +198,7 @@ pub fn situation(facts: &Facts) -> Situation {
     // A record that somebody else overwrote has no inventory, and nothing can be judged by it.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
-    let stays = facts.refusal.is_some() || facts.spent || facts.pausing;
+    let stays = facts.refusal.is_some() || facts.awaits.is_some() || facts.spent || facts.pausing;
     match () {
         // A delete hook failed a moment ago.
         () if facts.deleting && facts.finalized && facts.pausing => Situation::Waiting,
@@ -207,6 +214,7 @@ pub fn situation(facts: &Facts) -> Situation {
             drift if !drift.is_empty() => Situation::Drifted(drift),
             _ => match &facts.refusal {
                 Some(refusal) => Situation::Refused(refusal.clone()),
+                None if let Some(awaits) = &facts.awaits => Situation::Awaiting(awaits.clone()),
                 None if facts.spent => Situation::Blocked,
                 None if facts.pausing => Situation::Waiting,
                 None if has_finished(facts) => Situation::Finished,
@@ -214,6 +222,7 @@ pub fn situation(facts: &Facts) -> Situation {
             },
         },
         () if facts.refusal.is_some() => facts.refusal.clone().map_or(Situation::Settled, Situation::Refused),
+        () if let Some(awaits) = &facts.awaits => Situation::Awaiting(awaits.clone()),
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,

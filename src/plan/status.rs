@@ -9,10 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::Verb;
 use super::attempts::{self, Retry};
+use super::dependencies::{self, Needed};
+use super::fields;
 use super::operations;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
-use crate::members::progress::{FIELDS, MembersStatus};
+use crate::members::progress::MembersStatus;
 use crate::release::live::{Health, Scale};
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
@@ -78,6 +80,10 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
+    /// The custom resources that it needs.
+    pub dependencies: &'a [Needed],
+    /// The fields that the chart names; `None` keeps what the status has.
+    pub fields: Option<&'a [(String, fields::Found)]>,
     /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
     pub scale: Option<&'a Scale>,
 }
@@ -132,6 +138,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     drift_condition(report, &mut conditions);
     member_conditions(report, &mut conditions);
     operation_conditions(report, &mut conditions);
+    dependency_condition(report, &mut conditions);
     status.insert("conditions".into(), Value::Array(conditions.list));
     if let Some(release) = &report.release {
         let before = || report.old.get("deployedRelease")?.get("manifest").cloned();
@@ -147,7 +154,11 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         status.insert("deployedRelease".into(), deployed);
         status.insert("release".into(), release_status(report, release));
         status.insert("resources".into(), resources(report));
+        if let Some(fields) = report.fields {
+            fields::enter(&mut status, fields);
+        }
     } else if report.verb == Verb::Abandon && report.failure.is_none() {
+        fields::remove(&mut status);
         for gone in ["deployedRelease", "release", "resources"] {
             status.remove(gone);
         }
@@ -159,13 +170,6 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
                 status.remove("plan");
             }
         }
-        let fields = FIELDS.iter().filter(|_| told.gone || !told.members.is_empty());
-        for &field in fields {
-            match told.status.get(field) {
-                Some(value) => status.insert(field.into(), value.clone()),
-                None => status.remove(field),
-            };
-        }
         if !told.members.is_empty() {
             status.insert("members".into(), Value::Object(told.members.clone()));
         }
@@ -173,6 +177,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
             status.insert("plan".into(), plan.clone());
         }
     }
+    dependencies::enter(&mut status, report.dependencies);
     if let Some(scale) = report.scale {
         status.insert("replicas".into(), scale.replicas.into());
         status.insert("selector".into(), (*scale.selector).into());
@@ -206,6 +211,7 @@ fn ends_attempts(report: &Report<'_>) -> bool {
         report.situation,
         Situation::Blocked
             | Situation::Refused(_)
+            | Situation::Awaiting(_)
             | Situation::Drifted(_)
             | Situation::Paused(_)
             | Situation::RollBack(_)
@@ -230,8 +236,18 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
 pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), generation.into());
-    for gone in ["deployedRelease", "release", "resources", "lastAttempted", "members", "plan", "replicas", "selector"]
-    {
+    fields::remove(&mut status);
+    for gone in [
+        "deployedRelease",
+        "release",
+        "resources",
+        "lastAttempted",
+        "members",
+        "plan",
+        "replicas",
+        "selector",
+        "dependencies",
+    ] {
         status.remove(gone);
     }
     let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -240,7 +256,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
         "the release is uninstalled; the custom resource stays until who set them removes the finalizers {}",
         holders.join(", ")
     );
-    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted"] {
+    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted", "DependenciesReady"] {
         conditions.remove(gone);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);
@@ -456,6 +472,15 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
+/// Present only where there are dependencies.
+fn dependency_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+    if report.dependencies.is_empty() {
+        conditions.remove("DependenciesReady");
+    } else if let Some((ready, reason, message)) = dependencies::condition(report.dependencies) {
+        conditions.set("DependenciesReady", ready, reason, &message);
+    }
+}
+
 /// Whether the condition `Drifted` reports a contested field, which [`contested`] ends.
 fn is_contested(conditions: &Conditions<'_>) -> bool {
     conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
@@ -494,6 +519,9 @@ fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
+    if let Situation::Awaiting(awaits) = report.situation {
+        return (false, awaits.reason, awaits.message.clone());
+    }
     if let Some(blind) = report.blind {
         return (false, "WatchFailed", blind.to_owned());
     }

@@ -42,6 +42,8 @@ fn report<'a>(
         operations: None,
         refused: None,
         scale: None,
+        fields: None,
+        dependencies: &[],
     }
 }
 

@@ -54,6 +54,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
         lookups: None,
         members: None,
         operations: None,
+        status_fields: None,
         kinds: Vec::new(),
     }
 }
@@ -86,6 +87,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
         hooks_equal: true,
         members: None,
         operations: None,
+        status_fields: None,
         crds: Vec::new(),
     }
 }
@@ -141,6 +143,21 @@ fn every_situation_has_its_row() {
             Situation::Uninstall,
         ),
         ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
+        (
+            "another custom resource comes first",
+            Facts { awaits: refusal(), ..facts(vec![], &[]) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now",
+            Facts { awaits: refusal(), ..facts(deployed("before"), two) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now, and an object is missing",
+            Facts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
+            Situation::Drifted(vec![Drift::Missing(id("b"))]),
+        ),
         (
             "the chart is missing",
             Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },

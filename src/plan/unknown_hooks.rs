@@ -2,6 +2,7 @@
 //! object vanish without a message.
 
 use crate::members::document::{self, Event};
+use crate::release::status_fields;
 use crate::render::Hook;
 use crate::render::order::EVENTS as HOOK_EVENTS;
 use crate::template::trace::nearest;
@@ -11,13 +12,19 @@ use super::operations;
 /// The hooks that neither Helm nor the operator knows: a sentence for each.
 pub fn describe(unknown: &[Hook]) -> Vec<String> {
     let is_known = |event: &str| {
-        event == document::MEMBERS || Event::parse(event).is_some() || event.starts_with(operations::document::PREFIX)
+        event == document::MEMBERS
+            || event == status_fields::STATUS
+            || Event::parse(event).is_some()
+            || event.starts_with(operations::document::PREFIX)
     };
     let mut sentences = Vec::new();
     for hook in unknown {
         let is_helms = |event: &&String| HOOK_EVENTS.contains(&event.as_str());
         let Some(event) = hook.events.iter().find(|event| !is_known(event) && !is_helms(event)) else { continue };
-        let names = HOOK_EVENTS.into_iter().chain(Event::ALL.map(Event::as_str)).chain([document::MEMBERS]);
+        let names = HOOK_EVENTS
+            .into_iter()
+            .chain(Event::ALL.map(Event::as_str))
+            .chain([document::MEMBERS, status_fields::STATUS]);
         let meant = nearest(event, names).map(|name| format!("; {name:?} may be meant")).unwrap_or_default();
         let (kind, name) = (&hook.manifest.kind, &hook.manifest.name);
         sentences.push(format!(
@@ -52,6 +59,7 @@ mod tests {
                 Some("\"after-raedy\", so the object is never made; \"after-ready\" may be meant"),
             ),
             (&["members"], None),
+            (&["status"], None),
             (&["before-scale-up", "after-ready"], None),
             (&["operation/backup"], None),
         ] {

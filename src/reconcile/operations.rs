@@ -119,7 +119,7 @@ fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersRepor
     let unready = members.and_then(|seen| seen.status.unready.as_ref());
     match &observed.situation {
         Situation::Paused(_) => because("Paused", "nothing is done while the annotation tillerman.dev/paused is true"),
-        Situation::Refused(refusal) => because(refusal.reason, &refusal.message),
+        Situation::Refused(refusal) | Situation::Awaiting(refusal) => because(refusal.reason, &refusal.message),
         _ if switches.dry_run => {
             because("DryRun", "nothing is done while the annotation tillerman.dev/dry-run is true")
         }

@@ -13,6 +13,7 @@ use super::scope::Scope;
 use super::tasks::Tasks;
 use crate::cluster::cache::{Cache, ReleaseKey};
 use crate::cluster::client::Cluster;
+use crate::cluster::cr::Cr;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::sources::Sources;
 use crate::cluster::watch::Manner;
@@ -53,6 +54,14 @@ impl Shared {
     /// The settings with which watches run.
     pub fn manner(&self) -> Manner {
         Manner { streaming: self.streaming.load(Ordering::Relaxed), back: self.back.clone() }
+    }
+
+    /// Enters a custom resource from an answer of the API server. Returns whether it needs a pass. Those that need it get one if it may
+    /// matter to them.
+    pub fn enter_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
+        let (concerns, users) = self.cache.put_cr(key, cr);
+        self.queue.add_all(users);
+        concerns
     }
 
     /// The annotations of a custom resource that its kind allows.

@@ -27,6 +27,7 @@ use crate::release::compare::is_rendering;
 use crate::release::object::{Object, ObjectId};
 use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
 use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use crate::render::Release;
 
 /// The number of renderings that a record is compared with before it is rejected: two random words of one digit are
@@ -88,7 +89,13 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
             Err(error) if observed.situation == Situation::Uninstall && !is_passing(&error) => {
                 say_skipped(observed, &error, ctx);
                 let hooks = observed.record.as_ref().ok().and_then(Option::as_ref).map_or(0, |r| r.hooks().len());
-                Arc::new(LeftOut { hooks: (0..hooks).collect(), members: true, operations: true, ..LeftOut::default() })
+                Arc::new(LeftOut {
+                    hooks: (0..hooks).collect(),
+                    members: true,
+                    operations: true,
+                    status_fields: true,
+                    ..LeftOut::default()
+                })
             }
             Err(error) if is_passing(&error) => return Err(error),
             Err(error) => return Err(Error::Unverified { revision: revision.revision, why: error.text() }),
@@ -106,6 +113,11 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
     {
         known.operations = None;
     }
+    if left_out.status_fields
+        && let Some(known) = observed.facts.history.iter_mut().find(|r| r.revision == revision.revision)
+    {
+        known.status_fields = None;
+    }
     observed.left_out = left_out;
     Ok(())
 }
@@ -117,6 +129,7 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     }
     let head = observed.facts.history.last()?;
     let has_orders = head.members.is_some() || head.operations.is_some();
+    // A status shows only what the chart names. As long as nothing new is to be shown, no comparison is needed.
     let has_hooks = || observed.record.as_ref().is_ok_and(|r| r.as_ref().is_some_and(|r| !r.hooks().is_empty()));
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
@@ -127,7 +140,8 @@ fn in_question(observed: &Observed) -> Option<Revision> {
         | Situation::Blocked
         | Situation::Paused(_)
         | Situation::Refused(_)
-        | Situation::Changed => has_orders.then(|| head.clone()),
+        | Situation::Awaiting(_)
+        | Situation::Changed => (has_orders || observed.shows_news).then(|| head.clone()),
         Situation::New | Situation::Waiting | Situation::Leave | Situation::Abandoned => None,
     }
 }
@@ -220,6 +234,7 @@ fn judge(
     names.extend((!left_out.hooks.is_empty()).then(|| "its hooks".to_owned()));
     names.extend(left_out.members.then(|| "what it says of members".to_owned()));
     names.extend(left_out.operations.then(|| "what it says of operations".to_owned()));
+    names.extend(left_out.status_fields.then(|| "what it says of the status".to_owned()));
     if names.is_empty() {
         names.push("the list of its objects".to_owned());
     }
@@ -242,6 +257,7 @@ fn render_again(observed: &mut Observed) {
         head.inventory = None;
         head.members = None;
         head.operations = None;
+        head.status_fields = None;
     }
 }
 
@@ -295,6 +311,9 @@ fn differences(record: Option<&Record>, revision: &Revision, drawn: &[Drawn]) ->
     let operations: Vec<Value> = drawn.iter().map(|d| encoded(d.operations.as_deref())).collect();
     let recorded = revision.operations.as_deref().and_then(crate::plan::operations::document::Operations::decode);
     left_out.operations = !is_rendering(&encoded(recorded.as_ref()), &operations.iter().collect::<Vec<_>>());
+    let fields: Vec<Value> = drawn.iter().map(|d| encoded(d.status_fields.as_deref())).collect();
+    let recorded = revision.status_fields.as_deref().and_then(StatusFields::decode);
+    left_out.status_fields = !is_rendering(&encoded(recorded.as_ref()), &fields.iter().collect::<Vec<_>>());
     Ok(left_out)
 }
 

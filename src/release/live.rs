@@ -1,6 +1,9 @@
 //! What the caches know of a live object: a summary, not the object.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use serde_json::Value;
 
 use crate::mask::Text;
 
@@ -80,8 +83,18 @@ pub struct Live {
     pub replicas: Option<u32>,
     /// The label selector of its pods, when it is a workload and not ready.
     pub pods: Option<Box<str>>,
+    /// What a status shows of it.
+    pub shown: Shown,
+}
+
+/// What a status shows of an object, beside its health.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
     /// What the subresource `scale` reports of a workload that can be scaled.
     pub scale: Option<Box<Scale>>,
+    /// The values at the paths that a [`Status`](super::status_fields) document of its release names, by the text of the path; `None`
+    /// for a path that leads nowhere. A path without an entry was not looked at.
+    pub fields: BTreeMap<Box<str>, Option<Value>>,
 }
 
 /// The size of a workload.
@@ -121,7 +134,7 @@ impl Live {
             health,
             replicas,
             pods: _,
-            scale,
+            shown,
         } = self;
         let content = *uid != other.uid
             || *digest != other.digest
@@ -133,7 +146,7 @@ impl Live {
             || *replicas != other.replicas;
         match () {
             () if content => Change::Content,
-            () if *health != other.health || *finished != other.finished || *scale != other.scale => Change::Health,
+            () if *health != other.health || *finished != other.finished || *shown != other.shown => Change::Health,
             () => Change::None,
         }
     }
@@ -157,7 +170,7 @@ impl Live {
             health: Health::Ready,
             replicas: None,
             pods: None,
-            scale: None,
+            shown: Shown::default(),
         }
     }
 }

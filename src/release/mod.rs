@@ -5,6 +5,7 @@
 pub mod chunks;
 pub mod compare;
 pub mod digest;
+pub mod document;
 pub mod fields;
 #[cfg(feature = "operator")]
 pub mod hook_run;
@@ -21,3 +22,4 @@ pub mod packed;
 pub mod patch;
 pub mod record;
 pub mod secret;
+pub mod status_fields;

@@ -46,6 +46,9 @@ pub const LOOKUPS: &str = names::LOOKUPS;
 /// Annotation: the operations of the revision, as [`plan::operations`](crate::plan::operations) writes them. Helm's record has nothing of
 /// them.
 pub const OPERATIONS: &str = names::RECORDED_OPERATIONS;
+/// Annotation: the fields of the status that the chart names, as [`status_fields`](super::status_fields) writes them. Helm's record has
+/// nothing of them.
+pub const STATUS: &str = names::RECORDED_STATUS;
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = names::ROLLBACK_TO;
 
@@ -101,6 +104,8 @@ pub struct Revision {
     pub members: Option<std::sync::Arc<str>>,
     /// [`OPERATIONS`].
     pub operations: Option<std::sync::Arc<str>>,
+    /// [`STATUS`].
+    pub status_fields: Option<std::sync::Arc<str>>,
     /// Kinds in use.
     pub kinds: Vec<(Gvk, Option<std::sync::Arc<str>>)>,
 }
@@ -148,6 +153,7 @@ impl Revision {
             lookups: annotation(LOOKUPS).map(Into::into),
             members: annotation(MEMBERS).map(Into::into),
             operations: annotation(OPERATIONS).map(Into::into),
+            status_fields: annotation(STATUS).map(Into::into),
             kinds: annotation(KINDS).map(decode_kinds).unwrap_or_default(),
         };
         Some((release, revision))

@@ -139,6 +139,7 @@ fn a_person_sets_an_annotation_only_for_what_they_may_do_by_themselves() {
         ("take-ownership", "true".to_owned(), "are for those who may do everything in namespace"),
         ("release-name", "other".to_owned(), "is for those who may update every Secret"),
         ("ignore-drift", "[]".to_owned(), "is for those who may patch every object"),
+        ("depends-on", "[]".to_owned(), "is for those who may read every object"),
         ("crds", "replace".to_owned(), "is for those who may update custom resource definitions"),
     ] {
         refused(name, &value, expected).unwrap();

@@ -58,7 +58,7 @@ fn definition(at: usize, entry: &Entry) -> Value {
         kind: "Typed".into(),
         plural: "typeds".into(),
     };
-    let made = crd::of_chart(&entry.chart, &names, Settings::default(), &entry.files);
+    let made = crd::of_chart(&entry.chart, &names, Settings::default(), &entry.files, &[]);
     made.unwrap_or_else(|e| panic!("{}: {e}", entry.name)).definition
 }
 

@@ -91,7 +91,9 @@ pub fn tree(cr: &Value, pods: &Pods) -> Node {
     }
     let told = |c: &&Value| {
         let normal = matches!(text(c, "type"), "Ready" | "Initialized" | "Deployed" | "Reconciling");
-        !normal && text(c, "status") == "True"
+        // Of the others, this one is about what is well.
+        let remarkable = if text(c, "type") == "DependenciesReady" { "False" } else { "True" };
+        !normal && text(c, "status") == remarkable
     };
     for c in conditions.iter().filter(told) {
         root.below.push(Node::new(format!("condition {}", text(c, "type")), text(c, "reason"), text(c, "message")));

@@ -11,8 +11,10 @@
 //! - resourceVersions are numbers that can be compared. API servers promise this since 1.35, and all earlier versions
 //!   did it.
 
+mod dependents;
 mod objects;
 mod releases;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,12 +28,14 @@ use super::readiness;
 use crate::kind::switches;
 use crate::release::hook_run::HookRun;
 use crate::release::inventory::{Inventory, Reference};
-use crate::release::live::Live;
+use crate::release::live::{Live, Shown};
 use crate::release::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE, marks};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 use crate::release::{managers, owned};
+use dependents::Dependents;
+use shown::Wanted;
 
 /// Identifies a custom resource, and its release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +78,9 @@ struct Inner {
     history_synced: HashSet<Option<Arc<str>>>,
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
+    dependents: Dependents,
+    /// What the documents of releases show of objects.
+    wanted: Wanted,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
     /// Jobs and Pods that had finished when they were deleted, by owner, with their uids.
     ended: HashMap<ReleaseKey, BTreeMap<ObjectId, Box<str>>>,
@@ -319,7 +326,7 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
             .flatten()
             .and_then(|n| u32::try_from(n).ok()),
         pods,
-        scale: readiness::scale(gvk, object).map(Box::new),
+        shown: Shown { scale: readiness::scale(gvk, object).map(Box::new), fields: BTreeMap::new() },
     };
     Some((id, live))
 }

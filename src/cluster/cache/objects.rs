@@ -69,17 +69,24 @@ impl Cache {
 
     /// Enters an object that a watch reports. Returns the releases that it affects, and what has changed.
     pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, Change) {
-        let Some((id, live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
-        let owner = self.lock().owner(object, &id);
+        let Some((id, mut live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
+        let owner = self.look(&id, &mut live, object);
         self.put(id, live, owner, false, object)
     }
 
     /// Enters an object from the API server's answer to our own write. Also returns its summary.
     pub fn wrote_object(&self, gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
-        let (id, live) = summary(gvk, object)?;
-        let owner = self.lock().owner(object, &id);
+        let (id, mut live) = summary(gvk, object)?;
+        let owner = self.look(&id, &mut live, object);
         self.put(id.clone(), live.clone(), owner, true, object);
         Some((id, live))
+    }
+
+    /// Adds what the status shows of an object. Returns the custom resource that the object names as its owner.
+    fn look(&self, id: &ObjectId, live: &mut Live, object: &Value) -> Option<ReleaseKey> {
+        let inner = self.lock();
+        live.shown.fields = inner.wanted.of(id, object);
+        inner.owner(object, id)
     }
 
     fn put(
@@ -98,6 +105,12 @@ impl Cache {
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
             if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
+                // The same version is looked at again when a document names other paths.
+                if old.live.resource_version == live.resource_version
+                    && let Some(known) = inner.objects.get_mut(&id.gvk).and_then(|objects| objects.get_mut(&id))
+                {
+                    known.live.shown = live.shown;
+                }
                 return (keys, Change::None);
             }
             if old.owner != owner

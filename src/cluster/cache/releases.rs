@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Cache, Inner, ReleaseKey};
+use super::{Cache, Inner, ReleaseKey, dependents};
 use crate::cluster::cr::Cr;
 use crate::kind::switches;
 use crate::release::record::Status;
@@ -39,21 +39,24 @@ impl Cache {
         self.lock().crs.iter().map(|(key, cr)| (key.clone(), cr.created)).collect()
     }
 
-    /// Enters a custom resource from a watch or an answer. Returns `true` if it needs a pass.
-    pub fn put_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
+    /// Enters a custom resource from a watch or an answer. Returns whether it needs a pass, and the custom resources that need it and may
+    /// need one.
+    pub fn put_cr(&self, key: ReleaseKey, cr: Cr) -> (bool, Vec<ReleaseKey>) {
         let mut inner = self.write();
         match inner.crs.get(&key) {
-            Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => false,
-            _ if inner.gone.has(&cr.uid, cr.resource_version) => false,
+            Some(old) if old.uid == cr.uid && old.resource_version >= cr.resource_version => (false, Vec::new()),
+            _ if inner.gone.has(&cr.uid, cr.resource_version) => (false, Vec::new()),
             old => {
                 let concerns = old.is_none_or(|old| old.differs(&cr));
+                let matters = dependents::matters(old.map(|old| &**old), &cr);
+                let users = if matters { inner.dependents.users(&key) } else { Vec::new() };
                 if cr.annotations.contains_key(switches::RELEASE_NAME) {
                     inner.named.insert(key.clone());
                 } else {
                     inner.named.remove(&key);
                 }
                 inner.crs.insert(key, Arc::new(cr));
-                concerns
+                (concerns, users)
             }
         }
     }
@@ -115,6 +118,7 @@ impl Cache {
                         || old.inventory != revision.inventory
                         || old.members != revision.members
                         || old.operations != revision.operations
+                        || old.status_fields != revision.status_fields
                 });
                 // Only the newest revision needs its inventory.
                 let number = revision.revision;
@@ -129,6 +133,7 @@ impl Cache {
                 if let Some(uid) = owner {
                     inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));
                 }
+                inner.follow_document(namespace, name);
                 if concerns { inner.keys_named(namespace, name) } else { Vec::new() }
             }
         }
@@ -170,6 +175,7 @@ impl Cache {
                 }
             }
         }
+        inner.follow_document(namespace, name);
         if removed.is_some() { inner.keys_named(namespace, name) } else { Vec::new() }
     }
 
@@ -199,6 +205,7 @@ impl Cache {
             if let Some(history) = inner.history.get_mut(&id) {
                 history.remove(&revision);
             }
+            inner.follow_document(&namespace, &name);
             keys.extend(inner.keys_named(&namespace, &name));
         }
         inner.history.retain(|_, h| !h.is_empty());

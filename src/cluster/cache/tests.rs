@@ -94,10 +94,10 @@ fn a6_an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() 
         let object = json!({"metadata": {"uid": "x", "resourceVersion": version.to_string()}, "spec": {}});
         Cr::read(serde_json::from_str(&object.to_string()).unwrap(), &Allow::all()).unwrap()
     };
-    assert!(cache.put_cr(key(), cr(1)));
+    assert!(cache.put_cr(key(), cr(1)).0);
     assert!(cache.remove_cr(&key(), Some("x"), 3));
-    assert!(!cache.put_cr(key(), cr(2)) && cache.cr(&key()).is_none());
-    assert!(cache.put_cr(key(), cr(4)));
+    assert!(!cache.put_cr(key(), cr(2)).0 && cache.cr(&key()).is_none());
+    assert!(cache.put_cr(key(), cr(4)).0);
 
     let (namespace, name): (Arc<str>, Arc<str>) = ("ns".into(), "app".into());
     let revision = |version: u64| {
@@ -142,10 +142,10 @@ fn own_status_writes_cause_no_pass_and_a_changed_spec_does() {
             "spec": {"a": generation}, "status": {"s": status}});
         Cr::read(serde_json::from_str(&object.to_string()).unwrap(), &Allow::all()).unwrap()
     };
-    assert!(cache.put_cr(key(), cr(1, 1, "")));
-    assert!(!cache.put_cr(key(), cr(2, 1, "written")));
-    assert!(cache.put_cr(key(), cr(3, 2, "written")));
-    assert!(!cache.put_cr(key(), cr(2, 1, "late")));
+    assert!(cache.put_cr(key(), cr(1, 1, "")).0);
+    assert!(!cache.put_cr(key(), cr(2, 1, "written")).0);
+    assert!(cache.put_cr(key(), cr(3, 2, "written")).0);
+    assert!(!cache.put_cr(key(), cr(2, 1, "late")).0);
     assert_eq!(cache.cr(&key()).unwrap().generation, 2);
 }
 

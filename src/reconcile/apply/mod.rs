@@ -26,6 +26,7 @@ use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::Record;
 use crate::release::secret;
 use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use objects::{AppliedObject, Notice, Objects};
 
 /// What a pass is going to do, and the data that it needs for it.
@@ -111,6 +112,11 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     let dry = observed.facts.switches.dry_run && !matches!(plan.verb, Verb::Rest | Verb::Uninstall);
     let dry_run = dry.then(|| plan.describe(&prepared.desired));
     let plan = if dry { Plan { verb: Verb::Rest, revision: plan.revision, steps: Vec::new() } } else { plan };
+    if let Some(fields) = &prepared.desired.status_fields
+        && plan.verb != Verb::Rest
+    {
+        want(observed, fields, ctx);
+    }
     let mut run = Run::new(observed, &prepared, &plan, ctx);
     let mut error = None;
     if plan.verb != Verb::Rest {
@@ -147,6 +153,13 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
         waiting,
         error,
         prepared,
+    }
+}
+
+/// Lets the caches look at what the status will show of the objects that are about to be written.
+fn want(observed: &Observed, fields: &StatusFields, ctx: &Context) {
+    if let Ok(document) = fields.encode() {
+        ctx.cache.want(&observed.owner.release_namespace, &observed.owner.release_name, &document.into());
     }
 }
 
@@ -309,7 +322,7 @@ impl<'a> Run<'a> {
         let (resource, id) = self.cr().await?;
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, None).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)).filter(|_| !self.observed.cr.deleting) {
-            self.ctx.cache.put_cr(self.observed.key.clone(), cr);
+            self.ctx.enter_cr(self.observed.key.clone(), cr);
         }
         Ok(())
     }

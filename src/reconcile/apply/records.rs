@@ -117,6 +117,9 @@ impl Run<'_> {
         if let Some(operations) = &desired.operations {
             annotations[secret::OPERATIONS] = operations.encode().map_err(Error::Manifest)?.into();
         }
+        if let Some(fields) = &desired.status_fields {
+            annotations[secret::STATUS] = fields.encode().map_err(Error::Manifest)?.into();
+        }
         annotations[secret::KINDS] = secret::encode_kinds(&kinds).into();
         let now = jiff::Timestamp::now().as_second();
         let mut body = json!({
@@ -334,6 +337,11 @@ impl Run<'_> {
             None if self.prepared.rendered.is_some() => None,
             None => head.operations.as_deref().map(str::to_owned),
         };
+        let fields = match &self.prepared.desired.status_fields {
+            Some(fields) => Some(fields.encode().map_err(Error::Manifest)?),
+            None if self.prepared.rendered.is_some() => None,
+            None => head.status_fields.as_deref().map(str::to_owned),
+        };
         let rendered = self.prepared.rendered.is_some();
         let render_after = if rendered { self.render_after() } else { head.render_after };
         let noted = Lookups::decode(head.lookups.as_deref().unwrap_or_default());
@@ -342,6 +350,7 @@ impl Run<'_> {
         // more.
         let same = head.members.as_deref() == members.as_deref()
             && head.operations.as_deref() == operations.as_deref()
+            && head.status_fields.as_deref() == fields.as_deref()
             && head.render_after == render_after
             && noted.is_of_the_same(lookups);
         if rendered {
@@ -356,7 +365,7 @@ impl Run<'_> {
             "annotations": {
                 secret::INVENTORY: encode(&inventory)?, secret::INPUTS: inputs, secret::CHART: chart,
                 secret::OWNER: self.observed.owner.describe(), secret::KINDS: secret::encode_kinds(&kinds),
-                secret::MEMBERS: members, secret::OPERATIONS: operations,
+                secret::MEMBERS: members, secret::OPERATIONS: operations, secret::STATUS: fields,
                 secret::RENDER_AFTER: render_after.map(|at| at.to_string()), secret::LOOKUPS: lookups.encode(),
             },
             "labels": {secret::OWNER_UID: &*self.observed.owner.uid},

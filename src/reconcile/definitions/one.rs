@@ -17,6 +17,7 @@ use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::controller::serve_kind;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::status_fields::typed;
 
 /// What came of a step.
 struct Verdict {
@@ -322,7 +323,9 @@ fn address(name: &str) -> (Resource, ObjectId) {
 async fn make(chart: Chart, names: Names) -> Result<(Chart, Value), String> {
     let make = move || {
         let evidence = crd::carried(&chart);
-        let made = crd::of_chart(&chart, &names, Settings::default(), &evidence)?;
+        // Without its types a field of the status still appears.
+        let fields = typed::of_chart(&chart).unwrap_or_default();
+        let made = crd::of_chart(&chart, &names, Settings::default(), &evidence, &fields)?;
         Ok((chart, made.definition))
     };
     tokio::task::spawn_blocking(make)

@@ -183,7 +183,7 @@ impl SetPass<'_> {
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)) {
             let key = self.observed.key.clone();
-            if self.ctx.cache.put_cr(key.clone(), cr) {
+            if self.ctx.enter_cr(key.clone(), cr) {
                 self.ctx.queue.add(key);
             }
         }

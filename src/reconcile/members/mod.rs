@@ -27,6 +27,7 @@ use crate::members::jobs as decide_jobs;
 use crate::members::progress::{self, Doing, MembersStatus};
 use crate::plan::Verb;
 use crate::plan::situation::Situation;
+use crate::release::record::Status;
 use executor::{STOPPED, SetPass};
 use jobs::{JobsDriver, JobsDrivers};
 use registry::driver;
@@ -65,7 +66,12 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     if running(observed).is_some() {
         return Ok(None);
     }
-    let settled = matches!(observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_));
+    let is_deployed = || observed.facts.history.last().is_some_and(|newest| newest.status == Status::Deployed);
+    let settled = match observed.situation {
+        Situation::Settled | Situation::Blocked | Situation::Paused(_) => true,
+        Situation::Awaiting(_) => is_deployed(),
+        _ => false,
+    };
     if settled && applied.verb == Verb::Rest {
         return each(observed, &members, ctx).await.map(Some);
     }

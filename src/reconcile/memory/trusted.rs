@@ -33,6 +33,8 @@ pub struct LeftOut {
     pub members: bool,
     /// Its declarations about operations.
     pub operations: bool,
+    /// The fields of the status that it names.
+    pub status_fields: bool,
 }
 
 impl LeftOut {

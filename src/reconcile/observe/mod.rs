@@ -1,10 +1,12 @@
 //! Observe: collects what the caches know about a release, and reads its newest record if the decision needs it.
 
 pub mod address;
+pub mod dependencies;
 pub mod latches;
 pub mod lookups;
 pub mod observed;
 pub mod records;
+mod spec;
 pub mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +14,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::blocking::off;
 use super::charts::{Loaded, Served};
 use super::context::Context;
 use super::error::Error;
@@ -21,12 +22,13 @@ use super::rollouts::{Choice, choose};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
-use crate::kind::bounds;
 use crate::kind::ignore::Ignore;
 use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
 use crate::members::document::Members;
 use crate::plan::attempts;
+use crate::plan::fields;
+use crate::plan::objects::names_owner;
 use crate::plan::situation::{Facts, Refusal, Situation, situation};
 use crate::release::digest;
 use crate::release::digest::Inputs;
@@ -36,32 +38,26 @@ use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
 use crate::release::record::{RecordError, Status};
 use crate::release::secret;
 use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
+use dependencies::Linked;
 use observed::Observed;
 use records::read_record;
+use values::Extras;
 
 /// Helm's limit. A longer name leads to labels and Secret names that Kubernetes refuses.
 const MAX_NAME: usize = 53;
-
-/// The size in bytes up to which a spec is parsed in place. A longer one is parsed outside the threads that run passes.
-const SHORT: usize = 32 << 10;
 
 /// Observes a release. Returns `None` if the custom resource does not exist.
 pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
     let served = &ctx.kinds.get(key.kind);
     let capabilities = capabilities(ctx);
-    let (mut values, bad_values) = match spec(&cr).await {
-        Ok(values) => (values, None),
-        Err(refusal) => (Map::new(), Some(refusal)),
-    };
-    let own = ctx.memory.annotations.of(key, &cr).await;
-    let extras = values::gather(&mut values, key, &own, ctx);
+    let (history, complete) = ctx.cache.release(key);
+    let Given { values, bad_values, own, extras, linked } = given(key, &cr, history.last(), ctx).await;
     let mut owner = owner(key, &cr, ctx, None);
     let inputs_of = |chart: &Loaded| inputs(chart, &values, &owner, &capabilities, &extras.digest);
-    let (history, complete) = ctx.cache.release(key);
-    let newest = history.last();
-    let Chosen { chart, inputs, refusal: no_chart } = chosen(served, key, &cr, newest, inputs_of);
+    let Chosen { chart, inputs, refusal: no_chart } = chosen(served, key, &cr, history.last(), inputs_of);
     if let Some(chart) = &chart {
         owner.chart = chart.chart.metadata.name.as_str().into();
     }
@@ -72,6 +68,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
+        .or_else(|| linked.refusal.clone())
         .or_else(|| renamed(key, &owner, ctx).or_else(|| extras.refusal.clone()));
     let attempt = attempt(inputs.as_deref(), &cr);
     let attempts = attempts::read(&cr.status(), &attempt);
@@ -106,6 +103,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         switches,
         refusal,
         inputs: inputs.map(Into::into),
+        awaits: linked.awaits.clone(),
         contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         ended: ctx.cache.ended(key),
@@ -117,8 +115,9 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .last()
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
-    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits };
+    let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits || linked.waits };
     let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
+    let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
     let mut observed = Observed {
         key: key.clone(),
         cr,
@@ -126,6 +125,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         values,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         extras,
+        linked,
         chart,
         capabilities,
         facts,
@@ -138,11 +138,24 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         corrupted: false,
         blind,
         members,
+        shows_news,
         complete,
         unwatched,
     };
     read_records(&mut observed, ctx).await;
     Some(observed)
+}
+
+/// Whether the document of a revision would change the status.
+fn shows_news(newest: &Revision, facts: &Facts, owner: &Owner, cr: &Cr) -> bool {
+    let Some(document) = newest.status_fields.as_deref().and_then(StatusFields::decode) else { return false };
+    let seen = fields::Seen {
+        namespace: &owner.release_namespace,
+        inventory: newest.inventory.as_ref(),
+        live: &facts.live,
+        members: None,
+    };
+    fields::is_news(&fields::evaluate(&document, &seen, |live| names_owner(facts, live)), &cr.status())
 }
 
 /// The capabilities of the API server.
@@ -220,7 +233,7 @@ fn with_caches(
     }
     let deployed = facts.history.last().is_some_and(|r| r.status == Status::Deployed);
     let waits = match situation {
-        Situation::Settled | Situation::Finished | Situation::Drifted(_) => unknown.lists,
+        Situation::Settled | Situation::Finished | Situation::Awaiting(_) | Situation::Drifted(_) => unknown.lists,
         Situation::Uninstall => unknown.lists || unknown.names,
         Situation::New | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned => unknown.names,
         Situation::Changed => unknown.names && !deployed,
@@ -349,26 +362,33 @@ pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
     own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
 }
 
-/// The values of a custom resource.
-async fn spec(cr: &Arc<Cr>) -> Result<Map<String, Value>, Refusal> {
-    if cr.spec.as_ref().is_none_or(|spec| spec.len() <= SHORT) {
-        return read_values(cr);
-    }
-    let cr = Arc::clone(cr);
-    let internal = || Refusal { reason: "InvalidSpec", message: "spec cannot be read: internal error".to_owned() };
-    off(move || read_values(&cr)).await.unwrap_or_else(|_| Err(internal()))
+/// What the values of a release come from.
+struct Given {
+    /// Those of the spec, with the kind's overrides.
+    values: Map<String, Value>,
+    /// Why the spec has none.
+    bad_values: Option<Refusal>,
+    /// The annotations.
+    own: Arc<Annotations>,
+    extras: Extras,
+    linked: Linked,
 }
 
-fn read_values(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
-    let refuse = |message: String| Err(Refusal { reason: "InvalidSpec", message });
-    let Some(spec) = cr.spec.as_deref() else { return Ok(Map::new()) };
-    match bounds::SPEC.json(spec) {
-        Ok(Value::Object(values)) => Ok(values),
-        Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
-        // The parser's message would quote the content.
-        Err(why) if why.starts_with("it is not JSON") => refuse("spec cannot be read".to_owned()),
-        Err(why) => refuse(format!("spec: {why}")),
-    }
+async fn given(key: &ReleaseKey, cr: &Arc<Cr>, newest: Option<&Revision>, ctx: &Context) -> Given {
+    let (mut values, bad_values) = match spec::values(cr).await {
+        Ok(values) => (values, None),
+        Err(refusal) => (Map::new(), Some(refusal)),
+    };
+    let own = ctx.memory.annotations.of(key, cr).await;
+    let mut extras = values::gather(&mut values, key, &own, ctx);
+    let linked = dependencies::gather(key, cr, &own, &values, is_installed(newest), ctx);
+    extras.link(&linked);
+    Given { values, bad_values, own, extras, linked }
+}
+
+/// Whether there is a release, also one that is not finished yet.
+fn is_installed(newest: Option<&Revision>) -> bool {
+    newest.is_some_and(|newest| !matches!(newest.status, Status::Uninstalled | Status::Uninstalling))
 }
 
 fn refusal(key: &ReleaseKey, owner: &Owner) -> Option<Refusal> {

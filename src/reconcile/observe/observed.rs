@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::dependencies::Linked;
 use super::values::Extras;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
@@ -20,6 +21,7 @@ use crate::reconcile::memory::trusted::LeftOut;
 use crate::release::owner::Owner;
 use crate::release::record::Record;
 use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
 
 /// A release as one pass observes it.
@@ -34,6 +36,8 @@ pub struct Observed {
     pub values: Map<String, Value>,
     /// Other sources of values.
     pub extras: Extras,
+    /// What it needs of other custom resources.
+    pub linked: Linked,
     /// Its chart, if the chart can be used.
     pub chart: Option<Arc<Loaded>>,
     /// Fields that the operator leaves to others.
@@ -60,6 +64,8 @@ pub struct Observed {
     pub blind: Option<String>,
     /// The stateful sets with members of the newest revision.
     pub members: Option<Arc<Members>>,
+    /// Whether the status would show something new, by the newest revision's document.
+    pub shows_news: bool,
     /// Whether the revisions are known completely.
     pub complete: bool,
     /// Incomplete watches, of kinds that its revisions name.
@@ -72,6 +78,13 @@ impl Observed {
         let of = |r: &&Revision| revision.is_none_or(|revision| r.revision == revision);
         let revision = self.facts.history.iter().rev().find(of)?;
         revision.operations.as_deref().and_then(Operations::decode).map(Arc::new)
+    }
+
+    /// The fields of the status that the chart of a revision named; without a number, of the newest one.
+    pub fn status_fields(&self, revision: Option<u64>) -> Option<Arc<StatusFields>> {
+        let of = |r: &&Revision| revision.is_none_or(|revision| r.revision == revision);
+        let revision = self.facts.history.iter().rev().find(of)?;
+        revision.status_fields.as_deref().and_then(StatusFields::decode).map(Arc::new)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::dependencies::Linked;
 use crate::chart::values;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::sources::Version;
@@ -26,7 +27,9 @@ pub struct Extras {
     pub sources: Vec<ValuesFrom>,
     /// Patches to apply to what the chart renders.
     pub patches: Vec<Patch>,
-    /// Digest of the sources' versions and the patches; empty when there are none.
+    /// Values from the status of other custom resources.
+    pub linked: Map<String, Value>,
+    /// Digest of the sources' versions, the patches and the values of others; empty when there are none.
     pub digest: String,
     /// The objects that the sources name.
     pub used: BTreeSet<ObjectId>,
@@ -34,6 +37,18 @@ pub struct Extras {
     pub refusal: Option<Refusal>,
     /// Whether a watch of a source is not complete yet.
     pub waits: bool,
+}
+
+impl Extras {
+    /// Adds the values of other custom resources.
+    pub fn link(&mut self, linked: &Linked) {
+        if !linked.digest.is_empty() {
+            let mut hasher = Hasher::default();
+            hasher.text(&self.digest).text(&linked.digest);
+            self.digest = hasher.finish();
+        }
+        self.linked.clone_from(&linked.values);
+    }
 }
 
 /// Collects the sources and patches that the annotations and the kind name, and makes sure that the sources are

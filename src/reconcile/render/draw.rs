@@ -12,6 +12,7 @@ use crate::host::System;
 use crate::lookup::ClusterHost;
 use crate::mask::Secrets;
 use crate::members::document::{self, Members};
+use crate::members::progress;
 use crate::members::substitute;
 use crate::plan::operations::document::Operations;
 use crate::reconcile::blocking::off;
@@ -21,6 +22,7 @@ use crate::reconcile::observe::lookups;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::lookups::Lookups;
 use crate::release::object::Object;
+use crate::release::status_fields::{Known, StatusFields};
 use crate::render::{self, Limits, Options, Release, Rendered};
 use crate::telemetry::spans;
 
@@ -49,6 +51,8 @@ pub struct Drawn {
     pub members: Option<Arc<Members>>,
     /// What the chart declares about operations.
     pub operations: Option<Arc<Operations>>,
+    /// The fields of the status that the chart names.
+    pub status_fields: Option<Arc<StatusFields>>,
 }
 
 /// Renders the current chart.
@@ -68,7 +72,16 @@ pub async fn draw(
         objects = parsed.0?;
     }
     let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
-    Ok(Drawn { rendered, objects, members, operations })
+    let names: Vec<&str> =
+        members.iter().flat_map(|members| members.sets.iter().map(|set| set.name.as_str())).collect();
+    let namespace = &observed.owner.release_namespace;
+    let known = Known { objects: &objects, namespace, members: &names, facts: &progress::FACTS };
+    let status_fields = StatusFields::read(&rendered.unknown, known).map_err(Error::Manifest)?.map(Arc::new);
+    if let Some(fields) = &status_fields {
+        // What cannot be remembered is refused before anything is written.
+        fields.encode().map_err(Error::Manifest)?;
+    }
+    Ok(Drawn { rendered, objects, members, operations, status_fields })
 }
 
 /// Renders the current chart and patches the result, outside the workers.

@@ -75,7 +75,9 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let hooks = hooks(observed.left_out.hooks(target.rollback(0, "").hooks()), observed, ctx).await?;
             let members = observed.members.clone();
             let operations = observed.operations(Some(target.revision()));
-            let desired = Desired { objects, previous, hooks, members, operations, ..Desired::default() };
+            let status_fields = observed.status_fields(Some(target.revision()));
+            let desired =
+                Desired { objects, previous, hooks, members, operations, status_fields, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
@@ -84,7 +86,8 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let objects = stamp(&observed.left_out.objects(record)?, observed, ctx, Missing::IsAnError).await?;
             let hooks = hooks(observed.left_out.hooks(record.hooks()), observed, ctx).await?;
             let (members, operations) = (observed.members.clone(), observed.operations(None));
-            let desired = Desired { objects, hooks, members, operations, ..Desired::default() };
+            let status_fields = observed.status_fields(None);
+            let desired = Desired { objects, hooks, members, operations, status_fields, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
@@ -140,7 +143,7 @@ async fn from_chart(
     let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
     let remarks = remarks(observed).await;
     let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
-    let Drawn { rendered, objects, members, operations } = drawn;
+    let Drawn { rendered, objects, members, operations, status_fields } = drawn;
     let crds = if crds.is_empty() { crds::of_templates(&objects, observed, ctx).await? } else { crds };
     if !crds.is_empty() {
         let desired = Desired { crds, ..Desired::default() };
@@ -159,7 +162,7 @@ async fn from_chart(
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
-    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations };
+    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations, status_fields };
     Ok(Prepared { desired, rendered: Some(rendered), values, remarks, ..Prepared::default() })
 }
 

@@ -1,5 +1,5 @@
-//! The values of a release come from the sources of the kind, the sources of the custom resource, its spec, and the
-//! kind's `overrideValues`; the later ones override the earlier ones. Watches report which sources exist and in which
+//! The values of a release come from the sources of the kind, the sources of the custom resource, the status of others that it
+//! needs, its spec, and the kind's `overrideValues`; the later ones override the earlier ones. Watches report which sources exist and in which
 //! version, and that is an input of the release. This module reads their content when a pass renders.
 
 use std::collections::HashMap;
@@ -61,6 +61,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
         result?;
     }
     ctx.memory.masks.learn(&observed.key, Secrets::all_sources());
+    values::merge(&mut all, observed.extras.linked.clone());
     values::merge(&mut all, observed.values.clone());
     Ok(all)
 }

@@ -67,6 +67,10 @@ pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next
         None if done.applied.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // When the caches are complete, an event arrives. A Helm client, however, may have died without one.
         None if waits => Ok(Next::After(WAIT)),
+        // A kind that is served later starts no pass.
+        None if matches!(observed.situation, Situation::Awaiting(_)) && observed.linked.unserved => {
+            Ok(Next::After(WAIT))
+        }
         None if let Some(next) = done.members().and_then(|members| members.next) => Ok(Next::After(next)),
         None => {
             let due = ctx.memory.contests.with(&observed.key, |contest, now| contest.due(now));

@@ -47,7 +47,7 @@ pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
         match ctx.cluster.merge::<CrObject>(&resource, &id, &patch, Some("status")).await {
             Ok(answer) => {
                 if let Some(cr) = Cr::read(answer, &ctx.allow(key)) {
-                    ctx.cache.put_cr(key.clone(), cr);
+                    ctx.enter_cr(key.clone(), cr);
                 }
             }
             Err(error) => tracing::debug!(%error, "the panic could not be written into the status"),

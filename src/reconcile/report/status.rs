@@ -10,6 +10,8 @@ use crate::cluster::cr::{Cr, CrObject};
 use crate::crd::STATUS_REMEDY;
 use crate::kind::allow;
 use crate::mask::{Text, WITHHELD};
+use crate::plan::fields::{self, Found, Seen};
+use crate::plan::objects::names_owner;
 use crate::plan::results;
 use crate::plan::status;
 use crate::plan::status::{Failure, Release, Report, patch, status};
@@ -24,6 +26,8 @@ use crate::release::live::{Health, Live, Scale};
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::{ChartLabel, Record, Status};
+use crate::release::secret::Revision;
+use crate::release::status_fields::StatusFields;
 use crate::render::{Manifest, Rendered};
 
 /// The maximum size of a manifest in a status, in bytes. The API server accepts custom resources of up to 1.5 MiB.
@@ -77,6 +81,10 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     // The text is masked before anything is cut, since half a secret would not be found.
     let failure = done.error().map(|error| failure(error, observed, ctx));
     let (objects, scale) = objects(observed, newest, ctx).await;
+    let fields = match newest {
+        Some(newest) => fields(observed, done, newest, &old, ctx).await,
+        None => None,
+    };
     let notes = rendered.map(|r| r.notes.as_str()).or(record.map(Record::notes));
     let can_mask = observed.extras.sources.is_empty() || ctx.memory.masks.knows_sources(&observed.key);
     let notes = notes.filter(|_| can_mask).map(|notes| ctx.memory.masks.clean(&observed.key, notes));
@@ -120,6 +128,8 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         members: done.members().map(|seen| &seen.status),
         operations: reported,
         refused: allow::describe(&observed.cr.refused).as_deref(),
+        dependencies: &observed.linked.needed,
+        fields: fields.as_deref(),
         scale: scale.as_deref(),
     });
     let has_results = |chart: &Loaded| chart.chart.metadata.annotation(results::CHART) == Some("pods");
@@ -143,7 +153,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
         Ok(answer) => {
             if let Some(cr) = Cr::read(answer, &ctx.allow(&observed.key)) {
                 let kept = cr.status();
-                let newer = ctx.cache.put_cr(observed.key.clone(), cr);
+                let newer = ctx.enter_cr(observed.key.clone(), cr);
                 if new.keys().any(|key| !kept.contains_key(key)) {
                     not_kept(observed, new, "its schema leaves out fields of the status", ctx);
                 }
@@ -170,7 +180,7 @@ async fn send_status(observed: &Observed, new: Map<String, Value>, patch: &Value
                     serde_json::from_value(found).ok().and_then(|cr| Cr::read(cr, &ctx.allow(&observed.key)))
                 && cr.uid == observed.cr.uid
             {
-                ctx.cache.put_cr(observed.key.clone(), cr);
+                ctx.enter_cr(observed.key.clone(), cr);
             }
             Err(e.into())
         }
@@ -266,13 +276,67 @@ pub async fn objects(
     (objects, scale)
 }
 
+/// The fields that the chart names, from what the caches have now. `None` if the status keeps what it has: somebody else may have written
+/// the record, and the next pass compares it.
+async fn fields(
+    observed: &Observed,
+    done: &Done,
+    newest: &Revision,
+    old: &Map<String, Value>,
+    ctx: &Context,
+) -> Option<Vec<(String, Found)>> {
+    let trusted = ctx.memory.trusted.get(&observed.owner, newest);
+    let document = newest.status_fields.as_deref().and_then(StatusFields::decode).unwrap_or_default();
+    let document = if trusted.as_ref().is_some_and(|left_out| left_out.status_fields) {
+        StatusFields::default()
+    } else {
+        document
+    };
+    let namespace = &observed.owner.release_namespace;
+    if trusted.is_some() {
+        read_fields(&document, namespace, ctx).await;
+    }
+    let listed = newest.inventory.iter().flat_map(|inventory| inventory.0.keys());
+    let live = ctx.cache.objects(&observed.key, listed);
+    let members = done.members().map(|seen| &seen.status);
+    let seen = Seen { namespace, inventory: newest.inventory.as_ref(), live: &live, members };
+    let mut found = fields::evaluate(&document, &seen, |live| names_owner(&observed.facts, live));
+    if !fields::is_news(&found, old) {
+        return Some(found);
+    }
+    trusted?;
+    // What templates write and objects have may quote a Secret.
+    let is_new = |name: &str, value: &Value| old.get(name) != Some(value);
+    let known = learn(observed, ctx).await;
+    for (name, found) in &mut found {
+        match found {
+            Found::Is(value) if known => ctx.memory.masks.clean_value(&observed.key, value),
+            Found::Is(value) if is_new(name, value) => *found = Found::Unknown,
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+/// Reads the objects that were known before the document named their fields.
+async fn read_fields(document: &StatusFields, namespace: &str, ctx: &Context) {
+    for id in ctx.cache.not_looked_at(document, namespace) {
+        let Ok(Some(resource)) = ctx.discovery.resolve(&id.gvk).await else { continue };
+        match ctx.cluster.get(&resource, &id).await {
+            Ok(Some(object)) => drop(ctx.cache.wrote_object(&id.gvk, &object)),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(object = %id, %error, "an object that the status shows cannot be read"),
+        }
+    }
+}
+
 /// The size of the release's only workload, where the API server has a subresource `scale` that shows it.
 fn scale(observed: &Observed, live: &BTreeMap<ObjectId, Live>, ctx: &Context) -> Option<Box<Scale>> {
     let shown = format!("{}/Scale", observed.owner.gvk.api_version());
     if !ctx.discovery.info().api_versions.contains(&shown) {
         return None;
     }
-    let mut found = live.values().filter_map(|live| live.scale.as_ref());
+    let mut found = live.values().filter_map(|live| live.shown.scale.as_ref());
     let scale = found.next()?;
     found.next().is_none().then(|| scale.clone())
 }

@@ -262,12 +262,15 @@ impl Sink<CrObject> for CrSink {
             && !self.scope_of.has(cr.annotations.get(annotation.as_str()).map(|said| &**said))
         {
             self.cache.remove_cr(&key, Some(&cr.uid), cr.resource_version);
+            self.queue.add_all(self.cache.users(&key));
             return;
         }
         if listed {
             self.seen.insert(key.clone());
         }
-        if self.cache.put_cr(key.clone(), cr) {
+        let (concerns, users) = self.cache.put_cr(key.clone(), cr);
+        self.queue.add_all(users);
+        if concerns {
             self.queue.add(key);
         }
         self.tell_rollout();
@@ -281,6 +284,7 @@ impl Sink<CrObject> for CrSink {
             // Another custom resource may have waited for the name of this release.
             self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
             self.tell_rollout();
+            self.queue.add_all(self.cache.users(&key));
         }
     }
 
@@ -289,6 +293,7 @@ impl Sink<CrObject> for CrSink {
         self.cache.sync_crs(self.kind, self.scope.clone(), &seen);
         self.queue.add_all(self.cache.keys_of(self.kind));
         self.tell_rollout();
+        self.queue.add_all(self.cache.users_of_kind(self.kind));
         self.synced.notify_waiters();
     }
 

@@ -1,0 +1,243 @@
+//! `dependsOn` of `watches.yaml` and the annotation `tillerman.dev/depends-on`: other custom resources that must be ready first, and
+//! fields of their status that become values.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::bounds;
+use crate::names;
+use crate::release::object::Gvk;
+use crate::release::status_fields::FieldPath;
+
+/// The annotation.
+pub const ANNOTATION: &str = names::DEPENDS_ON;
+/// What a path in another status begins with.
+const STATUS: &str = "status.";
+
+/// A custom resource in the same namespace that must be ready first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Its group.
+    pub group: String,
+    /// Its version; any that the operator serves if it is missing.
+    pub version: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: Name,
+    /// Where fields of its status go in the values.
+    pub values: Vec<Taken>,
+}
+
+/// The name of a custom resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// This one.
+    Fixed(Arc<str>),
+    /// The text at this path of the values, such as `database.name`. Without a text there, nothing is depended on.
+    From(FieldPath),
+}
+
+/// A field of a status that becomes a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where it goes in the values: keys with dots between them, and `\.` for a dot in a key.
+    pub target: String,
+    /// The path of the field, from the status.
+    pub source: FieldPath,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status{}", self.source)
+    }
+}
+
+impl Dependency {
+    /// Whether a kind that the operator serves is the one that is meant.
+    pub fn is_of(&self, gvk: &Gvk) -> bool {
+        let version = self.version.as_deref().is_none_or(|version| version == &*gvk.version);
+        version && *gvk.group == *self.group && *gvk.kind == *self.kind
+    }
+
+    /// Its kind with its group, as messages and the status name it.
+    pub fn kind_group(&self) -> String {
+        Gvk::new(&self.group, "", &self.kind).kind_group()
+    }
+}
+
+/// Reads a list of dependencies; only those in `watches.yaml` may take the name from a value. The error is a sentence.
+pub fn parse(list: &Value, from_values: bool) -> Result<Vec<Dependency>, String> {
+    match list {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) if items.len() > bounds::DEPENDENCIES => {
+            Err(format!("there are more than {} dependencies", bounds::DEPENDENCIES))
+        }
+        Value::Array(items) => {
+            let read: Vec<_> = items.iter().map(|item| parse_one(item, from_values)).collect::<Result<_, _>>()?;
+            let mut together = Map::new();
+            for taken in read.iter().flat_map(|dependency| &dependency.values) {
+                set(&taken.target, &Value::Null, &mut together)
+                    .map_err(|why| format!("values: {:?}: {why}", taken.target))?;
+            }
+            Ok(read)
+        }
+        _ => Err("it is not a list".to_owned()),
+    }
+}
+
+/// Reads the annotation's text, JSON.
+pub fn parse_text(text: &str) -> Result<Vec<Dependency>, String> {
+    parse(&bounds::ANNOTATION.json(text)?, false)
+}
+
+fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
+    let item = item.as_object().ok_or("an entry is not an object")?;
+    let known = ["group", "version", "kind", "name", "nameFrom", "values"];
+    if let Some(unknown) = item.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!("unknown field {unknown:?}; there are {}", known.join(", ")));
+    }
+    let text = |key: &str| match item.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => {
+            bounds::word(text).map_err(|why| format!("{key}: {why}"))?;
+            Ok(Some(text.clone()))
+        }
+        Some(_) => Err(format!("{key} must be a text")),
+    };
+    let name = match (text("name")?, text("nameFrom")?) {
+        (Some(name), None) => Name::Fixed(name.into()),
+        (None, Some(_)) if !from_values => {
+            return Err("nameFrom is for watches.yaml; an annotation gives the name".to_owned());
+        }
+        (None, Some(path)) => Name::From(value_path(&path).map_err(|why| format!("nameFrom: {why}"))?),
+        (None, None) if from_values => return Err("an entry has neither name nor nameFrom".to_owned()),
+        (None, None) => return Err("an entry has no name".to_owned()),
+        (Some(_), Some(_)) => return Err("an entry has both name and nameFrom".to_owned()),
+    };
+    let values = match item.get("values") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Object(values)) if values.len() > bounds::TAKEN => {
+            return Err(format!("values has more than {} entries", bounds::TAKEN));
+        }
+        Some(Value::Object(values)) => values.iter().map(taken).collect::<Result<_, _>>()?,
+        Some(_) => return Err("values must map paths of values to paths such as status.endpoint".to_owned()),
+    };
+    let group = text("group")?.ok_or("an entry has no group")?;
+    Ok(Dependency {
+        group,
+        version: text("version")?,
+        kind: text("kind")?.ok_or("an entry has no kind")?,
+        name,
+        values,
+    })
+}
+
+fn taken((target, source): (&String, &Value)) -> Result<Taken, String> {
+    let wrong = |why: &str| format!("values: {target:?}: {why}");
+    bounds::word(target).map_err(|why| wrong(&why))?;
+    // Whether it can be set at all is known without the value.
+    set(target, &Value::Null, &mut Map::new()).map_err(|why| wrong(&why))?;
+    let source = source.as_str().ok_or_else(|| wrong("it needs a path such as status.endpoint"))?;
+    let path = source.strip_prefix(STATUS).ok_or_else(|| wrong("the path must begin with status."))?;
+    let source = FieldPath::parse(&format!(".{path}")).map_err(|why| wrong(&why))?;
+    Ok(Taken { target: target.clone(), source })
+}
+
+/// Puts a value where a target says. The error is a sentence.
+pub fn set(target: &str, value: &Value, values: &mut Map<String, Value>) -> Result<(), String> {
+    let mut keys = vec![String::new()];
+    let mut letters = target.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '.' => keys.push(String::new()),
+            letter => {
+                let letter = if letter == '\\' { letters.next().unwrap_or(letter) } else { letter };
+                keys.last_mut().expect("there is a first").push(letter);
+            }
+        }
+    }
+    if keys.len() > bounds::PATH.names || keys.iter().any(String::is_empty) {
+        return Err(format!("it is no path of a value such as database.host, of {} keys at most", bounds::PATH.names));
+    }
+    let last = keys.pop().expect("there is a first");
+    let mut at = values;
+    for key in keys {
+        let Value::Object(inner) = at.entry(key).or_insert_with(|| Map::new().into()) else {
+            return Err("another value is above it".to_owned());
+        };
+        at = inner;
+    }
+    if at.contains_key(&last) {
+        return Err("another value is there".to_owned());
+    }
+    at.insert(last, value.clone());
+    Ok(())
+}
+
+/// A path of a value, with or without a dot at its beginning.
+fn value_path(path: &str) -> Result<FieldPath, String> {
+    FieldPath::parse(&format!(".{}", path.strip_prefix('.').unwrap_or(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Name, parse, parse_text, set};
+    use serde_json::{Map, Value, json};
+
+    #[test]
+    fn a_value_goes_where_its_target_says() {
+        let mut values = Map::new();
+        for (target, expected) in [
+            ("a.b", Ok(())),
+            (r"a.c\.d", Ok(())),
+            ("a.b.e", Err("another value is above it")),
+            ("a", Err("another value is there")),
+        ] {
+            assert_eq!(set(target, &json!(1), &mut values), expected.map_err(str::to_owned), "{target}");
+        }
+        assert_eq!(Value::Object(values), json!({"a": {"b": 1, "c.d": 1}}));
+    }
+
+    #[test]
+    fn dependencies_are_read_and_mistakes_are_named() {
+        let list = json!([
+            {"group": "db.example.com", "kind": "Database", "nameFrom": "database.name",
+                "values": {"database.host": "status.endpoint", "database.first": "status.pods[0]"}},
+            {"group": "db.example.com", "version": "v1", "kind": "Cache", "name": "c"},
+        ]);
+        let read = parse(&list, true).unwrap();
+        assert!(matches!(&read[0].name, Name::From(path) if path.as_str() == ".database.name"));
+        assert_eq!(read[0].values[0].to_string(), "status.endpoint");
+        assert_eq!((read[0].kind_group().as_str(), read[1].values.len()), ("Database.db.example.com", 0));
+        for (text, expected) in [
+            ("{}", "it is not a list"),
+            ("[", "it is not JSON"),
+            (r#"[{"group": "g", "kind": "K"}]"#, "an entry has no name"),
+            (r#"[{"group": "g", "kind": "K", "nameFrom": "a"}]"#, "nameFrom is for watches.yaml"),
+            (r#"[{"kind": "K", "name": "a"}]"#, "an entry has no group"),
+            (r#"[{"group": "g", "kind": "K", "name": "a", "names": 1}]"#, "unknown field \"names\""),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "spec.c"}}]"#,
+                "values: \"b\": the path must begin with status.",
+            ),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.c d"}}]"#,
+                "values: \"b\": \".c d\" is no path",
+            ),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.a", "b.c": "status.d"}}]"#,
+                "values: \"b.c\": another value is above it",
+            ),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b..c": "status.c"}}]"#,
+                "values: \"b..c\": it is no path",
+            ),
+        ] {
+            let error = parse_text(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use super::{FieldType, Known, Source, StatusFields};
+use crate::release::object::{Object, ObjectId, parse_manifest};
+use crate::render::Hook;
+use crate::render::order;
+
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+
+fn document(fields: &str) -> String {
+    format!(
+        "apiVersion: tillerman.dev/v1alpha1\nkind: Status\nmetadata: {{name: s, annotations: {{helm.sh/hook: status}}}}\nfields: {fields}\n"
+    )
+}
+
+fn sorted(documents: &[&str]) -> (Vec<Hook>, Vec<Object>) {
+    let text = documents.join("\n---\n");
+    let sorted = order::sort(&[("c/templates/a.yaml".to_owned(), text)]).unwrap();
+    let objects = sorted.manifests.iter().flat_map(|m| parse_manifest(&m.text).unwrap()).collect();
+    (sorted.unknown, objects)
+}
+
+fn read(documents: &[&str]) -> Result<Option<StatusFields>, String> {
+    let (unknown, objects) = sorted(documents);
+    let known = Known { objects: &objects, namespace: "ns", members: &["db"], facts: &["size", "ready"] };
+    StatusFields::read(&unknown, known)
+}
+
+#[test]
+fn a_document_is_read_and_comes_back_from_the_annotation() {
+    let text = document(
+        "{endpoint: {value: 'web.ns.svc:80', column: true}, port: {value: 80, type: integer}, ready: {members: db, field: ready, type: \
+         integer}, address: {from: {apiVersion: v1, kind: Service, name: web, path: '.status.loadBalancer.ingress[0].ip'}}}",
+    );
+    let found = read(&[SERVICE, &text]).unwrap().unwrap();
+    let names: Vec<&str> = found.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["endpoint", "port", "ready", "address"]);
+    assert!(found.fields[0].column && !found.fields[1].column);
+    assert_eq!(found.fields[1].kind, FieldType::Integer);
+    let Source::From(place) = &found.fields[3].source else { panic!("{found:?}") };
+    let id = |namespace: Option<&str>, name: &str| ObjectId {
+        gvk: place.gvk(),
+        namespace: namespace.map(Into::into),
+        name: name.into(),
+    };
+    assert!(place.is(&id(Some("ns"), "web"), "ns") && place.is(&id(None, "web"), "ns"));
+    assert!(!place.is(&id(Some("other"), "web"), "ns") && !place.is(&id(Some("ns"), "web2"), "ns"));
+    assert_eq!(StatusFields::decode(&found.encode().unwrap()), Some(found));
+    assert_eq!(StatusFields::decode("no"), None);
+    assert_eq!(read(&[SERVICE]), Ok(None));
+}
+
+#[test]
+fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
+    let from = |place: &str| format!("{{a: {{from: {place}}}}}");
+    for (fields, part) in [
+        ("[]", "fields is not an object"),
+        ("{conditions: {value: a}}", "fields.conditions: the operator itself writes status.conditions"),
+        ("{Big: {value: a}}", "fields.Big: a name has letters and digits"),
+        ("{a: {}}", "fields.a has none of value, from, and members with field"),
+        ("{a: {value: b, members: db, field: ready}}", "fields.a has more than one of value, from"),
+        ("{a: {valeu: b}}", "fields.a.valeu is unknown; there are value, from"),
+        ("{a: {value: 1.20}}", "fields.a.value has the type number, and the field the type string: quote it"),
+        ("{a: {value: a, type: text}}", "fields.a.type \"text\" is unknown"),
+        ("{a: {value: [], type: array, column: true}}", "fields.a.column: a column shows no array"),
+        ("{a: {members: db}}", "fields.a.field is missing"),
+        ("{a: {members: web, field: ready}}", "fields.a.members: there is no Members web; there are db"),
+        ("{a: {members: db, field: sise}}", "fields.a.field \"sise\" is unknown; there are size, ready"),
+        (&from("{apiVersion: v1, kind: Service, name: web}"), "fields.a.from.path is missing"),
+        (&from("{apiVersion: v1, kind: Service, name: web, path: a}"), "fields.a.from.path: \"a\" is no path"),
+        (
+            &from("{apiVersion: v1, kind: Service, name: db, path: .a}"),
+            "fields.a.from: the chart renders no Service db of v1",
+        ),
+        (
+            &from("{apiVersion: v2, kind: Service, name: web, path: .a}"),
+            "fields.a.from: the chart has Service web in v1",
+        ),
+        (&from("{apiVersion: v1, kind: Service, name: web, namespace: x, path: .a}"), "renders no Service web"),
+        (&from("{apiVersion: v1, kind: Secret, name: web, path: .data.a}"), "what a Secret holds is not shown"),
+    ] {
+        let why = read(&[SERVICE, &document(fields)]).unwrap_err();
+        assert!(why.starts_with("Status") && why.contains(part), "{fields}: {why}");
+    }
+    let many: Vec<String> = (0..40).map(|n| format!("a{n}: {{value: b}}")).collect();
+    let why = read(&[&document(&format!("{{{}}}", many.join(", ")))]).unwrap_err();
+    assert!(why.contains("there are more than 32 fields"), "{why}");
+    let long = document(&format!("{{a: {{value: {}}}}}", "x".repeat(5000)));
+    assert!(read(&[&long]).unwrap_err().contains("fields.a.value has more than 4096 bytes"));
+    let why =
+        read(&["apiVersion: tillerman.dev/v1alpha1\nkind: Status\nmetadata: {name: s}\nfields: {}\n"]).unwrap_err();
+    assert!(why.contains("lacks the annotation helm.sh/hook: status"), "{why}");
+}
+
+#[test]
+fn no_field_of_the_operator_can_be_a_field_of_the_chart() {
+    use crate::crd::{Names, Settings, of_chart};
+    let chart = crate::chart::Chart::default();
+    let made = of_chart(&chart, &Names::of_chart(&chart), Settings::default(), &[], &[]).unwrap().definition;
+    let status = &made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
+    for name in status.as_object().unwrap().keys() {
+        assert!(super::RESERVED.contains(&name.as_str()), "{name}");
+    }
+}
