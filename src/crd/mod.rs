@@ -29,7 +29,7 @@ pub use carried::{carried, evidence, is_candidate};
 pub use defaults::{Subchart, plain, subcharts};
 pub use fit::{Refusal, Why, refusals};
 pub use keys::Known;
-pub use names::{Names, plural};
+pub use names::{Names, Scope, plural};
 use serde_json::{Value, json};
 pub use size::Cut;
 pub use status::{STATUS_REMEDY, status_fault};
@@ -343,7 +343,7 @@ fn add_texts(
 /// What is wrong with the chart's values.schema.json or with its annotation `tillerman.dev/columns`.
 pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<Made, String> {
     let typed = types(chart, settings, evidence)?;
-    let Names { group, version, kind, plural } = names;
+    let Names { group, version, kind, plural, scope } = names;
     let mut subresources = json!({"status": {}});
     if let Some(path) = typed.replicas(chart, evidence) {
         subresources["scale"] = json!({
@@ -371,7 +371,7 @@ pub fn of_chart(chart: &Chart, names: &Names, settings: Settings, evidence: &[Ev
         "spec": {
             "group": group,
             "names": spoken,
-            "scope": "Namespaced",
+            "scope": scope.word(),
             "versions": [{
                 "name": version,
                 "served": true,

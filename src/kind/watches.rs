@@ -9,7 +9,8 @@ use serde_saphyr::Spanned;
 
 use super::allow::Allow;
 use super::overrides::{self, Overrides};
-use super::placement::{ClusterScoped, Namespaces, Placement};
+use super::placement::{self, ClusterScoped, Namespaces, Placement};
+use super::service_account::ServiceAccount;
 use super::switches::Switches;
 use super::{ChartRef, Kind, Proof, bounds, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
@@ -79,8 +80,8 @@ pub const FIELDS: &[Field] = &[
     field(
         "allow",
         "a list (default: empty)",
-        "The annotations of this kind that may reach beyond the chart: `crds`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
-         `valuesFrom`. See [security](../security.md).",
+        "The annotations of this kind that may reach beyond the chart: `crds`, `ignoreDrift`, `patches`, `releaseName`, \
+         `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. See [security](../security.md).",
     ),
     field(
         "namespaces",
@@ -91,6 +92,18 @@ pub const FIELDS: &[Field] = &[
         "clusterScoped",
         "`true` (default), `false`, a list of kinds",
         "Whether the chart may make cluster-scoped objects, and of which kinds.",
+    ),
+    field(
+        "targetNamespace",
+        "a namespace",
+        "The namespace of the releases and their records, instead of that of the custom resource; required for a cluster-scoped kind \
+         unless an annotation gives it. See [scope](../how-to/scope.md).",
+    ),
+    field(
+        "serviceAccount",
+        "`NAME` or `NAMESPACE/NAME`",
+        "Everything about the objects of releases is done with the rights of this ServiceAccount, lookups included. Without a namespace: \
+         of the namespace of the custom resource. See [scope](../how-to/scope.md).",
     ),
     field(
         "releaseSuffix",
@@ -181,6 +194,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut allow = Allow::default();
     let mut placement = Placement::default();
     let mut suffix = "";
+    let mut account = None;
     let mut proof = Proof::default();
     let mut unusable = None;
     for (key, value) in &entry.0 {
@@ -207,6 +221,14 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 check_suffix(suffix).map_err(wrong)?;
             }
             "allow" => allow = Allow::read(value).map_err(wrong)?,
+            "targetNamespace" => {
+                let target = text("targetNamespace")?.map(placement::target).transpose();
+                placement.target = target.map_err(|e| wrong(format!("targetNamespace: {e}")))?;
+            }
+            "serviceAccount" => {
+                let read = text("serviceAccount")?.map(ServiceAccount::read).transpose();
+                account = read.map_err(|e| wrong(format!("serviceAccount: {e}")))?;
+            }
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
             // The environment may be wrong for one kind only. Other kinds still work.
@@ -238,6 +260,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         switches,
         allow,
         placement,
+        service_account: account,
         ignore_drift: ignored.unwrap_or_default(),
         overrides,
         unusable,
@@ -357,6 +380,21 @@ mod tests {
             let expected = format!("line 1: releaseSuffix: {bad:?} is not like -restore, of 20 characters at most");
             assert_eq!(fails(&entry(bad)), expected);
         }
+    }
+
+    #[test]
+    fn an_account_and_a_namespace_of_releases_are_read() {
+        let entry = |more: &str| format!("- {{group: a.b, version: v1, kind: A, chart: x, {more}}}");
+        let kind =
+            parse(&entry("serviceAccount: ns/tenant, targetNamespace: apps"), Path::new(BASE)).unwrap().kinds.remove(0);
+        let account = kind.service_account.unwrap();
+        assert_eq!((account.namespace.as_deref(), &*account.name), (Some("ns"), "tenant"));
+        assert_eq!(kind.placement.target.as_deref(), Some("apps"));
+        assert_eq!(
+            fails(&entry("serviceAccount: ''")),
+            "line 1: serviceAccount: \"\" is neither NAME nor NAMESPACE/NAME of a service account"
+        );
+        assert_eq!(fails(&entry("targetNamespace: a.b")), "line 1: targetNamespace: \"a.b\" is no name of a namespace");
     }
 
     #[test]

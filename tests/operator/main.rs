@@ -37,6 +37,7 @@ mod reports;
 mod rest;
 mod results;
 mod rights;
+mod scope;
 mod shared;
 mod sources;
 mod status;

@@ -2,7 +2,7 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
-use super::{Cache, Cr, ReleaseKey};
+use super::{Cache, Cr, ReleaseKey, Releases};
 use crate::kind::allow::Allow;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
@@ -18,8 +18,8 @@ fn gvk() -> Gvk {
 
 fn cache() -> Cache {
     let cache = Cache::new(Vec::new());
-    cache.add_kind(&Gvk::new("demo", "v1", "Web"), "");
-    cache.add_kind(&Gvk::new("demo", "v1", "Db"), "");
+    cache.add_kind(&Gvk::new("demo", "v1", "Web"), Releases::default());
+    cache.add_kind(&Gvk::new("demo", "v1", "Db"), Releases::default());
     cache
 }
 
