@@ -354,3 +354,19 @@ fn an_annotation_about_an_account_never_leads_to_more_rights() {
     space.wait_gone("configmap/more");
     assert!(operator.stop());
 }
+
+#[test]
+fn a_namespace_that_goes_takes_its_custom_resources_though_their_account_is_gone() {
+    let space = Space::new("account-gone");
+    space.kubectl(&["create", "serviceaccount", "tenant"]).unwrap();
+    grant(&space, "tenant", "tenant", TENANT);
+    let operator = space.operator(&space.watches_with(&[("Web", "tenant")], "  serviceAccount: tenant\n"), &[]);
+    let mut hook = map("hook");
+    hook["metadata"]["annotations"] = json!({"helm.sh/hook": "pre-delete"});
+    space.apply("Web", "app", &json!({"text": "plain", "objects": [map("more"), hook]}));
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    space.kubectl(&["delete", "rolebinding", "tenant"]).unwrap();
+    kubectl(&["delete", "namespace", &space.name, "--timeout=120s"], None).unwrap();
+    assert!(operator.stop());
+}
