@@ -25,13 +25,13 @@ fn secret_lookup(space: &Space) -> Value {
 
 /// Gives an account of the namespace these rules.
 fn grant(space: &Space, account: &str, name: &str, rules: &str) {
-    let roles = format!(
+    let role = format!(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{name: {name}}}\nrules:\n{rules}---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{name: {name}}}\n\
          roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}\n\
          subjects: [{{kind: ServiceAccount, name: {account}}}]\n"
     );
-    kubectl(&["-n", &space.name, "apply", "-f", "-"], Some(&roles)).unwrap();
+    kubectl(&["-n", &space.name, "apply", "-f", "-"], Some(&role)).unwrap();
 }
 
 /// A namespace with two accounts: `operator`, which may impersonate `tenant`, and `tenant`.

@@ -168,7 +168,7 @@ impl Cache {
         inner.kinds[kind].releases = releases;
         let of_kind: Vec<_> = inner.crs.keys().filter(|key| key.kind == kind).cloned().collect();
         for key in of_kind {
-            inner.enter_named(&key);
+            inner.enter_named(key);
         }
     }
 
@@ -297,14 +297,14 @@ impl Inner {
     }
 
     /// Notes whether the release of a custom resource may have another name or be in another namespace.
-    fn enter_named(&mut self, key: &ReleaseKey) {
-        let says = |name: &str| self.crs.get(key).is_some_and(|cr| cr.annotations.contains_key(name));
+    fn enter_named(&mut self, key: ReleaseKey) {
+        let says = |name: &str| self.crs.get(&key).is_some_and(|cr| cr.annotations.contains_key(name));
         let target = self.kinds.get(key.kind).and_then(|kind| kind.releases.namespace.as_ref());
         let is_elsewhere = target.is_some_and(|target| *target != key.namespace);
         if says(switches::RELEASE_NAME) || says(switches::TARGET_NAMESPACE) || is_elsewhere {
-            self.named.insert(key.clone());
+            self.named.insert(key);
         } else {
-            self.named.remove(key);
+            self.named.remove(&key);
         }
     }
 

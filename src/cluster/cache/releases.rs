@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Cache, Inner, ReleaseKey};
+use super::{Cache, Inner, Release, ReleaseKey};
 use crate::cluster::cr::Cr;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
@@ -47,7 +47,7 @@ impl Cache {
             old => {
                 let concerns = old.is_none_or(|old| old.differs(&cr));
                 inner.crs.insert(key.clone(), Arc::new(cr));
-                inner.enter_named(&key);
+                inner.enter_named(key);
                 concerns
             }
         }
@@ -158,14 +158,14 @@ impl Cache {
         if release.is_empty() {
             inner.history.remove(&id);
             inner.history_written.remove(&id);
-            if let Some(uid) = removed.as_ref().and_then(|revision| revision.owner_uid.clone()) {
-                if let Some(recorded) = inner.recorded.get_mut(&uid) {
-                    if recorded.get(namespace) == Some(name) {
-                        recorded.remove(namespace);
-                    }
-                    if recorded.is_empty() {
-                        inner.recorded.remove(&uid);
-                    }
+            if let Some(uid) = removed.as_ref().and_then(|revision| revision.owner_uid.as_ref())
+                && let Some(recorded) = inner.recorded.get_mut(uid)
+            {
+                if recorded.get(namespace) == Some(name) {
+                    recorded.remove(namespace);
+                }
+                if recorded.is_empty() {
+                    inner.recorded.remove(uid);
                 }
             }
         }
@@ -214,10 +214,9 @@ impl Cache {
     /// The revisions of a custom resource's release, oldest first, and whether they were complete at that moment: both
     /// the custom resources of the kind and the releases in the namespace of the release are completely known. There is no release in
     /// no namespace.
-    pub fn release(&self, key: &ReleaseKey) -> (Vec<Revision>, bool) {
+    pub fn revisions(&self, key: &ReleaseKey, release: &Release) -> (Vec<Revision>, bool) {
         let inner = self.lock();
-        let release = inner.release_of(key);
-        let history = inner.history.get(&release);
+        let history = inner.history.get(release);
         let history = history.into_iter().flat_map(BTreeMap::values).map(|r| (**r).clone()).collect();
         let crs =
             (key.kind, Some(&key.namespace).filter(|namespace| !namespace.is_empty()).and_then(|ns| self.scope_of(ns)));

@@ -61,20 +61,12 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let own = ctx.memory.annotations.of(key, &cr).await;
     let owner = owner(key, &cr, ctx, chart.as_deref().ok());
     let extras = values::gather(&mut values, key, &owner, &own, ctx);
-    let inputs = chart.as_ref().ok().map(|chart| {
-        digest::inputs(&Inputs {
-            chart: &chart.digest,
-            values: &values,
-            name: &owner.release_name,
-            namespace: &owner.release_namespace,
-            capabilities: &chart.capabilities_digest(&capabilities),
-            extras: &extras.digest,
-        })
-    });
+    let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
+    let of_chart = |chart: &Arc<Loaded>| inputs(chart, &values, &owner, &extras.digest, &capabilities);
+    let inputs = chart.as_ref().ok().map(of_chart);
     let (ignored, bad_ignored) = ignored(&own);
     let (switches, bad_switch) = read_switches(served, &cr);
-    let refusal = misplaced(&owner, &cr, served, ctx)
-        .or_else(|| refusal(&owner, chart.as_ref().err()))
+    let refusal = refusal(&owner, &cr, served, chart.as_ref().err(), ctx)
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
@@ -87,7 +79,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let free = ctx.waits.is_over(key);
     let looked_up = lookups::state(key, &owner, chart.as_deref().ok(), &extras.used, &switches, &cluster, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref().ok(), &cr, ctx);
-    let (history, complete) = ctx.cache.release(key);
+    let (history, complete) = ctx.cache.revisions(key, &release);
     let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     // A first installation that was interrupted has no record yet.
@@ -156,6 +148,18 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     };
     read_records(&mut observed, ctx).await;
     Some(observed)
+}
+
+/// The digest of the inputs of a release.
+fn inputs(chart: &Loaded, values: &Map<String, Value>, owner: &Owner, extras: &str, of: &Capabilities) -> String {
+    digest::inputs(&Inputs {
+        chart: &chart.digest,
+        values,
+        name: &owner.release_name,
+        namespace: &owner.release_namespace,
+        capabilities: &chart.capabilities_digest(of),
+        extras,
+    })
 }
 
 /// The capabilities of the API server.
@@ -372,8 +376,11 @@ fn unwatched(owner: &Owner, ctx: &Context) -> Option<Refusal> {
     (!target.is_empty() && !ctx.cache.watches(target)).then_some(Refusal { reason: "NamespaceNotWatched", message })
 }
 
-fn refusal(owner: &Owner, no_chart: Option<&String>) -> Option<Refusal> {
+fn refusal(owner: &Owner, cr: &Cr, served: &Served, no_chart: Option<&String>, ctx: &Context) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
+    if let Some(misplaced) = misplaced(owner, cr, served, ctx) {
+        return Some(misplaced);
+    }
     if owner.release_name.len() > MAX_NAME {
         let message = format!(
             "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name, or choose one \
