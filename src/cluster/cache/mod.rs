@@ -284,7 +284,14 @@ impl Inner {
             let is_it = |(of, name): Release| of == *namespace && *name == *release;
             self.crs.contains_key(key) && is_it(self.release_of(key))
         };
-        let mut keys: Vec<_> = usual.chain(self.named.iter().cloned()).filter(has).collect();
+        // There may be many of them, and most have other names.
+        let may_be = |key: &&ReleaseKey| {
+            let suffix = self.kinds.get(key.kind).map_or("", |kind| &kind.releases.suffix);
+            let chooses = || self.crs.get(*key).is_some_and(|cr| cr.annotations.contains_key(switches::RELEASE_NAME));
+            release.strip_suffix(suffix) == Some(&*key.name) || chooses()
+        };
+        let named = self.named.iter().filter(may_be).cloned();
+        let mut keys: Vec<_> = usual.chain(named).filter(has).collect();
         keys.sort();
         keys.dedup();
         if keys.is_empty() {

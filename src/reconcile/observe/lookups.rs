@@ -116,7 +116,7 @@ pub fn compare(
 }
 
 /// The version that a watch sees. An object that has no watch is `Blind`. So is one that the account of the release may not read: the
-/// watch sees it with the rights of the operator, and its changes are none of the account's business.
+/// watch sees it with the rights of the operator, and the account must not learn of its changes.
 fn version(id: &ObjectId, known: &KnownLookups, cluster: &Cluster, ctx: &Context) -> Version {
     let refused = cluster.account().is_some() && known.last().get(id) == Some(lookups::UNREAD);
     if refused || lookups::is_list(id) {
