@@ -196,7 +196,8 @@ impl Host for ClusterHost {
             Err(error) => {
                 tracing::debug!(what = describe("look up", &id), error = %error, "lookup failed");
                 self.note(id.clone(), Err(&error));
-                Err(message(error, &id.gvk).into())
+                let (remedy, text) = (error.remedy_of_account(), message(error, &id.gvk));
+                Err(remedy.map_or(text.clone(), |remedy| format!("{text}. {remedy}")).into())
             }
         }
     }

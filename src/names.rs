@@ -8,6 +8,10 @@ pub const PAUSED: &str = "tillerman.dev/paused";
 pub const OPERATION: &str = "tillerman.dev/operation";
 /// The name of the release.
 pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
+/// The namespace of the release.
+pub const TARGET_NAMESPACE: &str = "tillerman.dev/target-namespace";
+/// The service account with whose rights the release is handled.
+pub const SERVICE_ACCOUNT: &str = "tillerman.dev/service-account";
 /// How many revisions are kept.
 pub const MAX_HISTORY: &str = "tillerman.dev/max-history";
 /// What becomes of the definitions in `crds/`.

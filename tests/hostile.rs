@@ -289,6 +289,18 @@ fn of_files() -> Vec<Row> {
             field,
             "the limit is 1024",
         ),
+        row(
+            "watches.yaml: serviceAccount",
+            format!("serviceAccount: {}", "a".repeat(999_999)),
+            field,
+            "the limit is 1024",
+        ),
+        row(
+            "watches.yaml: targetNamespace",
+            format!("targetNamespace: {}", "a".repeat(999_999)),
+            field,
+            "the limit is 1024",
+        ),
         row("watches.yaml: a switch", format!("onFailure: {}", "a".repeat(2000)), field, "the limit is 1024"),
         row("spec: text", "x".repeat(2 << 20), spec, "the limit is 1048576"),
         row("spec: values", list_of(500_000), spec, "more than 100000 values"),
@@ -318,6 +330,8 @@ fn rows() -> Vec<Row> {
         "reconcile-at",
         "operation",
         "take-ownership",
+        "target-namespace",
+        "service-account",
         "force-new-cluster",
     ] {
         let name = format!("tillerman.dev/{name}");

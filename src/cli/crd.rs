@@ -3,7 +3,7 @@
 use super::chart_path::print;
 use super::{CliError, values_files};
 use crate::chart::Chart;
-use crate::crd::{self, Cut, Evidence, Made, Names, Settings, Types};
+use crate::crd::{self, Cut, Evidence, Made, Names, Scope, Settings, Types};
 use crate::release::status_fields::typed;
 use crate::template::value::Value;
 use crate::template::yaml;
@@ -28,6 +28,9 @@ pub struct Args {
     /// Plural name [default: the chart's annotation, or made from the kind].
     #[arg(long)]
     plural: Option<String>,
+    /// Whether custom resources are in a namespace. Those of a cluster-scoped kind need targetNamespace in watches.yaml, or an annotation.
+    #[arg(long, value_enum, default_value = "namespaced", ignore_case = true)]
+    scope: ScopeFlag,
     /// How much the types say of values that the chart's values.schema.json does not describe.
     #[arg(long, value_enum, default_value = "plain")]
     types: Level,
@@ -63,6 +66,24 @@ enum Level {
     Closed,
     /// No types but those of the chart's own schema.
     Author,
+}
+
+/// [`Scope`], as the flag names it.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ScopeFlag {
+    /// Each custom resource is in a namespace.
+    Namespaced,
+    /// None is.
+    Cluster,
+}
+
+impl From<ScopeFlag> for Scope {
+    fn from(scope: ScopeFlag) -> Self {
+        match scope {
+            ScopeFlag::Namespaced => Self::Namespaced,
+            ScopeFlag::Cluster => Self::Cluster,
+        }
+    }
 }
 
 impl From<Level> for Types {
@@ -115,7 +136,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 /// The names that flags give over those of the chart.
 fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
-    let mut names = Names::of_chart(chart);
+    let mut names = Names { scope: args.scope.into(), ..Names::of_chart(chart) };
     if let Some(kind) = &args.kind {
         names.kind.clone_from(kind);
         names.plural = crd::plural(kind);

@@ -29,6 +29,12 @@ impl Account {
     }
 }
 
+impl std::fmt::Display for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Service account {} of namespace {}", self.name, self.namespace)
+    }
+}
+
 /// A question about one right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::{HeaderName, HeaderValue};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -20,6 +21,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
+use super::access::Account;
 use super::discovery::Resource;
 use super::error::{ApiError, Sent};
 use super::lease::Fence;
@@ -57,12 +59,31 @@ pub enum Conflicts {
     Refuse,
 }
 
+/// Asks the API server to act for another user. `client-go` sends the same header.
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
 /// A cluster.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
     fence: Arc<Fence>,
     presence: Arc<Presence>,
+    identity: Identity,
+}
+
+/// Whose rights a request is sent with.
+#[derive(Clone, Debug, Default)]
+pub enum Identity {
+    /// The operator's own.
+    #[default]
+    Own,
+    /// Those of a `ServiceAccount`. The API server is asked to impersonate it, and puts it into the groups of its
+    /// accounts: `system:serviceaccounts`, `system:serviceaccounts:NAMESPACE` and `system:authenticated`
+    /// (`pkg/endpoints/filters/impersonation` of k8s.io/apiserver).
+    Account(Arc<Account>),
+    /// Nobody's. Every request fails with this sentence, and none is sent.
+    Nobody(Arc<str>),
 }
 
 impl Cluster {
@@ -73,7 +94,13 @@ impl Cluster {
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let presence = Arc::default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), presence: Arc::clone(&presence) };
-        Ok(Self { client: client(config, &count)?, fence: Arc::default(), presence })
+        Ok(Self { client: client(config, &count)?, fence: Arc::default(), presence, identity: Identity::Own })
+    }
+
+    /// The same cluster, whose requests are sent with other rights. It does not apply to [`Cluster::client`].
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { identity, ..self.clone() }
     }
 
     /// The fence that can forbid writes by this client and its clones.
@@ -366,17 +393,42 @@ impl Cluster {
         let what = format!("read the log of pod {pod} in namespace {namespace}");
         let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_READ}");
         let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Vec::new());
-        let Ok(request) = request else { return Ok(None) };
+        let Ok(mut request) = request else { return Ok(None) };
+        self.identify(&mut request, &what)?;
         let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
             return Err(late(&what));
         };
-        let lines = whole_lines(&answer.map_err(|e| ApiError::from_kube(&what, &e, Sent::Nothing))?);
+        let answer = answer.map_err(|e| ApiError::from_kube(&what, &e, Sent::Nothing).seen_by(self.account()));
+        let lines = whole_lines(&answer?);
         Ok((!lines.is_empty()).then_some((pod, lines)))
+    }
+
+    /// The account with whose rights requests are sent; `None` for the operator's own, and for nobody.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        match &self.identity {
+            Identity::Account(account) => Some(account),
+            Identity::Own | Identity::Nobody(_) => None,
+        }
+    }
+
+    /// Says with whose rights a request is sent.
+    fn identify<B>(&self, request: &mut http::Request<B>, what: &str) -> Result<(), ApiError> {
+        let forbidden = |why: &str| ApiError::refused(what, 403, &Status::failure(why, "Forbidden"), Sent::Nothing);
+        match &self.identity {
+            Identity::Own => {}
+            Identity::Nobody(why) => return Err(forbidden(why)),
+            Identity::Account(account) => {
+                let user = HeaderValue::from_str(&account.user());
+                let user = user.map_err(|_| forbidden("the name of its service account cannot be sent"))?;
+                request.headers_mut().insert(IMPERSONATE_USER, user);
+            }
+        }
+        Ok(())
     }
 
     async fn send<T: DeserializeOwned>(
         &self,
-        request: http::Request<Body>,
+        mut request: http::Request<Body>,
         what: &str,
         secret: bool,
     ) -> Result<T, ApiError> {
@@ -386,6 +438,7 @@ impl Cluster {
             _ => Sent::Object,
         };
         let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
+        self.identify(&mut request, what)?;
         if request.method() != http::Method::GET && !self.fence.is_open() {
             return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
         }
@@ -407,7 +460,7 @@ impl Cluster {
         }
         let status = serde_json::from_slice::<Status>(&bytes)
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
-        Err(ApiError::refused(what, code, &status, sent))
+        Err(ApiError::refused(what, code, &status, sent).seen_by(self.account()))
     }
 }
 
@@ -444,9 +497,22 @@ fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
+        .map_request(one_user)
         .map_err(BoxError::from)
         .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(count).build())
+}
+
+/// Leaves one user to impersonate: that of the request. A kubeconfig may name another one (`as`), with its groups, for all requests.
+fn one_user<B>(mut request: http::Request<B>) -> http::Request<B> {
+    let headers = request.headers_mut();
+    if headers.get_all(IMPERSONATE_USER).iter().count() > 1
+        && let Some(first) = headers.get(IMPERSONATE_USER).cloned()
+    {
+        headers.insert(IMPERSONATE_USER, first);
+        headers.remove(IMPERSONATE_GROUP);
+    }
+    request
 }
 
 /// Connections without Nagle's algorithm, which kube's have. With it, the first request of a connection waits until the

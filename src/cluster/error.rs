@@ -1,9 +1,11 @@
 //! The errors of requests, in words for a condition.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kube::core::Status;
 
+use super::access::Account;
 use super::forbidden;
 use crate::mask::Text;
 
@@ -54,6 +56,8 @@ pub enum ApiError {
         reason: Box<str>,
         /// The causes that the API server lists.
         causes: Box<Causes>,
+        /// The account with whose rights the request was sent; `None` for the operator's own.
+        account: Option<Arc<Account>>,
     },
     /// There was no answer.
     Unreachable {
@@ -134,7 +138,17 @@ impl ApiError {
         let reasons = causes.map(|c| c.reason.clone()).collect();
         let causes = Box::new(Causes { reasons, fields: invalid, immutable });
         let bare = (sent != Sent::Nothing && message != without_values).then(|| without_values.into());
-        Self::Refused { what: what.to_owned(), message, bare, code, reason: status.reason.as_str().into(), causes }
+        let reason = status.reason.as_str().into();
+        Self::Refused { what: what.to_owned(), message, bare, code, reason, causes, account: None }
+    }
+
+    /// Enters the account with whose rights the request was sent.
+    #[must_use]
+    pub fn seen_by(mut self, by: Option<&Arc<Account>>) -> Self {
+        if let Self::Refused { account, .. } = &mut self {
+            *account = by.cloned();
+        }
+        self
     }
 
     /// Converts an error of the client library.
@@ -148,12 +162,12 @@ impl ApiError {
     /// The text that reports the error.
     pub fn text(&self) -> Text {
         match self {
-            Self::Refused { what, message, bare, code, .. } => {
+            Self::Refused { what, message, bare, code, account, .. } => {
                 let text = match bare {
                     None => Text::own(format!("{what}: {message}")),
                     Some(bare) => Text::own(format!("{what}: ")).and(Text::foreign_or(message.as_str(), bare.clone())),
                 };
-                match forbidden::remedy(message).filter(|_| *code == 403) {
+                match forbidden::remedy(message, account.as_deref()).filter(|_| *code == 403) {
                     None => text,
                     Some(remedy) => text.and(Text::own(format!(". {remedy}"))),
                 }
@@ -173,6 +187,16 @@ impl ApiError {
             Self::Foreign { what, why } => {
                 Text::own(format!("{what}: it exists and is not part of this release ({why})"))
             }
+        }
+    }
+
+    /// The rule to add, where an account lacks a right.
+    pub fn remedy_of_account(&self) -> Option<String> {
+        match self {
+            Self::Refused { message, code: 403, account: Some(account), .. } => {
+                forbidden::remedy(message, Some(account))
+            }
+            _ => None,
         }
     }
 

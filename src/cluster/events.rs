@@ -28,7 +28,7 @@ const MAX_NOTE: usize = 1000;
 pub struct Event {
     /// Kind of the custom resource.
     pub gvk: Gvk,
-    /// Its namespace.
+    /// Its namespace; empty when it is cluster-scoped.
     pub namespace: String,
     /// Its name.
     pub name: String,
@@ -173,9 +173,11 @@ impl Sender {
 
 /// Writes a `v1/Event`, since the roles that operator-sdk scaffolds allow these; `events.k8s.io` shows them too.
 async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -> Result<(), super::error::ApiError> {
+    // The API server takes events about objects that are in no namespace in this one only (`pkg/apis/core/validation/events.go`).
+    let namespace = if event.namespace.is_empty() { "default" } else { &event.namespace };
     let id = ObjectId {
         gvk: Resource::events().gvk,
-        namespace: Some(event.namespace.as_str().into()),
+        namespace: Some(namespace.into()),
         name: format!("{}.{:x}", event.name, at.as_nanosecond()).into(),
     };
     let mut note = event.note.clone();
@@ -189,7 +191,7 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
     let seconds = format!("{at:.0}");
     let body = json!({
         "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": &*id.name, "namespace": event.namespace},
+        "metadata": {"name": &*id.name, "namespace": namespace},
         "involvedObject": {"apiVersion": event.gvk.api_version(), "kind": &*event.gvk.kind, "namespace": event.namespace,
             "name": event.name, "uid": event.uid},
         "type": if event.warning { "Warning" } else { "Normal" },

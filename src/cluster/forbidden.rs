@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::access::Account;
+
 /// More rules than these are not listed.
 const SHOWN: usize = 8;
 
@@ -16,12 +18,12 @@ fn pattern(text: &str) -> Regex {
 
 static LACKS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r#"^(?:[a-z0-9.-]+ )?(?:"[^"]*" )?is forbidden: User "(?:[^"\\]|\\.)*" cannot ([a-z]+) resource "([a-z0-9./*-]+)" in API group "([a-z0-9.-]*)" (?:in the namespace "([a-z0-9.-]+)"|at the cluster scope)"#,
+        r#"^(?:[a-z0-9.-]+ )?(?:"[^"]*" )?is forbidden: User "((?:[^"\\]|\\.)*)" cannot ([a-z]+) resource "([a-z0-9./*-]+)" in API group "([a-z0-9.-]*)" (?:in the namespace "([a-z0-9.-]+)"|at the cluster scope)"#,
     )
 });
 static GRANTS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r#"^(?:cluster)?role(?:binding)?s\.rbac\.authorization\.k8s\.io "[^"]*" is forbidden: user "(?:[^"\\]|\\.)*" \(groups=\[[^\]]*\]\) is attempting to grant RBAC permissions not currently held:\n"#,
+        r#"^(?:cluster)?role(?:binding)?s\.rbac\.authorization\.k8s\.io "[^"]*" is forbidden: user "((?:[^"\\]|\\.)*)" \(groups=\[[^\]]*\]\) is attempting to grant RBAC permissions not currently held:\n"#,
     )
 });
 static RULE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\{(.*)\}$"));
@@ -30,31 +32,37 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What to do about a message of the API server: a sentence that ends with the rules to add. `None` if the message says nothing of a
-/// right.
-pub fn remedy(message: &str) -> Option<String> {
+/// right. `account` is the one with whose rights the request was sent; the operator may lack the right to act for it.
+pub fn remedy(message: &str, account: Option<&Account>) -> Option<String> {
+    let of = |user: &str| account.filter(|account| account.user() == user);
     if let Some(lacks) = LACKS.captures(message) {
-        let place = lacks.get(4).map_or_else(
-            || "to its ClusterRole".to_owned(),
-            |namespace| format!("to its Role in namespace {}", namespace.as_str()),
-        );
-        let rule = format!(
-            "{{apiGroups: [{}], resources: [{}], verbs: [{}]}}",
-            scalar(&lacks[3]),
-            scalar(&lacks[2]),
-            &lacks[1]
-        );
-        return Some(format!("The operator needs a rule; add {place}: {rule}"));
+        let (user, verb, resource, group) = (&lacks[1], &lacks[2], &lacks[3], &lacks[4]);
+        let namespace = lacks.get(5).map(|namespace| namespace.as_str());
+        let rule = format!("{{apiGroups: [{}], resources: [{}], verbs: [{verb}]}}", scalar(group), scalar(resource));
+        return Some(match (of(user), namespace) {
+            (None, None) => format!("The operator needs a rule; add to its ClusterRole: {rule}"),
+            (None, Some(namespace)) => {
+                format!("The operator needs a rule; add to its Role in namespace {namespace}: {rule}")
+            }
+            (Some(account), None) => {
+                format!("{account} needs a rule; add to a ClusterRole that is bound to it: {rule}")
+            }
+            (Some(account), Some(namespace)) => {
+                format!("{account} needs a rule; add to a Role in namespace {namespace} that is bound to it: {rule}")
+            }
+        });
     }
-    let grants = GRANTS.find(message)?;
+    let grants = GRANTS.captures(message)?;
     let rules: Vec<String> =
-        RULE.captures_iter(&message[grants.end()..]).filter_map(|rule| self::rule(&rule[1])).collect();
+        RULE.captures_iter(&message[grants[0].len()..]).filter_map(|rule| self::rule(&rule[1])).collect();
     let more = rules.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     let shown: Vec<&str> = rules.iter().take(SHOWN).map(String::as_str).collect();
-    (!shown.is_empty()).then(|| {
-        let rules = shown.join(", ");
-        format!("The operator cannot give what it does not have; add to its role what the chart's role grants{more}: {rules}")
-    })
+    let who = match of(&grants[1]) {
+        None => "The operator cannot give what it does not have; add to its role".to_owned(),
+        Some(account) => format!("{account} cannot give what it does not have; add to a role that is bound to it"),
+    };
+    (!shown.is_empty()).then(|| format!("{who} what the chart's role grants{more}: {}", shown.join(", ")))
 }
 
 /// A rule in Go's words: `APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]`.
@@ -82,7 +90,7 @@ fn scalar(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::remedy;
+    use super::{Account, remedy};
 
     #[test]
     fn a_missing_right_is_named_with_the_rule_to_add() {
@@ -117,7 +125,7 @@ mod tests {
             ),
             (String::new(), None),
         ] {
-            let found = remedy(&message);
+            let found = remedy(&message, None);
             assert_eq!(found.is_some(), expected.is_some(), "{message}: {found:?}");
             assert!(found.unwrap_or_default().ends_with(expected.unwrap_or_default()), "{message}");
         }
@@ -128,8 +136,48 @@ mod tests {
         let message = "clusterroles.rbac.authorization.k8s.io \"a\" is forbidden: user \"u\" (groups=[\"g\" \"h\"]) is attempting to grant RBAC \
                        permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}\n\
                        {NonResourceURLs:[\"/metrics\"], Verbs:[\"get\"]}";
-        let found = remedy(message).unwrap();
+        let found = remedy(message, None).unwrap();
         let expected = ": {apiGroups: [\"\"], resources: [nodes], verbs: [get, list]}, {nonResourceURLs: [/metrics], verbs: [get]}";
         assert!(found.ends_with(expected), "{found}");
+    }
+
+    #[test]
+    fn it_is_the_account_or_the_operator_that_lacks_a_right() {
+        let account = Account { namespace: "x".to_owned(), name: "tenant".to_owned() };
+        let lacks = |user: &str, what: &str| {
+            format!("secrets \"a\" is forbidden: User \"system:serviceaccount:{user}\" cannot {what}")
+        };
+        let get = "get resource \"secrets\" in API group \"\" in the namespace \"x\"";
+        let impersonate = "impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"x\"";
+        let role = |user: &str| {
+            format!(
+                "roles.rbac.authorization.k8s.io \"a\" is forbidden: user \"system:serviceaccount:{user}\" (groups=[\"g\"]) is attempting to \
+                 grant RBAC permissions not currently held:\n{{APIGroups:[\"\"], Resources:[\"nodes\"], Verbs:[\"get\"]}}"
+            )
+        };
+        for (message, expected) in [
+            (
+                lacks("x:tenant", get),
+                "Service account tenant of namespace x needs a rule; add to a Role in namespace x that is bound to it: {apiGroups: [\"\"], \
+                 resources: [secrets], verbs: [get]}",
+            ),
+            (
+                lacks("op:tillerman", impersonate),
+                "The operator needs a rule; add to its Role in namespace x: {apiGroups: [\"\"], resources: [serviceaccounts], verbs: \
+                 [impersonate]}",
+            ),
+            (
+                role("x:tenant"),
+                "Service account tenant of namespace x cannot give what it does not have; add to a role that is bound to it what the chart's \
+                 role grants: {apiGroups: [\"\"], resources: [nodes], verbs: [get]}",
+            ),
+            (
+                role("op:tillerman"),
+                "The operator cannot give what it does not have; add to its role what the chart's role grants: {apiGroups: [\"\"], \
+                 resources: [nodes], verbs: [get]}",
+            ),
+        ] {
+            assert_eq!(remedy(&message, Some(&account)).unwrap(), expected);
+        }
     }
 }

@@ -186,7 +186,7 @@ fn code(error: &watcher::Error) -> Option<u16> {
 fn message(error: &watcher::Error) -> String {
     status(error).map_or_else(
         || error.to_string(),
-        |s| match forbidden::remedy(&s.message) {
+        |s| match forbidden::remedy(&s.message, None) {
             Some(remedy) => format!("{}. {remedy}", s.message),
             None => s.message.clone(),
         },

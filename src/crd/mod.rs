@@ -29,7 +29,7 @@ pub use carried::{carried, evidence, is_candidate};
 pub use defaults::{Subchart, plain, subcharts};
 pub use fit::{Refusal, Why, refusals};
 pub use keys::Known;
-pub use names::{Names, plural};
+pub use names::{Names, Scope, plural};
 use serde_json::{Value, json};
 pub use size::Cut;
 pub use status::{STATUS_REMEDY, StatusField, status_fault};
@@ -349,7 +349,7 @@ pub fn of_chart(
     fields: &[StatusField],
 ) -> Result<Made, String> {
     let typed = types(chart, settings, evidence)?;
-    let Names { group, version, kind, plural } = names;
+    let Names { group, version, kind, plural, scope } = names;
     let mut subresources = json!({"status": {}});
     if let Some(path) = typed.replicas(chart, evidence) {
         subresources["scale"] = json!({
@@ -377,7 +377,7 @@ pub fn of_chart(
         "spec": {
             "group": group,
             "names": spoken,
-            "scope": "Namespaced",
+            "scope": scope.word(),
             "versions": [{
                 "name": version,
                 "served": true,

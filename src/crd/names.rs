@@ -13,6 +13,28 @@ pub struct Names {
     pub kind: String,
     /// Plural in lower case, such as `phpapps`.
     pub plural: String,
+    /// Whether custom resources are in a namespace.
+    pub scope: Scope,
+}
+
+/// Whether the custom resources of a kind are in a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Each is in one.
+    #[default]
+    Namespaced,
+    /// None is: the kind belongs to the cluster.
+    Cluster,
+}
+
+impl Scope {
+    /// As a definition has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Namespaced => "Namespaced",
+            Self::Cluster => "Cluster",
+        }
+    }
 }
 
 impl Names {
@@ -27,6 +49,7 @@ impl Names {
             version: annotation("version").unwrap_or_else(|| "v1alpha1".into()),
             kind,
             plural,
+            scope: Scope::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::chart::Chart;
-use crate::crd::Names;
+use crate::crd::{Names, Scope};
 use crate::kind::watches::{self, FIELDS};
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
@@ -108,6 +108,19 @@ pub struct Named {
     pub kind: Option<String>,
     /// Plural name, such as webs.
     pub plural: Option<String>,
+    /// Namespaced, or Cluster for custom resources that are in no namespace; spec.policy.targetNamespace says where their releases are.
+    #[serde(default)]
+    pub scope: NamedScope,
+}
+
+/// Whether custom resources are in a namespace.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+pub enum NamedScope {
+    /// Each is in one.
+    #[default]
+    Namespaced,
+    /// None is.
+    Cluster,
 }
 
 /// What becomes of the API when its definition is deleted.
@@ -228,7 +241,11 @@ impl Spec {
     /// If neither the definition nor the chart names a group.
     pub fn names(&self, chart: &Chart) -> Result<Names, String> {
         let mut names = Names::of_chart(chart);
-        let Named { group, version, kind, plural } = &self.names;
+        let Named { group, version, kind, plural, scope } = &self.names;
+        names.scope = match scope {
+            NamedScope::Namespaced => Scope::Namespaced,
+            NamedScope::Cluster => Scope::Cluster,
+        };
         if let Some(kind) = kind {
             names.kind.clone_from(kind);
             names.plural = crate::crd::plural(kind);

@@ -21,6 +21,11 @@ pub fn definition() -> Value {
         "enum": ["Refuse", "Orphan"],
         "description": spec["properties"]["onDelete"]["description"],
     });
+    spec["properties"]["names"]["properties"]["scope"] = json!({
+        "type": "string",
+        "enum": ["Namespaced", "Cluster"],
+        "description": spec["properties"]["names"]["properties"]["scope"]["description"],
+    });
     spec["required"] = json!(["chart"]);
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     json!({

@@ -104,12 +104,13 @@ pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Valu
     let ready = if report.reason == Reason::Served { "True" } else { "False" };
     set(&mut status, "Ready", ready, report.reason.word(), report.message, report.generation, report.now);
     if let Some((chart, names)) = report.served {
-        let Names { group, version, kind, plural } = names;
+        let Names { group, version, kind, plural, scope } = names;
         status.insert(
             "chart".into(),
             json!({"name": chart.name, "version": chart.version, "appVersion": chart.app_version}),
         );
-        status.insert("names".into(), json!({"group": group, "version": version, "kind": kind, "plural": plural}));
+        let names = json!({"group": group, "version": version, "kind": kind, "plural": plural, "scope": scope.word()});
+        status.insert("names".into(), names);
     }
     status
 }

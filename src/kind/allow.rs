@@ -13,7 +13,7 @@ use super::depends_on;
 use super::ignore::IGNORE_DRIFT;
 use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
 use super::values_from;
-use crate::names::CHART_VERSION;
+use crate::names::{CHART_VERSION, SERVICE_ACCOUNT, TARGET_NAMESPACE};
 
 /// A switch that reaches beyond the chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,22 +30,28 @@ pub enum Reach {
     Patches,
     /// The name of the release.
     ReleaseName,
+    /// The account with whose rights the release is handled.
+    ServiceAccount,
     /// Objects and releases that exist are taken over.
     TakeOwnership,
+    /// The namespace of the release.
+    TargetNamespace,
     /// Values in Secrets and `ConfigMap`s.
     ValuesFrom,
 }
 
 impl Reach {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::ChartVersion,
         Self::Crds,
         Self::DependsOn,
         Self::IgnoreDrift,
         Self::Patches,
         Self::ReleaseName,
+        Self::ServiceAccount,
         Self::TakeOwnership,
+        Self::TargetNamespace,
         Self::ValuesFrom,
     ];
 
@@ -58,7 +64,9 @@ impl Reach {
             Self::IgnoreDrift => "ignoreDrift",
             Self::Patches => "patches",
             Self::ReleaseName => "releaseName",
+            Self::ServiceAccount => "serviceAccount",
             Self::TakeOwnership => "takeOwnership",
+            Self::TargetNamespace => "targetNamespace",
             Self::ValuesFrom => "valuesFrom",
         }
     }
@@ -72,7 +80,9 @@ impl Reach {
             Self::IgnoreDrift => IGNORE_DRIFT,
             Self::Patches => PATCHES,
             Self::ReleaseName => RELEASE_NAME,
+            Self::ServiceAccount => SERVICE_ACCOUNT,
             Self::TakeOwnership => TAKE_OWNERSHIP,
+            Self::TargetNamespace => TARGET_NAMESPACE,
             Self::ValuesFrom => values_from::ANNOTATION,
         }
     }
@@ -101,8 +111,15 @@ impl Reach {
                 "an editor of a custom resource can choose the name of the release, and with it the names of the objects that the \
                  chart derives from it"
             }
+            Self::ServiceAccount => {
+                "an editor of a custom resource can have the release handled with the rights of any service account of its namespace, \
+                 instead of those that the kind names"
+            }
             Self::TakeOwnership => {
                 "an editor of a custom resource can take over objects that exist and belong to no release, and delete them with it"
+            }
+            Self::TargetNamespace => {
+                "an editor of a custom resource can have the release, with its record, in every namespace that namespaces of the kind names"
             }
             Self::ValuesFrom => {
                 "an editor of a custom resource can read every Secret and ConfigMap of its namespace, by values that the chart shows"
@@ -186,16 +203,18 @@ mod tests {
         assert_eq!(Allow::default().take_refused(&mut left), Reach::ALL);
         assert_eq!(left.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "tillerman.dev/paused"]);
         let mut left = annotations();
-        let allow = Allow::read(&json!([
+        let all = [
             "chartVersion",
             "patches",
             "valuesFrom",
             "crds",
             "dependsOn",
             "ignoreDrift",
-            "takeOwnership"
-        ]))
-        .unwrap();
+            "takeOwnership",
+            "serviceAccount",
+            "targetNamespace",
+        ];
+        let allow = Allow::read(&json!(all)).unwrap();
         assert_eq!(allow.take_refused(&mut left), [Reach::ReleaseName]);
         assert!(left.contains_key("tillerman.dev/patches"));
         assert_eq!(Allow::all().take_refused(&mut annotations()), []);
@@ -217,11 +236,11 @@ mod tests {
         for (value, expected) in [
             (
                 json!(["patch"]),
-                "allow: \"patch\" is none of chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow: \"patch\" is none of chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom",
             ),
             (
                 json!("patches"),
-                "allow must be a list of: chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, takeOwnership, valuesFrom",
+                "allow must be a list of: chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom",
             ),
         ] {
             assert_eq!(Allow::read(&value).unwrap_err(), expected);

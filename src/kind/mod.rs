@@ -4,12 +4,14 @@ pub mod allow;
 pub mod annotations;
 pub mod bounds;
 pub mod depends_on;
+pub mod dns;
 pub mod duration;
 pub mod ignore;
 pub mod overrides;
 pub mod placement;
 pub mod rollout;
 pub mod selector;
+pub mod service_account;
 pub mod switches;
 pub mod values_from;
 pub mod watches;
@@ -25,6 +27,7 @@ use depends_on::Dependency;
 use overrides::Overrides;
 use placement::Placement;
 use rollout::Rollout;
+use service_account::ServiceAccount;
 use switches::Switches;
 use values_from::ValuesFrom;
 
@@ -47,6 +50,8 @@ pub struct Kind {
     pub allow: Allow,
     /// Where the objects of its charts may be.
     pub placement: Placement,
+    /// The account with whose rights its releases are handled; without it, the operator's own.
+    pub service_account: Option<ServiceAccount>,
     /// Fields of its objects that are left to others.
     pub ignore_drift: Vec<ignore::Ignore>,
     /// Values that win over those of a custom resource.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::dns;
 use crate::release::object::Gvk;
 
 /// Where objects may be. The default bounds nothing, as in helm-operator.
@@ -17,6 +18,8 @@ pub struct Placement {
     pub namespaces: Namespaces,
     /// Objects of cluster-scoped kinds.
     pub cluster_scoped: ClusterScoped,
+    /// `targetNamespace`: the namespace of the releases, where that is not the namespace of the custom resource. Objects may be there.
+    pub target: Option<Box<str>>,
 }
 
 /// Namespaces in which objects may be.
@@ -25,9 +28,9 @@ pub enum Namespaces {
     /// All.
     #[default]
     Any,
-    /// That of the custom resource.
+    /// That of the custom resource, or `targetNamespace`.
     Own,
-    /// That of the custom resource, and these.
+    /// The same, and these.
     Named(BTreeSet<Box<str>>),
 }
 
@@ -81,6 +84,14 @@ impl ClusterScoped {
     }
 }
 
+/// Reads the name of the namespace of a release.
+///
+/// # Errors
+/// It is none.
+pub fn target(text: &str) -> Result<Box<str>, String> {
+    if dns::is_label(text) { Ok(text.into()) } else { Err(format!("{text:?} is no name of a namespace")) }
+}
+
 fn names_of(items: &[Value]) -> Option<BTreeSet<Box<str>>> {
     items.iter().map(|item| item.as_str().filter(|text| !text.is_empty()).map(Into::into)).collect()
 }
@@ -95,7 +106,7 @@ impl Placement {
                 ClusterScoped::Kinds(kinds) => kinds.contains(&*gvk.kind) || kinds.contains(&*gvk.kind_group()),
             },
             (Namespaces::Any, _) => true,
-            (_, Place::In(namespace)) if namespace == own => true,
+            (_, Place::In(namespace)) if namespace == own || Some(namespace) == self.target.as_deref() => true,
             (Namespaces::Named(names), Place::In(namespace)) => names.contains(namespace),
             (_, Place::In(_) | Place::All) => false,
         };
@@ -115,9 +126,20 @@ impl Placement {
         })
     }
 
-    /// Whether it bounds nothing.
-    pub fn is_open(&self) -> bool {
-        *self == Self::default()
+    /// Whether the release of a custom resource in the namespace `own` may be in the namespace `target`, which an annotation names; else
+    /// why not, as a sentence.
+    pub fn check_target(&self, target: &str, own: &str) -> Result<(), String> {
+        let allowed = match &self.namespaces {
+            Namespaces::Any => true,
+            Namespaces::Own => false,
+            Namespaces::Named(names) => names.contains(target),
+        };
+        if allowed || target == own || Some(target) == self.target.as_deref() {
+            return Ok(());
+        }
+        Err(format!(
+            "the release cannot be in namespace {target}: the operator does not allow that for this kind (namespaces in watches.yaml)"
+        ))
     }
 }
 
@@ -131,6 +153,7 @@ mod tests {
         Placement {
             namespaces: Namespaces::read(namespaces).unwrap(),
             cluster_scoped: ClusterScoped::read(cluster_scoped).unwrap(),
+            target: None,
         }
     }
 
@@ -164,6 +187,23 @@ mod tests {
             refused,
             "ConfigMap a is in namespace x, and the operator does not allow that for this kind (namespaces in watches.yaml)"
         );
+    }
+
+    #[test]
+    fn a_release_may_be_where_its_objects_may_be() {
+        for (namespaces, target, expected) in [
+            (Value::Null, "other", true),
+            (json!("own"), "other", false),
+            (json!("own"), "ns", true),
+            (json!("own"), "apps", true),
+            (json!(["other"]), "other", true),
+            (json!(["other"]), "third", false),
+        ] {
+            let placement = Placement { target: Some("apps".into()), ..placement(&namespaces, &Value::Null) };
+            assert_eq!(placement.check_target(target, "ns").is_ok(), expected, "{namespaces} {target}");
+            let map = Gvk::new("", "v1", "ConfigMap");
+            assert_eq!(placement.check(&map, Place::In(target), "ns", "it").is_ok(), expected, "{namespaces} {target}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{bounds, duration, go_bool};
+use super::service_account::ServiceAccount;
+use super::{bounds, duration, go_bool, placement};
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
@@ -17,6 +18,8 @@ pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
 pub const OPERATION: &str = names::OPERATION;
 /// The name of the release, instead of the custom resource's; for good.
 pub const RELEASE_NAME: &str = names::RELEASE_NAME;
+/// The namespace of the release, instead of the custom resource's; for good.
+pub const TARGET_NAMESPACE: &str = names::TARGET_NAMESPACE;
 /// Definitions in `crds/` of the chart, see [`Crds`].
 pub const CRDS: &str = names::CRDS;
 /// Patches of what the chart renders.
@@ -261,6 +264,24 @@ pub const SWITCHES: &[Switch] = &[
         allow: Some("chartVersion"),
         effect: "The version of the chart that the custom resource keeps, in a kind with a [roll-out](../rollouts.md).",
         reader: Reader::Word(|_, text| bounds::word(text)),
+    },
+    Switch {
+        name: "target-namespace",
+        field: Some("targetNamespace"),
+        values: "a namespace",
+        allow: Some("targetNamespace"),
+        effect: "The namespace of the release and of its record, instead of that of the custom resource. It cannot change later. See \
+                 [scope](../how-to/scope.md).",
+        reader: Reader::Word(|_, text| placement::target(text).map(drop)),
+    },
+    Switch {
+        name: "service-account",
+        field: Some("serviceAccount"),
+        values: "a name",
+        allow: Some("serviceAccount"),
+        effect: "Everything about the objects of the release is done with the rights of this ServiceAccount of the custom resource's \
+                 namespace, lookups included. See [scope](../how-to/scope.md).",
+        reader: Reader::Word(|_, text| ServiceAccount::read_name(text).map(drop)),
     },
     Switch {
         name: "ignore-drift",

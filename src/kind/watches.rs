@@ -9,8 +9,9 @@ use serde_saphyr::Spanned;
 
 use super::allow::Allow;
 use super::overrides::{self, Overrides};
-use super::placement::{ClusterScoped, Namespaces, Placement};
+use super::placement::{self, ClusterScoped, Namespaces, Placement};
 use super::rollout::Rollout;
+use super::service_account::ServiceAccount;
 use super::switches::Switches;
 use super::{ChartRef, Kind, Proof, bounds, depends_on, duration, ignore, selector, values_from};
 use crate::release::object::Gvk;
@@ -85,8 +86,8 @@ pub const FIELDS: &[Field] = &[
     field(
         "allow",
         "a list (default: empty)",
-        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, `ignoreDrift`, `patches`, `releaseName`, `takeOwnership`, \
-         `valuesFrom`. See [security](../security.md).",
+        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, `ignoreDrift`, `patches`, `releaseName`, \
+         `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. See [security](../security.md).",
     ),
     field(
         "namespaces",
@@ -97,6 +98,18 @@ pub const FIELDS: &[Field] = &[
         "clusterScoped",
         "`true` (default), `false`, a list of kinds",
         "Whether the chart may make cluster-scoped objects, and of which kinds.",
+    ),
+    field(
+        "targetNamespace",
+        "a namespace",
+        "The namespace of the releases and their records, instead of that of the custom resource; required for a cluster-scoped kind \
+         unless an annotation gives it. See [scope](../how-to/scope.md).",
+    ),
+    field(
+        "serviceAccount",
+        "`NAME` or `NAMESPACE/NAME`",
+        "Everything about the objects of releases is done with the rights of this ServiceAccount, lookups included. Without a namespace: \
+         of the namespace of the custom resource. See [scope](../how-to/scope.md).",
     ),
     field(
         "releaseSuffix",
@@ -194,6 +207,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut placement = Placement::default();
     let mut suffix = "";
     let mut rollout = None;
+    let mut account = None;
     let mut proof = Proof::default();
     let mut unusable = None;
     for (key, value) in &entry.0 {
@@ -215,12 +229,11 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             | "dryRunOption"
             | "ignoreDrift" => {}
             "digest" | "keyring" => proof = read_proof(text("digest")?, text("keyring")?, chart_base).map_err(wrong)?,
-            "releaseSuffix" => {
-                suffix = text("releaseSuffix")?.unwrap_or_default();
-                check_suffix(suffix).map_err(wrong)?;
-            }
+            "releaseSuffix" => suffix = read_suffix(text("releaseSuffix")?).map_err(wrong)?,
             "rollout" => rollout = Rollout::read(value).map_err(wrong)?,
             "allow" => allow = Allow::read(value).map_err(wrong)?,
+            "targetNamespace" => placement.target = read_target(text("targetNamespace")?).map_err(wrong)?,
+            "serviceAccount" => account = read_account(text("serviceAccount")?).map_err(wrong)?,
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
             // The environment may be wrong for one kind only. Other kinds still work.
@@ -255,6 +268,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         switches,
         allow,
         placement,
+        service_account: account,
         ignore_drift: ignored.unwrap_or_default(),
         overrides,
         unusable,
@@ -265,6 +279,14 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         rollout,
         release_suffix: suffix.into(),
     })
+}
+
+fn read_target(text: Option<&str>) -> Result<Option<Box<str>>, String> {
+    text.map(placement::target).transpose().map_err(|e| format!("targetNamespace: {e}"))
+}
+
+fn read_account(text: Option<&str>) -> Result<Option<ServiceAccount>, String> {
+    text.map(ServiceAccount::read).transpose().map_err(|e| format!("serviceAccount: {e}"))
 }
 
 /// What an archive with a digest must be.
@@ -290,11 +312,12 @@ fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Resul
 }
 
 /// What may follow the name of a custom resource in the name of its release.
-fn check_suffix(suffix: &str) -> Result<(), String> {
+fn read_suffix(text: Option<&str>) -> Result<&str, String> {
+    let suffix = text.unwrap_or_default();
     let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     let whole = suffix.is_empty() || suffix.starts_with('-') && !suffix.ends_with('-');
     (fits && whole && suffix.len() <= 20)
-        .then_some(())
+        .then_some(suffix)
         .ok_or_else(|| format!("releaseSuffix: {suffix:?} is not like -restore, of 20 characters at most"))
 }
 
@@ -376,6 +399,21 @@ mod tests {
             let expected = format!("line 1: releaseSuffix: {bad:?} is not like -restore, of 20 characters at most");
             assert_eq!(fails(&entry(bad)), expected);
         }
+    }
+
+    #[test]
+    fn an_account_and_a_namespace_of_releases_are_read() {
+        let entry = |more: &str| format!("- {{group: a.b, version: v1, kind: A, chart: x, {more}}}");
+        let kind =
+            parse(&entry("serviceAccount: ns/tenant, targetNamespace: apps"), Path::new(BASE)).unwrap().kinds.remove(0);
+        let account = kind.service_account.unwrap();
+        assert_eq!((account.namespace.as_deref(), &*account.name), (Some("ns"), "tenant"));
+        assert_eq!(kind.placement.target.as_deref(), Some("apps"));
+        assert_eq!(
+            fails(&entry("serviceAccount: ''")),
+            "line 1: serviceAccount: \"\" is neither NAME nor NAMESPACE/NAME of a service account"
+        );
+        assert_eq!(fails(&entry("targetNamespace: a.b")), "line 1: targetNamespace: \"a.b\" is no name of a namespace");
     }
 
     #[test]

@@ -355,7 +355,12 @@ fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
         && desired.operations.is_none()
         && desired.kinds().len() <= MAX_KINDS
         && !(facts.switches.hooks && waits.any(|event| hooks::has(&desired.hooks, event)))
-        && desired.objects.iter().all(Stamped::is_owned)
+        && desired.objects.iter().all(|object| object.is_owned() && is_here(facts, object))
+}
+
+/// Whether an object is in the namespace of the release, where an attempt that was cut off is searched for.
+fn is_here(facts: &Facts, object: &Stamped) -> bool {
+    object.id.namespace.as_deref() == Some(&*facts.release_namespace)
 }
 
 /// Brings a revision whose record exists to `deployed`, or as far as is possible now.

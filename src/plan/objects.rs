@@ -174,7 +174,9 @@ pub fn names_owner(facts: &Facts, live: &Live) -> bool {
     }
 }
 
-/// Whether an object is the namespace that holds the custom resource: with it everything would go, the custom resource included.
+/// Whether an object is the namespace that holds the custom resource or the release: with it everything would go, the custom resource or
+/// the record included.
 pub fn is_own_namespace(facts: &Facts, id: &ObjectId) -> bool {
-    id.gvk.group.is_empty() && &*id.gvk.kind == "Namespace" && *id.name == *facts.namespace
+    let is_own = *id.name == *facts.namespace || *id.name == *facts.release_namespace;
+    id.gvk.group.is_empty() && &*id.gvk.kind == "Namespace" && is_own
 }

@@ -106,7 +106,6 @@ pub const REASONS: &[Reason] = &[
         "ChartVersionUnknown",
         "The annotation `tillerman.dev/chart-version` asks for a version of the chart that is not kept. The message names those that are.",
     ),
-    reason("ClusterScoped", "The custom resource is cluster-scoped, which is not supported yet."),
     reason("Conflict", "Somebody else changed an object at the same time. It is tried again."),
     reason(
         "Contested",
@@ -163,7 +162,12 @@ pub const REASONS: &[Reason] = &[
     reason("NameTooLong", "The name of the custom resource is too long for a release (53 characters)."),
     reason(
         "NamespaceNotAllowed",
-        "The chart renders an object, or looks one up, where `namespaces` or `clusterScoped` does not allow it.",
+        "The chart renders an object, or looks one up, where `namespaces` or `clusterScoped` does not allow it; or `target-namespace` names \
+         such a namespace.",
+    ),
+    reason(
+        "NamespaceNotWatched",
+        "The release is, or would be, in a namespace that the operator does not watch (`WATCH_NAMESPACE`).",
     ),
     reason("NamespaceTerminating", "The namespace is being deleted."),
     reason("NoSpace", "A file of etcd has reached its quota. See [etcd](../etcd.md#reasons-of-ready)."),
@@ -200,6 +204,10 @@ pub const REASONS: &[Reason] = &[
         "A release of that name exists and is not the custom resource's. Allow `take-ownership`, or use another name.",
     ),
     reason("ReleaseCorrupted", "The release record cannot be read."),
+    reason(
+        "ReleaseMoved",
+        "`tillerman.dev/target-namespace` or `targetNamespace` changed after the installation. Change it back. See [scope](../how-to/scope.md).",
+    ),
     reason("ReleaseRenamed", "`tillerman.dev/release-name` changed after the installation. Change it back."),
     reason("ReleaseTooLarge", "No Secrets can hold the release record."),
     reason("Remaking", "An object that cannot be changed is being recreated."),
@@ -211,6 +219,10 @@ pub const REASONS: &[Reason] = &[
     reason("Repaired", "The last drift is repaired."),
     reason("Settled", "Nothing is to be done."),
     reason("SplitBrain", "A pod belongs to another cluster of etcd. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason(
+        "TargetNamespaceMissing",
+        "A cluster-scoped custom resource has no namespace for its release. See [scope](../how-to/scope.md).",
+    ),
     reason("TooManyRequests", "The API server asks for patience. It is tried again."),
     reason("Unauthorized", "The API server does not know the operator. It is tried again."),
     reason("UninstallError", "helm-operator's: the removal failed."),

@@ -22,6 +22,8 @@ pub struct Facts {
     pub uid: Box<str>,
     /// Namespace of the custom resource.
     pub namespace: Box<str>,
+    /// Namespace of the release.
+    pub release_namespace: Box<str>,
     /// The marks of objects that cannot refer to it; see [`Owner::marks`](crate::release::owner::Owner::marks).
     pub marks: Box<str>,
     /// Now, in seconds since 1970.

@@ -61,6 +61,7 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
 
 fn facts(history: Vec<Revision>, names: &[&str]) -> Facts {
     Facts {
+        release_namespace: "ns".into(),
         uid: "cr".into(),
         finalized: true,
         inputs: Some("now".into()),
@@ -412,6 +413,7 @@ fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
     let uninstalled = vec![revision(1, Status::Uninstalled, None, None)];
     for (why, facts, desired) in [
         ("an attempt was cut off", Facts { finalized: true, ..new() }, all()),
+        ("the objects are elsewhere", Facts { release_namespace: "other".into(), ..new() }, all()),
         ("another wants the name", Facts { rivals: true, ..new() }, all()),
         ("the objects are waited for", Facts { switches: timeout, ..new() }, all()),
         ("it was uninstalled", Facts { history: uninstalled, ..new() }, all()),

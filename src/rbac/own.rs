@@ -29,6 +29,17 @@ pub struct Settings {
     pub escalate: bool,
     /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
     pub charts_only: bool,
+    /// The accounts that it impersonates.
+    pub impersonated: BTreeSet<Impersonated>,
+}
+
+/// `ServiceAccount`s that the operator impersonates.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Impersonated {
+    /// Where they are.
+    pub reach: Reach,
+    /// The name of one; `None` for all of them.
+    pub name: Option<String>,
 }
 
 /// All rules for some charts. The same rule may be there more than once.
@@ -94,6 +105,20 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
             "the lease of --leader-elect",
         );
     }
+    for Impersonated { reach, name } in &settings.impersonated {
+        let mut policy = Policy::new("", &["serviceaccounts"], &["impersonate"]);
+        policy.names.extend(name.clone());
+        let why = vec!["serviceAccount: to act with the rights of these accounts alone".to_owned()];
+        rules.push(Rule { reach: reach.clone(), part: Part::Own, policy, why });
+    }
+    let mut add = |reach: Reach, group: &str, resources: &[&str], verbs: &[&str], why: &str| {
+        rules.push(Rule {
+            reach,
+            part: Part::Own,
+            policy: Policy::new(group, resources, verbs),
+            why: vec![why.to_owned()],
+        });
+    };
     if settings.config_maps {
         add(Reach::Release, "", &["configmaps"], &["get", "list", "watch"], "valuesFrom");
     }
@@ -158,7 +183,7 @@ fn granted(rights: &Rights, escalate: bool, rules: &mut Vec<Rule>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Served, Settings, rules};
+    use super::{Impersonated, Served, Settings, rules};
     use crate::rbac::rules::merge;
     use crate::rbac::testing::chart;
     use crate::rbac::{Reach, Rights};
@@ -192,6 +217,25 @@ mod tests {
             ["{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, watch, create, patch]}"]
         );
         assert!(shown(&files, &Reach::Cluster, false).is_empty());
+    }
+
+    #[test]
+    fn accounts_are_impersonated_where_they_are() {
+        let one = Impersonated { reach: Reach::Release, name: Some("tenant".to_owned()) };
+        let all = Impersonated { reach: Reach::Namespace("a".to_owned()), name: None };
+        let settings = Settings { impersonated: [one, all].into(), ..Settings::default() };
+        let found: Vec<_> = rules(&[], &settings)
+            .into_iter()
+            .filter(|rule| rule.policy.verbs.contains("impersonate"))
+            .map(|rule| format!("{:?} {}", rule.reach, rule.policy))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "Release {apiGroups: [\"\"], resources: [serviceaccounts], resourceNames: [tenant], verbs: [impersonate]}",
+                "Namespace(\"a\") {apiGroups: [\"\"], resources: [serviceaccounts], verbs: [impersonate]}",
+            ]
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Deref for Context {
 impl Context {
     /// Drops everything that is kept for a custom resource after the custom resource is gone.
     pub fn forget(&self, key: &ReleaseKey) {
-        let release = (Arc::clone(&key.namespace), self.cache.release_name(key));
+        let release = self.cache.release_of(key);
         self.watching.forget(key, &release);
         self.memory.forget(key, &release);
         self.sources.set_used(key, Vec::new());

@@ -33,7 +33,7 @@ use super::watch::Watching;
 use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
 use super::watch::sinks::{CrSink, HistorySink};
 use super::watch::unneeded::end_unneeded;
-use crate::cluster::cache::{Cache, ReleaseKey};
+use crate::cluster::cache::{Cache, ReleaseKey, Releases};
 use crate::cluster::client::Cluster;
 use crate::cluster::cr::CrObject;
 use crate::cluster::discovery::Discovery;
@@ -106,7 +106,7 @@ impl Controller {
         tasks.base("sender of events", sending);
         let (cache, kinds) = (Cache::new(namespaces), Arc::<Kinds>::default());
         for kind in settings.kinds {
-            cache.add_kind(&kind.gvk, &kind.release_suffix);
+            cache.add_kind(&kind.gvk, Releases::of(&kind));
             kinds.add(Served::new(kind));
         }
         for served in kinds.all() {
@@ -166,6 +166,11 @@ impl Controller {
     pub async fn run(self) {
         if !self.discover().await {
             return;
+        }
+        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
+            if let Some(resource) = self.ctx.discovery.cached(served.gvk()) {
+                self.ctx.cache.set_scope(kind, resource.namespaced);
+            }
         }
         self.watch_history();
         let Self { tasks, stop, .. } = &self;
@@ -276,6 +281,7 @@ pub async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks, stop: Canc
             Ok(Some(resource)) => {
                 tracing::info!(kind = %gvk, "watching custom resources");
                 ctx.metrics.set_kind_available(&gvk, true);
+                ctx.cache.set_scope(kind, resource.namespaced);
                 (pause, said) = (FIRST_SEARCH, false);
                 let gone = CancellationToken::new();
                 let watching = TaskTracker::new();

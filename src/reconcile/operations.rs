@@ -284,13 +284,13 @@ impl Pass<'_> {
         let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else {
             return Ok(Err(ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.text()));
         };
-        match ctx.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
+        match observed.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
             Ok(object) => {
                 ctx.cache.wrote_object(&id.gvk, &object);
                 Ok(Ok(if hook.is_a_run() { late.min(now + LOOK) } else { now }))
             }
             Err(e) if e.is_conflict() => {
-                let Some(object) = ctx.cluster.get(&resource, id).await? else { return Ok(Ok(now)) };
+                let Some(object) = observed.cluster.get(&resource, id).await? else { return Ok(Ok(now)) };
                 let found = ctx.cache.wrote_object(&id.gvk, &object).map(|(_, live)| live);
                 let Some(found) = found else { return Ok(Ok(now + UNKNOWN)) };
                 if Mark::of(running).made(&found).is_some() {
@@ -315,7 +315,7 @@ impl Pass<'_> {
 
     async fn delete(&self, id: &ObjectId, uid: &str, foreground: bool) -> Result<(), Error> {
         let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
-        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await? {
+        match self.observed.cluster.delete(&resource, id, Some(uid), foreground).await? {
             Some(left) => {
                 self.ctx.cache.wrote_object(&id.gvk, &left);
             }
@@ -334,7 +334,7 @@ impl Pass<'_> {
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
         let mut said = Said { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
-        let cluster = &self.ctx.cluster;
+        let cluster = &self.observed.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let found = if &*id.gvk.kind == "Job" {
             cluster.list(&pods, namespace, &format!("job-name={}", id.name)).await

@@ -282,6 +282,7 @@ fn the_pages_about_values_and_objects_can_be_followed() {
         "docs/how-to/values-from-secrets.md",
         "docs/how-to/patches.md",
         "docs/how-to/pause.md",
+        "docs/how-to/scope.md",
         "docs/how-to/rights.md",
     ]);
 }

@@ -396,3 +396,41 @@ fn two_hundred_definitions() {
     kubectl(&["delete", "chartdefinitions", &label, "--wait=false"], None).unwrap();
     assert!(operator.stop());
 }
+
+#[test]
+fn a_definition_makes_a_cluster_scoped_api_whose_releases_act_as_an_account() {
+    let space = Space::new("wide-definition");
+    let operator = operator(&space);
+    space.kubectl(&["create", "serviceaccount", "tenant"]).unwrap();
+    let chart = json!({"path": repository("tests/charts/web")});
+    let names = json!({"group": group(&space), "version": "v1", "kind": "Shop", "scope": "Cluster"});
+    let policy = json!({"targetNamespace": space.name, "serviceAccount": format!("{}/tenant", space.name)});
+    define(&space, &chart, &json!({"names": names, "policy": policy}));
+    wait(&space, "Served");
+    let body =
+        json!({"apiVersion": format!("{}/v1", group(&space)), "kind": "Shop", "metadata": {"name": "a"}, "spec": {}});
+    eventually("the API takes a custom resource", || kubectl(&["apply", "-f", "-"], Some(&body.to_string())));
+    let shops = format!("shops.{}", group(&space));
+    let why = eventually("what the account lacks is told", || {
+        let text =
+            kubectl(&["get", &shops, "a", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].message}"], None)?;
+        if text.contains("needs a rule") { Ok(text) } else { Err(text) }
+    });
+    let expected =
+        format!("Service account tenant of namespace {} needs a rule; add to a Role in namespace", space.name);
+    assert!(why.contains(&expected), "{why}");
+    space
+        .kubectl(&[
+            "create",
+            "rolebinding",
+            "tenant",
+            "--clusterrole=admin",
+            &format!("--serviceaccount={}:tenant", space.name),
+        ])
+        .unwrap();
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hello"));
+    kubectl(&["delete", &shops, "a", "--timeout=60s"], None).unwrap();
+    space.wait_gone("configmap/a-config");
+    kubectl(&["delete", "chartdefinition", &space.name, "--timeout=60s"], None).unwrap();
+    assert!(operator.stop());
+}

@@ -39,6 +39,7 @@ mod rest;
 mod results;
 mod rights;
 mod rollouts;
+mod scope;
 mod shared;
 mod sources;
 mod status;

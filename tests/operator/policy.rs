@@ -140,6 +140,8 @@ fn a_person_sets_an_annotation_only_for_what_they_may_do_by_themselves() {
         ("release-name", "other".to_owned(), "is for those who may update every Secret"),
         ("ignore-drift", "[]".to_owned(), "is for those who may patch every object"),
         ("depends-on", "[]".to_owned(), "is for those who may read every object"),
+        ("service-account", "default".to_owned(), "is for those who may impersonate that ServiceAccount"),
+        ("target-namespace", space.name.clone(), "is for those who may do everything in that namespace"),
         ("crds", "replace".to_owned(), "is for those who may update custom resource definitions"),
     ] {
         refused(name, &value, expected).unwrap();
@@ -154,9 +156,12 @@ fn a_person_sets_an_annotation_only_for_what_they_may_do_by_themselves() {
         ("take-ownership", "true".to_owned()),
         ("ignore-drift", "[]".to_owned()),
         ("release-name", "b".to_owned()),
+        ("service-account", "default".to_owned()),
+        ("target-namespace", space.name.clone()),
     ] {
         set(&host, name, &value).unwrap();
     }
+    assert!(set(&host, "target-namespace", "kube-system").unwrap_err().contains("everything in that namespace"));
     assert!(
         set(&host, "crds", "replace").unwrap_err().contains("custom resource definitions"),
         "definitions are of no namespace"

@@ -42,6 +42,8 @@ fn an_annotation_that_the_kind_does_not_allow_changes_nothing_and_says_what_to_s
         "tillerman.dev/take-ownership": "true",
         "tillerman.dev/ignore-drift": "nonsense",
         "tillerman.dev/crds": "skip",
+        "tillerman.dev/service-account": "default",
+        "tillerman.dev/target-namespace": "kube-system",
     });
     space.kubectl(&["create", "configmap", "app-config", "--from-literal=of=nobody"]).unwrap();
     space.apply_with("Web", "app", &annotations, &json!({}));
@@ -50,7 +52,8 @@ fn an_annotation_that_the_kind_does_not_allow_changes_nothing_and_says_what_to_s
     assert_eq!(ignored["reason"], "AnnotationNotAllowed");
     assert!(
         message.ends_with(
-            "set allow: [ignoreDrift, patches, releaseName, takeOwnership, valuesFrom] for the kind in watches.yaml"
+            "set allow: [ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom] for the kind in \
+             watches.yaml"
         ),
         "{message}"
     );

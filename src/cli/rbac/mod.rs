@@ -6,16 +6,19 @@ mod check;
 use super::{CliError, chart_path, values_files};
 use crate::chart::Chart;
 use crate::crd::{Evidence, Names, plural};
+use crate::kind::allow;
 use crate::kind::placement::ClusterScoped;
 use crate::kind::values_from::SourceKind;
 use crate::kind::watches;
 use crate::kind::{ChartRef, Kind};
-use crate::rbac::own::{self, Served, Settings};
-use crate::rbac::{Rights, Subject, print};
+use crate::rbac::own::{self, Impersonated, Served, Settings};
+use crate::rbac::rules::Rule;
+use crate::rbac::{Reach, Rights, Subject, print};
 use std::path::{Path, PathBuf};
 
 /// Charts, and how the operator is run.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// The charts: directories or .tgz archives.
     #[arg(required_unless_present = "watches", value_name = "CHART")]
@@ -89,6 +92,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         if let Some(kind) = &input.kind {
             bound(&mut rights, kind);
             settings.config_maps |= kind.values_from.iter().any(|source| source.kind == SourceKind::ConfigMap);
+            settings.impersonated.extend(impersonated(kind));
         }
         if args.escalate {
             // No rule depends on what is not known of Roles.
@@ -98,7 +102,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         settings.served.insert(input.served.clone());
         charts.push(rights);
     }
-    let rules = own::rules(&charts, &settings);
+    let mut rules = own::rules(&charts, &settings);
+    for target in inputs.iter().filter_map(|input| input.kind.as_ref()?.placement.target.as_deref()) {
+        let of_releases = rules.iter().filter(|rule| rule.reach == Reach::Release).cloned();
+        let there: Vec<_> =
+            of_releases.map(|rule| Rule { reach: Reach::Namespace(target.to_owned()), ..rule }).collect();
+        rules.extend(there);
+    }
     let subject = subject(args, &inputs)?;
     #[cfg(feature = "operator")]
     if args.check {
@@ -166,6 +176,17 @@ fn served(args: &Args, chart: &Chart, kind: Option<&Kind>) -> Result<Served, Cli
         )));
     }
     Ok(Served { group: names.group, plural: names.plural })
+}
+
+/// The accounts with whose rights the releases of a kind are handled.
+fn impersonated(kind: &Kind) -> impl Iterator<Item = Impersonated> {
+    let of_kind = kind.service_account.as_ref().map(|account| Impersonated {
+        reach: account.namespace.as_ref().map_or(Reach::Release, |namespace| Reach::Namespace(namespace.to_string())),
+        name: Some(account.name.to_string()),
+    });
+    let may_choose = kind.allow.iter().any(|reach| reach == allow::Reach::ServiceAccount);
+    let chosen = may_choose.then_some(Impersonated { reach: Reach::Release, name: None });
+    of_kind.into_iter().chain(chosen)
 }
 
 /// Leaves out what `watches.yaml` does not let the chart make.

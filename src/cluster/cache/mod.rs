@@ -25,7 +25,8 @@ use super::chunks::Chunks;
 use super::cr::Cr;
 use super::gone::Gone;
 use super::readiness;
-use crate::kind::switches;
+use crate::kind::allow::Reach;
+use crate::kind::{Kind, dns, switches};
 use crate::release::hook_run::HookRun;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::live::{Live, Shown};
@@ -69,10 +70,10 @@ struct Inner {
     kinds: Vec<ServedKind>,
     crs: HashMap<ReleaseKey, Arc<Cr>>,
     crs_synced: HashSet<(usize, Option<Arc<str>>)>,
-    /// Custom resources with an annotation that names their release.
+    /// Custom resources whose release may have another name or be in another namespace.
     named: BTreeSet<ReleaseKey>,
-    /// The names of releases that have a record, by the namespace and the uid of their custom resource.
-    recorded: HashMap<(Arc<str>, Box<str>), Arc<str>>,
+    /// The releases that have a record: their names by namespace, by the uid of their custom resource.
+    recorded: HashMap<Box<str>, BTreeMap<Arc<str>, Arc<str>>>,
     history: HashMap<(Arc<str>, Arc<str>), History>,
     history_written: HashMap<(Arc<str>, Arc<str>), u64>,
     history_synced: HashSet<Option<Arc<str>>>,
@@ -96,11 +97,38 @@ struct Inner {
 struct ServedKind {
     /// `Kind.group`.
     name: String,
-    /// What the names of its releases end with.
-    suffix: Box<str>,
+    /// How its releases are named, and where they are.
+    releases: Releases,
+    /// Whether its custom resources have no namespace.
+    is_cluster_scoped: bool,
     /// It is not served any more.
     retired: bool,
 }
+
+/// How the releases of a kind are named, and where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Releases {
+    /// What their names end with.
+    pub suffix: Box<str>,
+    /// Their namespace, if that is not the one of the custom resource.
+    pub namespace: Option<Arc<str>>,
+    /// Whether an annotation of a custom resource may name another namespace.
+    pub may_move: bool,
+}
+
+impl Releases {
+    /// Those of a kind.
+    pub fn of(kind: &Kind) -> Self {
+        Self {
+            suffix: kind.release_suffix.clone(),
+            namespace: kind.placement.target.as_deref().map(Into::into),
+            may_move: kind.allow.iter().any(|reach| reach == Reach::TargetNamespace),
+        }
+    }
+}
+
+/// Namespace and name of a release. The namespace is empty for a cluster-scoped custom resource for which nobody names one.
+pub type Release = (Arc<str>, Arc<str>);
 
 /// The cache. Every method that can affect releases returns the keys that need a pass.
 pub struct Cache {
@@ -117,11 +145,18 @@ impl Cache {
         Self { chunks: Chunks::default(), inner: Mutex::default(), namespaces }
     }
 
-    /// Adds a kind of custom resources, whose releases have names that end so; its number, from 0.
-    pub fn add_kind(&self, gvk: &Gvk, suffix: &str) -> usize {
+    /// Adds a kind of custom resources; its number, from 0.
+    pub fn add_kind(&self, gvk: &Gvk, releases: Releases) -> usize {
         let mut inner = self.write();
-        inner.kinds.push(ServedKind { name: gvk.kind_group(), suffix: suffix.into(), retired: false });
+        let name = gvk.kind_group();
+        inner.kinds.push(ServedKind { name, releases, is_cluster_scoped: false, retired: false });
         inner.kinds.len() - 1
+    }
+
+    /// Enters whether the custom resources of a kind have a namespace. An object that refers to its owner names none.
+    pub fn set_scope(&self, kind: usize, namespaced: bool) {
+        let mut inner = self.write();
+        inner.kinds[kind].is_cluster_scoped = !namespaced;
     }
 
     /// Forgets the custom resources of a kind that is not served any more. Its number stays.
@@ -133,11 +168,15 @@ impl Cache {
         inner.kinds[kind].retired = true;
     }
 
-    /// Serves a kind again, or with another suffix.
-    pub fn revive(&self, kind: usize, suffix: &str) {
+    /// Serves a kind again, or with other releases.
+    pub fn revive(&self, kind: usize, releases: Releases) {
         let mut inner = self.write();
         inner.kinds[kind].retired = false;
-        inner.kinds[kind].suffix = suffix.into();
+        inner.kinds[kind].releases = releases;
+        let of_kind: Vec<_> = inner.crs.keys().filter(|key| key.kind == kind).cloned().collect();
+        for key in of_kind {
+            inner.enter_named(key);
+        }
     }
 
     /// Whether a kind is not served any more.
@@ -145,16 +184,16 @@ impl Cache {
         self.lock().kinds[kind].retired
     }
 
-    /// The name of a custom resource's release: the name of the existing release, or the name that a new one will get.
-    pub fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
-        self.lock().release_name(key)
+    /// The release of a custom resource: the existing one, or the one that will be made.
+    pub fn release_of(&self, key: &ReleaseKey) -> Release {
+        self.lock().release_of(key)
     }
 
-    /// The name that a custom resource's release should have, if it has another one.
-    pub fn other_name(&self, key: &ReleaseKey) -> Option<Arc<str>> {
+    /// The release that a custom resource should have, if it has another one.
+    pub fn other_release(&self, key: &ReleaseKey) -> Option<Release> {
         let inner = self.lock();
-        let wanted = inner.wanted_name(key);
-        (inner.release_name(key) != wanted).then_some(wanted)
+        let wanted = inner.wanted_release(key);
+        (inner.release_of(key) != wanted).then_some(wanted)
     }
 
     /// The custom resources whose release has this name.
@@ -166,12 +205,12 @@ impl Cache {
     /// yet.
     pub fn has_rivals(&self, namespace: &Arc<str>, release: &str) -> bool {
         let inner = self.lock();
-        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(namespace));
-        let known = inner
-            .kinds
-            .iter()
-            .enumerate()
-            .all(|(kind, served)| served.retired || inner.crs_synced.contains(&(kind, scope.clone())));
+        let known = inner.kinds.iter().enumerate().all(|(kind, served)| {
+            // Custom resources of other namespaces may have their releases here.
+            let moves = served.releases.may_move || served.releases.namespace.is_some();
+            let here = || inner.crs_synced.contains(&(kind, self.scope_of(namespace)));
+            served.retired || !moves && here() || self.is_synced(&inner, kind)
+        });
         !known || inner.keys_named(namespace, release).len() > 1
     }
 
@@ -179,6 +218,23 @@ impl Cache {
     pub fn watch_key(&self, gvk: &Gvk, namespace: Option<&Arc<str>>) -> WatchKey {
         let namespace = if self.namespaces.is_empty() { None } else { namespace.cloned() };
         (gvk.clone(), namespace)
+    }
+
+    /// Whether the operator watches a namespace.
+    pub fn watches(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|watched| **watched == *namespace)
+    }
+
+    /// The scope of list and watch requests that sees the objects of a namespace.
+    fn scope_of(&self, namespace: &Arc<str>) -> Option<Arc<str>> {
+        (!self.namespaces.is_empty()).then(|| Arc::clone(namespace))
+    }
+
+    /// Whether the custom resources of a kind are known completely.
+    fn is_synced(&self, inner: &Inner, kind: usize) -> bool {
+        // One watch sees a cluster-scoped kind, whatever the namespaces are.
+        inner.crs_synced.contains(&(kind, None))
+            || self.scopes().into_iter().all(|scope| inner.crs_synced.contains(&(kind, scope)))
     }
 
     /// The scopes of list and watch requests for namespaced kinds.
@@ -202,7 +258,7 @@ impl Cache {
 impl Inner {
     /// Whether a release is deployed and its objects are as in its newest revision.
     fn is_as_recorded(&self, key: &ReleaseKey, now: i64) -> bool {
-        let history = self.history.get(&(Arc::clone(&key.namespace), self.release_name(key)));
+        let history = self.history.get(&self.release_of(key));
         let Some(newest) = history.and_then(|h| h.values().last()).filter(|r| r.status == Status::Deployed) else {
             return false;
         };
@@ -229,12 +285,20 @@ impl Inner {
     fn keys_named(&self, namespace: &Arc<str>, release: &str) -> Vec<ReleaseKey> {
         let name = |suffix: &str| release.strip_suffix(suffix).filter(|name| !name.is_empty());
         let kinds = self.kinds.iter().enumerate();
-        let usual = kinds.filter_map(|(kind, served)| Some((kind, name(&served.suffix)?)));
+        let usual = kinds.filter_map(|(kind, served)| Some((kind, name(&served.releases.suffix)?)));
         let usual = usual.map(|(kind, name)| ReleaseKey { kind, namespace: Arc::clone(namespace), name: name.into() });
         let has = |key: &ReleaseKey| {
-            self.crs.contains_key(key) && key.namespace == *namespace && *self.release_name(key) == *release
+            let is_it = |(of, name): Release| of == *namespace && *name == *release;
+            self.crs.contains_key(key) && is_it(self.release_of(key))
         };
-        let mut keys: Vec<_> = usual.chain(self.named.iter().cloned()).filter(has).collect();
+        // There may be many of them, and most have other names.
+        let may_be = |key: &&ReleaseKey| {
+            let suffix = self.kinds.get(key.kind).map_or("", |kind| &kind.releases.suffix);
+            let chooses = || self.crs.get(*key).is_some_and(|cr| cr.annotations.contains_key(switches::RELEASE_NAME));
+            release.strip_suffix(suffix) == Some(&*key.name) || chooses()
+        };
+        let named = self.named.iter().filter(may_be).cloned();
+        let mut keys: Vec<_> = usual.chain(named).filter(has).collect();
         keys.sort();
         keys.dedup();
         if keys.is_empty() {
@@ -246,29 +310,56 @@ impl Inner {
         keys
     }
 
-    /// The name that a custom resource's release should have.
-    fn wanted_name(&self, key: &ReleaseKey) -> Arc<str> {
-        let cr = self.named.get(key).and_then(|key| self.crs.get(key));
-        match (
-            cr.and_then(|cr| cr.annotations.get(switches::RELEASE_NAME)),
-            self.kinds.get(key.kind).map_or("", |kind| &kind.suffix),
-        ) {
-            (Some(name), _) => name.trim().into(),
-            (None, "") => Arc::clone(&key.name),
-            (None, suffix) => format!("{}{suffix}", key.name).into(),
+    /// Notes whether the release of a custom resource may have another name or be in another namespace.
+    fn enter_named(&mut self, key: ReleaseKey) {
+        let says = |name: &str| self.crs.get(&key).is_some_and(|cr| cr.annotations.contains_key(name));
+        let target = self.kinds.get(key.kind).and_then(|kind| kind.releases.namespace.as_ref());
+        let is_elsewhere = target.is_some_and(|target| *target != key.namespace);
+        if says(switches::RELEASE_NAME) || says(switches::TARGET_NAMESPACE) || is_elsewhere {
+            self.named.insert(key);
+        } else {
+            self.named.remove(&key);
         }
     }
 
-    /// The same, unless there is a record of the release under another name.
-    fn release_name(&self, key: &ReleaseKey) -> Arc<str> {
-        let wanted = self.wanted_name(key);
+    /// The release that a custom resource should have.
+    fn wanted_release(&self, key: &ReleaseKey) -> Release {
+        let cr = self.named.get(key).and_then(|key| self.crs.get(key));
+        let said = |name: &str| cr.and_then(|cr| cr.annotations.get(name)).map(|text| text.trim());
+        let of_kind = self.kinds.get(key.kind).map(|kind| &kind.releases);
+        let name = match (said(switches::RELEASE_NAME), of_kind.map_or("", |of_kind| &of_kind.suffix)) {
+            (Some(name), _) => name.into(),
+            (None, "") => Arc::clone(&key.name),
+            (None, suffix) => format!("{}{suffix}", key.name).into(),
+        };
+        // A text that is no name is refused elsewhere.
+        let target = said(switches::TARGET_NAMESPACE).filter(|text| dns::is_label(text)).map(Into::into);
+        let target = target.or_else(|| of_kind.and_then(|of_kind| of_kind.namespace.clone()));
+        (target.unwrap_or_else(|| Arc::clone(&key.namespace)), name)
+    }
+
+    /// The same, unless there is a record of the release under another name or in another namespace.
+    fn release_of(&self, key: &ReleaseKey) -> Release {
+        let wanted = self.wanted_release(key);
         let Some(cr) = self.crs.get(key) else { return wanted };
-        let newest = self.history.get(&(Arc::clone(&key.namespace), Arc::clone(&wanted)));
-        let newest = newest.and_then(|history| history.values().last());
+        let newest = self.history.get(&wanted).and_then(|history| history.values().last());
         if newest.is_some_and(|newest| newest.owner_uid.as_deref() == Some(&*cr.uid)) {
             return wanted;
         }
-        self.recorded.get(&(Arc::clone(&key.namespace), (&*cr.uid).into())).cloned().unwrap_or(wanted)
+        let Some(recorded) = self.recorded.get(&*cr.uid) else { return wanted };
+        let here = recorded.get_key_value(&wanted.0);
+        let found = here.or_else(|| recorded.iter().find(|(namespace, _)| self.can_be_in(key, cr, namespace)));
+        found.map_or(wanted, |(namespace, name)| (Arc::clone(namespace), Arc::clone(name)))
+    }
+
+    /// Whether a record in this namespace counts for a custom resource that does not name the namespace now. Whoever may write Secrets
+    /// anywhere can write a record that names this custom resource.
+    fn can_be_in(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>) -> bool {
+        let releases = self.kinds.get(key.kind).map(|kind| &kind.releases);
+        let told = || cr.status().get("release").and_then(|release| release.get("namespace").cloned());
+        *namespace == key.namespace
+            || releases.is_some_and(|of_kind| of_kind.may_move || of_kind.namespace.as_ref() == Some(namespace))
+            || told().as_ref().and_then(Value::as_str) == Some(&**namespace)
     }
 
     /// The release of an object without an owner (`keep`) is in its annotations.

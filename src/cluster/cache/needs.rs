@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Cache, WatchKey};
+use super::{Cache, Release, WatchKey};
 use crate::release::object::Gvk;
 
 impl Cache {
@@ -14,10 +14,7 @@ impl Cache {
 
     /// Whether the custom resources of a kind are known completely.
     pub fn is_kind_synced(&self, kind: usize) -> bool {
-        let inner = self.lock();
-        // One watch sees a cluster-scoped kind, whatever the namespaces are.
-        inner.crs_synced.contains(&(kind, None))
-            || self.scopes().into_iter().all(|scope| inner.crs_synced.contains(&(kind, scope)))
+        self.is_synced(&self.lock(), kind)
     }
 
     /// The watches that the releases of custom resources need: those of the kinds that their revisions use, and those
@@ -26,14 +23,13 @@ impl Cache {
     pub fn needed(&self) -> HashSet<WatchKey> {
         let inner = self.lock();
         let uids: HashSet<&str> = inner.crs.values().map(|cr| &*cr.uid).collect();
-        let names: HashSet<(&str, Arc<str>)> =
-            inner.crs.keys().map(|key| (&*key.namespace, inner.release_name(key))).collect();
+        let releases: HashSet<Release> = inner.crs.keys().map(|key| inner.release_of(key)).collect();
         let mut needed: HashSet<(&Gvk, Option<&Arc<str>>)> = HashSet::new();
         let everywhere = self.namespaces.is_empty();
-        for ((namespace, name), history) in &inner.history {
+        for (release, history) in &inner.history {
             let is_owned =
                 || history.values().any(|r| r.owner_uid.as_deref().is_some_and(|owner| uids.contains(owner)));
-            if names.contains(&(&**namespace, Arc::clone(name))) || is_owned() {
+            if releases.contains(release) || is_owned() {
                 let uses = history.values().flat_map(|revision| revision.uses());
                 needed.extend(uses.map(|(gvk, namespace)| (gvk, namespace.filter(|_| !everywhere))));
             }

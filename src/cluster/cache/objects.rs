@@ -251,7 +251,8 @@ impl Inner {
             let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
             let kind = Gvk::from_api_version(text("apiVersion"), text("kind")).kind_group();
             if let Some(kind) = self.kinds.iter().position(|known| known.name == kind) {
-                let namespace = id.namespace.clone().unwrap_or_default();
+                let of_owner = id.namespace.clone().filter(|_| !self.kinds[kind].is_cluster_scoped);
+                let namespace = of_owner.unwrap_or_default();
                 return Some(ReleaseKey { kind, namespace, name: text("name").into() });
             }
         }

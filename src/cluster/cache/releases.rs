@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Cache, Inner, ReleaseKey, dependents};
+use super::{Cache, Inner, Release, ReleaseKey, dependents};
 use crate::cluster::cr::Cr;
-use crate::kind::switches;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 
@@ -50,12 +49,8 @@ impl Cache {
                 let concerns = old.is_none_or(|old| old.differs(&cr));
                 let matters = dependents::matters(old.map(|old| &**old), &cr);
                 let users = if matters { inner.dependents.users(&key) } else { Vec::new() };
-                if cr.annotations.contains_key(switches::RELEASE_NAME) {
-                    inner.named.insert(key.clone());
-                } else {
-                    inner.named.remove(&key);
-                }
-                inner.crs.insert(key, Arc::new(cr));
+                inner.crs.insert(key.clone(), Arc::new(cr));
+                inner.enter_named(key);
                 (concerns, users)
             }
         }
@@ -131,7 +126,7 @@ impl Cache {
                     old.lookups = None;
                 }
                 if let Some(uid) = owner {
-                    inner.recorded.insert((Arc::clone(namespace), uid), Arc::clone(name));
+                    inner.recorded.entry(uid).or_default().insert(Arc::clone(namespace), Arc::clone(name));
                 }
                 inner.follow_document(namespace, name);
                 if concerns { inner.keys_named(namespace, name) } else { Vec::new() }
@@ -168,10 +163,14 @@ impl Cache {
         if release.is_empty() {
             inner.history.remove(&id);
             inner.history_written.remove(&id);
-            if let Some(uid) = removed.as_ref().and_then(|revision| revision.owner_uid.clone()) {
-                let of_owner = (Arc::clone(namespace), uid);
-                if inner.recorded.get(&of_owner) == Some(name) {
-                    inner.recorded.remove(&of_owner);
+            if let Some(uid) = removed.as_ref().and_then(|revision| revision.owner_uid.as_ref())
+                && let Some(recorded) = inner.recorded.get_mut(uid)
+            {
+                if recorded.get(namespace) == Some(name) {
+                    recorded.remove(namespace);
+                }
+                if recorded.is_empty() {
+                    inner.recorded.remove(uid);
                 }
             }
         }
@@ -210,28 +209,33 @@ impl Cache {
         }
         inner.history.retain(|_, h| !h.is_empty());
         let Inner { history, recorded, .. } = &mut *inner;
-        recorded.retain(|(namespace, _), name| history.contains_key(&(Arc::clone(namespace), Arc::clone(name))));
+        recorded.retain(|_, recorded| {
+            recorded.retain(|namespace, name| history.contains_key(&(Arc::clone(namespace), Arc::clone(name))));
+            !recorded.is_empty()
+        });
         inner.history_blind.remove(&scope);
         inner.history_synced.insert(scope);
         keys
     }
 
     /// The revisions of a custom resource's release, oldest first, and whether they were complete at that moment: both
-    /// the custom resources of the kind and the releases in their namespace are completely known.
-    pub fn release(&self, key: &ReleaseKey) -> (Vec<Revision>, bool) {
-        let name = self.release_name(key);
+    /// the custom resources of the kind and the releases in the namespace of the release are completely known. There is no release in
+    /// no namespace.
+    pub fn revisions(&self, key: &ReleaseKey, release: &Release) -> (Vec<Revision>, bool) {
         let inner = self.lock();
-        let scope = (!self.namespaces.is_empty()).then(|| Arc::clone(&key.namespace));
-        let history = inner.history.get(&(Arc::clone(&key.namespace), name));
+        let history = inner.history.get(release);
         let history = history.into_iter().flat_map(BTreeMap::values).map(|r| (**r).clone()).collect();
-        (history, inner.history_synced.contains(&scope) && inner.crs_synced.contains(&(key.kind, scope)))
+        let crs =
+            (key.kind, Some(&key.namespace).filter(|namespace| !namespace.is_empty()).and_then(|ns| self.scope_of(ns)));
+        let is_known = release.0.is_empty() || inner.history_synced.contains(&self.scope_of(&release.0));
+        (history, is_known && inner.crs_synced.contains(&crs))
     }
 
     /// Whether the newest revision of a custom resource's release is deployed, and the custom resource is not being
     /// deleted.
     pub fn is_deployed(&self, key: &ReleaseKey) -> bool {
         let inner = self.lock();
-        let newest = inner.history.get(&(Arc::clone(&key.namespace), inner.release_name(key)));
+        let newest = inner.history.get(&inner.release_of(key));
         let deployed = newest.and_then(|h| h.values().last()).is_some_and(|r| r.status == Status::Deployed);
         deployed && inner.crs.get(key).is_some_and(|cr| !cr.deleting)
     }
@@ -260,7 +264,8 @@ impl Cache {
     /// Enters that release records cannot be seen.
     pub fn set_history_blind(&self, scope: Option<Arc<str>>, why: &str) -> Vec<ReleaseKey> {
         let mut inner = self.write();
-        let keys = inner.crs.keys().filter(|k| scope.as_ref().is_none_or(|s| k.namespace == *s)).cloned().collect();
+        let is_of = |key: &&ReleaseKey| scope.as_ref().is_none_or(|scope| inner.release_of(key).0 == *scope);
+        let keys = inner.crs.keys().filter(is_of).cloned().collect();
         let known = inner.history_blind.insert(scope, why.to_owned()).is_some_and(|old| old == why);
         if known { Vec::new() } else { keys }
     }

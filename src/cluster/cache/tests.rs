@@ -2,7 +2,7 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
-use super::{Cache, Cr, ReleaseKey};
+use super::{Cache, Cr, ReleaseKey, Releases};
 use crate::kind::allow::Allow;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::object::{Gvk, ObjectId};
@@ -18,8 +18,8 @@ fn gvk() -> Gvk {
 
 fn cache() -> Cache {
     let cache = Cache::new(Vec::new());
-    cache.add_kind(&Gvk::new("demo", "v1", "Web"), "");
-    cache.add_kind(&Gvk::new("demo", "v1", "Db"), "");
+    cache.add_kind(&Gvk::new("demo", "v1", "Web"), Releases::default());
+    cache.add_kind(&Gvk::new("demo", "v1", "Db"), Releases::default());
     cache
 }
 
@@ -223,7 +223,12 @@ fn what_is_not_there_is_not_called_complete() {
         cache.sync_crs(0, None, &HashSet::from([key()]));
         let metadata = json!({"uid": "s", "resourceVersion": "1", "labels": {"name": "app", "version": "1", "status": "deployed"}});
         let revision = Revision::read(&metadata).unwrap().1;
-        let seen = || (cache.release(&key()), cache.objects_of(&key(), std::iter::empty(), [watch.clone()]));
+        let seen = || {
+            (
+                cache.revisions(&key(), &cache.release_of(&key())),
+                cache.objects_of(&key(), std::iter::empty(), [watch.clone()]),
+            )
+        };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 cache.put_revision(&namespace, &name, revision);
@@ -241,4 +246,61 @@ fn what_is_not_there_is_not_called_complete() {
             }
         });
     }
+}
+
+/// A custom resource with annotations and a status.
+fn custom_resource(version: &str, annotations: &Value, status: &Value) -> Cr {
+    let object = json!({"metadata": {"name": "app", "namespace": "ns", "uid": "x", "resourceVersion": version,
+        "annotations": annotations}, "status": status});
+    Cr::read(serde_json::from_value(object).unwrap(), &Allow::all()).unwrap()
+}
+
+/// Enters a first revision of a release that names the custom resource as its owner.
+fn put_record(cache: &Cache, namespace: &str) -> Vec<ReleaseKey> {
+    let labels =
+        json!({"name": "app", "version": "1", "status": "deployed", "owner": "helm", "tillerman.dev/owner": "x"});
+    let metadata = json!({"uid": format!("secret-{namespace}"), "resourceVersion": "1", "labels": labels});
+    let (name, revision) = Revision::read(&metadata).unwrap();
+    cache.put_revision(&namespace.into(), &name.into(), revision)
+}
+
+#[test]
+fn a_record_elsewhere_counts_only_where_the_kind_or_the_status_says_so() {
+    let to = |namespace: &str| json!({"tillerman.dev/target-namespace": namespace});
+    let told = |namespace: &str| json!({"release": {"namespace": namespace}});
+    let none = || json!({});
+    let fixed = Releases { namespace: Some("fixed".into()), ..Releases::default() };
+    let open = Releases { may_move: true, ..Releases::default() };
+    for (what, releases, annotations, status, recorded, expected) in [
+        ("no record: its own", Releases::default(), none(), none(), vec![], "ns"),
+        ("a forged record", Releases::default(), none(), none(), vec!["evil"], "ns"),
+        ("one beside its own", open.clone(), none(), none(), vec!["a", "ns"], "ns"),
+        ("the status tells", Releases::default(), none(), told("before"), vec!["before"], "before"),
+        ("the status tells, and there is no record", Releases::default(), none(), told("before"), vec![], "ns"),
+        ("the kind names it", fixed.clone(), none(), none(), vec![], "fixed"),
+        ("it was its own before the kind named it", fixed.clone(), none(), none(), vec!["ns"], "ns"),
+        ("an annotation names it", open.clone(), to("a"), none(), vec![], "a"),
+        ("an annotation over the kind", fixed, to("a"), none(), vec!["a", "fixed"], "a"),
+        ("an annotation was taken back", open.clone(), none(), none(), vec!["a"], "a"),
+        ("what is no name", open, to("A B"), none(), vec![], "ns"),
+    ] {
+        let cache = Cache::new(Vec::new());
+        cache.add_kind(&Gvk::new("demo", "v1", "Web"), releases);
+        cache.put_cr(key(), custom_resource("1", &annotations, &status));
+        let woken: Vec<_> = recorded.iter().map(|namespace| put_record(&cache, namespace)).collect();
+        let release = cache.release_of(&key());
+        assert_eq!((&*release.0, &*release.1), (expected, "app"), "{what}");
+        assert_eq!(cache.keys_of_release_named(&release.0, &release.1), [key()], "{what}");
+        if let Some(at) = recorded.iter().position(|namespace| *namespace == expected) {
+            assert_eq!(woken[at], [key()], "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_object_of_a_cluster_scoped_owner_is_found_in_any_namespace() {
+    let cache = cache();
+    cache.set_scope(0, false);
+    let wide = ReleaseKey { namespace: "".into(), ..key() };
+    assert_eq!(cache.put_object(&gvk(), &object(5, "a")).0, [wide]);
 }

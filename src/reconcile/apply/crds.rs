@@ -20,7 +20,7 @@ impl Run<'_> {
                 Action::Await => {}
                 Action::Create => {
                     match self
-                        .ctx
+                        .observed
                         .cluster
                         .create(&Resource::crds(), &id, &Value::Object(body.clone()), Answer::Object)
                         .await
@@ -32,7 +32,7 @@ impl Run<'_> {
                     }
                 }
                 Action::Replace(new) => {
-                    self.ctx.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
+                    self.observed.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
                     let text = "it was replaced by the chart's".into();
                     self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
                     self.changed.push(id);

@@ -45,10 +45,10 @@ impl Run<'_> {
         }
         let foreground = self.observed.cr.finalizers.iter().any(|f| &**f == "foregroundDeletion");
         let body = Value::Object(hook.body(self.plan.revision, event, &self.observed.owner, foreground));
-        let object = match self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await {
+        let object = match self.observed.cluster.create(&resource, &hook.id, &body, Answer::Object).await {
             Err(e) if e.is_conflict() => match self.make_room(&resource, index, event, again).await? {
                 Room::ThisRun(object) => object,
-                Room::Free => self.ctx.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
+                Room::Free => self.observed.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
                 Room::Going => return Ok(()),
             },
             answer => answer?,
@@ -82,7 +82,7 @@ impl Run<'_> {
     /// Handles an object of the hook's name that the caches did not have.
     async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
-        let Some(object) = self.ctx.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
+        let Some(object) = self.observed.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
         let run = HookRun::read(&hook.id.gvk, &object);
         if !again && run.as_ref().is_some_and(|run| hook.is_run(run, self.plan.revision, event)) {
             return Ok(Room::ThisRun(object));
@@ -114,7 +114,7 @@ impl Run<'_> {
         if hook.is_a_run()
             && let Some(namespace) = &hook.id.namespace
         {
-            match self.ctx.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await {
+            match self.observed.cluster.last_lines(namespace, &hook.id.gvk.kind, &hook.id.name).await {
                 Ok(Some((pod, lines))) => {
                     learn(self.observed, self.ctx).await;
                     why = why.and(Text::own(format!("; the last lines of pod {pod}:\n"))).and(Text::foreign(lines));
@@ -153,7 +153,7 @@ impl Run<'_> {
 
     /// Deletes an object. If the object still exists afterwards, returns `false` and sets what to wait for.
     async fn delete_run(&mut self, resource: &Resource, hook: &Hook, uid: &str) -> Result<bool, Error> {
-        match self.ctx.cluster.delete(resource, &hook.id, Some(uid), false).await {
+        match self.observed.cluster.delete(resource, &hook.id, Some(uid), false).await {
             Ok(None) => {
                 self.ctx.cache.remove_object(&hook.id, Some(uid), 0, &Value::Null);
                 Ok(true)

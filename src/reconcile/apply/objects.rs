@@ -98,7 +98,7 @@ impl<'a> Objects<'a> {
     /// that it had last.
     async fn substitute(&self, object: &Stamped, resource: &Resource) -> Result<Option<Substituted>, Error> {
         let Some(set) = self.members.and_then(|members| members.of(&object.id)) else { return Ok(None) };
-        let mut found = self.ctx.cluster.get(resource, &object.id).await?;
+        let mut found = self.observed.cluster.get(resource, &object.id).await?;
         let live = found.as_ref().map(|found| {
             let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
             let number = |pointer: &str| number(pointer).and_then(|n| u32::try_from(n).ok());
@@ -146,12 +146,12 @@ impl<'a> Objects<'a> {
             let suspect = repaired && self.ctx.memory.contests.with(key, |contest, now| contest.is_suspect(id, now));
             let autoscaled = one.leaves_replicas_to_an_autoscaler();
             if suspect || autoscaled || before.is_some_and(|b| b.shared || ruled()) {
-                let found = self.ctx.cluster.get(&resource, id).await?;
+                let found = self.observed.cluster.get(&resource, id).await?;
                 if let Some(found) = &found {
                     if autoscaled
                         && let Some(managers) = managers::release_replicas(managed(found), &id.gvk.api_version())
                     {
-                        self.ctx.cluster.set_managers(&resource, id, found, &managers).await?;
+                        self.observed.cluster.set_managers(&resource, id, found, &managers).await?;
                     }
                     one.leave(found);
                     one.hand_over(found).await?;
@@ -167,7 +167,7 @@ impl<'a> Objects<'a> {
             answer = one.send().await?;
         }
         if repaired && let Some(managers) = managers::relinquish(managed(&answer)) {
-            answer = self.ctx.cluster.set_managers(&resource, id, &answer, &managers).await?;
+            answer = self.observed.cluster.set_managers(&resource, id, &answer, &managers).await?;
         }
         one.check_survivors(&answer);
         let mut notices = one.notices;
@@ -216,7 +216,7 @@ impl<'a> Objects<'a> {
             uid
         } else {
             // No watch shows the object: it is deleted, has lost its label, or was never ours.
-            let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(false) };
+            let Some(object) = self.observed.cluster.get(&resource, id).await? else { return Ok(false) };
             if !is_marked(metadata(&object), &self.observed.owner) || !managers::is_applied(managed(&object)) {
                 return Ok(false);
             }
@@ -224,7 +224,7 @@ impl<'a> Objects<'a> {
             &found
         };
         let foreground = self.observed.facts.wait_for_deletion;
-        match self.ctx.cluster.delete(&resource, id, Some(uid), foreground).await {
+        match self.observed.cluster.delete(&resource, id, Some(uid), foreground).await {
             Ok(Some(left)) => {
                 self.ctx.cache.wrote_object(&id.gvk, &left);
             }
@@ -240,7 +240,7 @@ impl<'a> Objects<'a> {
     /// Removes the custom resource from the owner references of an object.
     pub async fn orphan(&self, id: &ObjectId) -> Result<(), Error> {
         let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(()) };
-        let Some(object) = self.ctx.cluster.get(&resource, id).await? else { return Ok(()) };
+        let Some(object) = self.observed.cluster.get(&resource, id).await? else { return Ok(()) };
         let meta = metadata(&object);
         let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
         let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
@@ -248,7 +248,7 @@ impl<'a> Objects<'a> {
         // The patch contains the whole list of owners. The resourceVersion makes it fail if somebody else has changed
         // the list.
         let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
-        match self.ctx.cluster.merge::<Value>(&resource, id, &patch, None).await {
+        match self.observed.cluster.merge::<Value>(&resource, id, &patch, None).await {
             Ok(answer) => {
                 self.ctx.cache.wrote_object(&id.gvk, &answer);
                 Ok(())
@@ -298,7 +298,7 @@ impl One<'_> {
     /// Applies the object. Conflicting values of other managers are overwritten.
     async fn send(&mut self) -> Result<Value, Error> {
         if let Some(first) = self.first.take() {
-            let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+            let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
             let answer = cluster.apply(self.resource, id, &first, Conflicts::Force).await?;
             if let Some(Value::Object(meta)) = self.body.to_mut().get_mut("metadata") {
                 meta.insert("resourceVersion".into(), metadata(&answer)["resourceVersion"].clone());
@@ -317,12 +317,12 @@ impl One<'_> {
     /// Removes the fields that conflict with the new shape of an object whose type allows several shapes. Returns
     /// whether there were such fields.
     async fn reshape(&mut self, refused: &ApiError) -> Result<bool, Error> {
-        let (ctx, id) = (self.objects.ctx, &self.object.id);
-        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(false) };
+        let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
+        let Some(live) = cluster.get(self.resource, id).await? else { return Ok(false) };
         let Some(reshaped) = reshape(&self.body, &live, refused.invalid()) else { return Ok(false) };
         let (managers, owners) = managers::take(managed(&live), &id.gvk.api_version(), &reshaped.fields);
         if !reshaped.paths.is_empty() {
-            ctx.cluster.set_managers(self.resource, id, &live, &managers).await?;
+            cluster.set_managers(self.resource, id, &live, &managers).await?;
         }
         self.body = Cow::Owned(reshaped.body);
         if !owners.is_empty() {
@@ -341,7 +341,7 @@ impl One<'_> {
     async fn make_room(&self, refused: &ApiError) -> Result<(), Error> {
         let Objects { observed, ctx, .. } = self.objects;
         let id = &self.object.id;
-        let Some(live) = ctx.cluster.get(self.resource, id).await? else { return Ok(()) };
+        let Some(live) = observed.cluster.get(self.resource, id).await? else { return Ok(()) };
         let what = describe("apply", id);
         if metadata(&live).get("deletionTimestamp").is_some() {
             return Err(ApiError::Remaking { what }.into());
@@ -364,8 +364,8 @@ impl One<'_> {
         }
         let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
         let left = match remake {
-            Remake::Orphan => ctx.cluster.orphan(self.resource, id, uid).await?,
-            _ => ctx.cluster.delete(self.resource, id, Some(uid), false).await?,
+            Remake::Orphan => observed.cluster.orphan(self.resource, id, uid).await?,
+            _ => observed.cluster.delete(self.resource, id, Some(uid), false).await?,
         };
         event(
             observed,
@@ -410,7 +410,7 @@ impl One<'_> {
     }
 
     async fn apply_once(&self, new: bool, dry: bool) -> Result<Value, ApiError> {
-        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
         if new {
             cluster.apply_new(self.resource, id, &self.body, dry).await
         } else {
@@ -431,7 +431,7 @@ impl One<'_> {
     /// them. The fields get the owners that the apply would give them. If the API server refuses the replacement, sends
     /// the apply itself.
     async fn replace(&mut self, tried: Value, new: bool) -> Result<Value, ApiError> {
-        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
         let mut whole = tried;
         let wanted = managed(&whole).to_vec();
         tolerate::restore(&mut whole, &self.twins);
@@ -473,7 +473,7 @@ impl One<'_> {
 
     /// Creates the object. An existing object is taken over if this is allowed.
     async fn create_or_take_over(&mut self) -> Result<Value, Error> {
-        let (cluster, id) = (&self.objects.ctx.cluster, &self.object.id);
+        let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
         let conflict = match self.request(true).await {
             Err(e) if e.is_conflict() => e,
             answer => return Ok(answer?),
@@ -529,7 +529,7 @@ impl One<'_> {
     /// was a field to take over.
     async fn hand_over(&self, found: &Value) -> Result<bool, Error> {
         let Stamped { id, body, .. } = self.object;
-        let (cluster, version) = (&self.objects.ctx.cluster, id.gvk.api_version());
+        let (cluster, version) = (&self.objects.observed.cluster, id.gvk.api_version());
         let moved = if managers::is_in_other_version(managed(found), &version) {
             Some(cluster.apply(self.resource, id, &whole(found), Conflicts::Force).await?)
         } else {

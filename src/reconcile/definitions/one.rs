@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Definitions, FIRST_LOOK, LAST_LOOK, Serving, chart, rights};
 use crate::chart::{Chart, Metadata};
+use crate::cluster::cache::Releases;
 use crate::cluster::client::Conflicts;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -194,15 +195,15 @@ impl Definitions {
             }
         }
         let known = ctx.kinds.all().iter().position(|served| *served.gvk() == gvk);
-        let (suffix, served) = (kind.release_suffix.clone(), Served::defined(name, kind, loaded));
+        let (releases, served) = (Releases::of(&kind), Served::defined(name, kind, loaded));
         ctx.metrics.set_workers(&served.controller, 1);
         ctx.metrics.set_chart_usable(&gvk, true);
         let number = if let Some(number) = known {
             ctx.kinds.replace(number, served);
-            ctx.cache.revive(number, &suffix);
+            ctx.cache.revive(number, releases);
             number
         } else {
-            ctx.cache.add_kind(&gvk, &suffix);
+            ctx.cache.add_kind(&gvk, releases);
             ctx.kinds.add(served)
         };
         let stop = ctx.tasks.stop().child_token();

@@ -13,7 +13,7 @@ use crate::rbac::{Document, Rights, Subject};
 
 /// Missing rules that are listed.
 const SHOWN: usize = 10;
-/// A namespace that nobody has, in which only the rights of ClusterRoles hold.
+/// A namespace that nobody has, in which only the rights of a `ClusterRole` hold.
 const NOWHERE: &str = "tillerman-rights-of-the-cluster";
 
 /// What the chart needs, where the operator serves these namespaces; all of them if there are none. May take a second.

@@ -129,14 +129,14 @@ async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<
 async fn access(document: &Document, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
     let mut access = Access { tls: None, user: None, timeout: TIMEOUT };
     if let Some(name) = &document.tls_secret {
-        let Some(found) = secret(name, observed, ctx).await? else { return Ok(Err(missing(name, "tls"))) };
+        let Some(found) = secret(name, observed).await? else { return Ok(Err(missing(name, "tls"))) };
         access.tls = match found.tls() {
             Ok(tls) => Some(tls),
             Err(why) => return Ok(Err(Lack::Wrong(why))),
         };
     }
     if let Some(name) = &document.user_secret {
-        let Some(found) = secret(name, observed, ctx).await? else { return Ok(Err(missing(name, "auth"))) };
+        let Some(found) = secret(name, observed).await? else { return Ok(Err(missing(name, "auth"))) };
         access.user = match (found.text("username"), found.text("password")) {
             (Ok(user), Ok(password)) => {
                 let mut secrets = Secrets::default();
@@ -155,11 +155,11 @@ fn missing(name: &str, field: &str) -> Lack {
 }
 
 /// Reads a Secret in the namespace of the release.
-async fn secret<'a>(name: &'a str, observed: &Observed, ctx: &Context) -> Result<Option<Secret<'a>>, Error> {
+async fn secret<'a>(name: &'a str, observed: &Observed) -> Result<Option<Secret<'a>>, Error> {
     let resource = Resource::secrets();
     let namespace = Some(Arc::clone(&observed.owner.release_namespace));
     let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
-    let found = ctx.cluster.get(&resource, &id).await?;
+    let found = observed.cluster.get(&resource, &id).await?;
     Ok(found.map(|found| Secret::new(name, &found)))
 }
 
@@ -184,7 +184,7 @@ impl InitialClusterMap {
         let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: document.config_map.as_str().into() };
         let take = observed.facts.switches.take_ownership;
         Self {
-            cluster: ctx.cluster.clone(),
+            cluster: observed.cluster.clone(),
             resource,
             id,
             owner: observed.owner.clone(),
@@ -266,7 +266,7 @@ impl ConfigMaps for InitialClusterMap {
 async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(), Error> {
     let Ok(document) = Document::read(&set.etcd, &set.target) else { return Ok(()) };
     let map = InitialClusterMap::of(&document, observed, ctx);
-    let Some(found) = ctx.cluster.get(&map.resource, &map.id).await? else { return Ok(()) };
+    let Some(found) = observed.cluster.get(&map.resource, &map.id).await? else { return Ok(()) };
     let metadata = &found["metadata"];
     if !map.is_owned(metadata) {
         return Ok(());
@@ -275,7 +275,7 @@ async fn leave_behind(observed: &Observed, set: &Set, ctx: &Context) -> Result<(
     let owners: Vec<&Value> =
         metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().filter(is_other).collect();
     let patch = json!({"metadata": {"ownerReferences": owners, "resourceVersion": metadata.get("resourceVersion")}});
-    ctx.cluster.merge::<Value>(&map.resource, &map.id, &patch, None).await?;
+    observed.cluster.merge::<Value>(&map.resource, &map.id, &patch, None).await?;
     Ok(())
 }
 

@@ -130,7 +130,7 @@ impl SetPass<'_> {
                     namespaced: true,
                 };
                 let id = self.id(&claims, &name);
-                self.ctx.cluster.delete(&claims, &id, Some(&uid), false).await?;
+                self.observed.cluster.delete(&claims, &id, Some(&uid), false).await?;
                 let note = format!(
                     "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
                     self.set.target
@@ -140,12 +140,12 @@ impl SetPass<'_> {
             }
             MemberStep::DeletePod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
-                self.ctx.cluster.delete(&pods(), &id, Some(&uid), false).await?;
+                self.observed.cluster.delete(&pods(), &id, Some(&uid), false).await?;
                 did(format!("delete pod {}", id.name))
             }
             MemberStep::EvictPod { ordinal, uid } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
-                if self.ctx.cluster.evict(&pods(), &id, &uid).await? {
+                if self.observed.cluster.evict(&pods(), &id, &uid).await? {
                     did(format!("evict pod {}", id.name))
                 } else {
                     (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))

@@ -76,10 +76,10 @@ impl MemberDriver for JobsDriver<'_> {
                     return ActionOutcome::Fatal(format!("there is no hook {}", run.hook));
                 };
                 let body = jobs::job::body(hook, run, self.set, *sizes, &self.observed.owner);
-                self.ctx.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
+                self.observed.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
             }
             Action::Forget { name, uid } => {
-                self.ctx.cluster.delete(&jobs, &id(name), Some(uid), false).await.map(|_| ())
+                self.observed.cluster.delete(&jobs, &id(name), Some(uid), false).await.map(|_| ())
             }
         };
         match result {

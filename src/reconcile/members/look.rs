@@ -34,7 +34,7 @@ pub async fn read_workload(
     let namespace = Arc::clone(&observed.owner.release_namespace);
     let id = set.id(&namespace);
     let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
-    let Some(object) = ctx.cluster.get(&resource, &id).await? else { return Ok(None) };
+    let Some(object) = observed.cluster.get(&resource, &id).await? else { return Ok(None) };
     // A StatefulSet that was not applied as one with members is not stepped yet.
     if !object.get("metadata").is_some_and(owned::steps_replicas) {
         return Ok(None);
@@ -42,12 +42,12 @@ pub async fn read_workload(
     let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
     ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, made);
     let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));
-    let pods = ctx.cluster.list(&pod_list, &namespace, &selector).await?;
+    let pods = observed.cluster.list(&pod_list, &namespace, &selector).await?;
     let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
     let templates: Vec<&str> = templates.into_iter().flatten().map(|t| text(t, "/metadata/name")).collect();
     let claims = match templates.as_slice() {
         [] => Vec::new(),
-        _ => ctx.cluster.list(&claim_list, &namespace, &selector).await?,
+        _ => observed.cluster.list(&claim_list, &namespace, &selector).await?,
     };
     let uid = text(&object, "/metadata/uid");
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
@@ -97,7 +97,7 @@ pub async fn read_workload(
                 namespace: Some(Arc::clone(&workload.namespace)),
                 name: name.into(),
             };
-            if !known && let Some(object) = ctx.cluster.get(&claim_list, &id).await? {
+            if !known && let Some(object) = observed.cluster.get(&claim_list, &id).await? {
                 workload.claims.entry(ordinal).or_default().push(claim(&object));
             }
         }
@@ -114,14 +114,14 @@ pub async fn jobs(
 ) -> Result<Vec<job::SeenJob>, ApiError> {
     let selector = format!("{}={}", job::LABEL, observed.owner.release_name);
     let jobs = Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true };
-    let all = ctx.cluster.list(&jobs, namespace, &selector).await?;
+    let all = observed.cluster.list(&jobs, namespace, &selector).await?;
     let ended = |job: &Value| {
         let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
         conditions.into_iter().flatten().any(|c| text(c, "/type") == "Failed" && text(c, "/status") == "True")
     };
     let mut pods = Vec::new();
     if all.iter().any(ended) {
-        pods = ctx.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
+        pods = observed.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
         // This message is masked here, at its source: all other text about what members wait for is the operator's own.
         learn(observed, ctx).await;
         let statuses = |pod| Value::pointer_mut(pod, "/status/containerStatuses").and_then(Value::as_array_mut);

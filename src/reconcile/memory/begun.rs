@@ -2,7 +2,7 @@
 //! resource names the kinds of objects that they may have left behind.
 //!
 //! Everybody who may edit the custom resource can write this annotation, so it proves nothing. Each kind is listed
-//! once, in the namespace of the custom resource. The operator watches a kind only if there is an object that names the
+//! once, in the namespace of the release. The operator watches a kind only if there is an object that names the
 //! custom resource as its owner.
 
 use std::collections::{BTreeSet, HashMap};
@@ -38,7 +38,7 @@ struct Found {
 impl Begun {
     /// What an installation without a record has left behind. Asks the API server once for each custom resource, and
     /// again if the annotation names other kinds.
-    pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, shared: &Shared) -> Left {
+    pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>, shared: &Shared) -> Left {
         let kinds: Vec<Gvk> = cr.first_kinds().collect();
         if kinds.is_empty() {
             return Left::default();
@@ -51,9 +51,9 @@ impl Begun {
         for gvk in &kinds {
             // A kind that the API server does not serve has no objects.
             let Some(resource) = shared.discovery.cached(gvk).filter(|resource| resource.namespaced) else { continue };
-            match shared.cluster.has_owned(&resource, &key.namespace, CHART_LABEL, &cr.uid).await {
+            match shared.cluster.has_owned(&resource, namespace, CHART_LABEL, &cr.uid).await {
                 Ok(true) => {
-                    watches.insert(shared.cache.watch_key(gvk, Some(&key.namespace)));
+                    watches.insert(shared.cache.watch_key(gvk, Some(namespace)));
                 }
                 Ok(false) => {}
                 // The release does not wait for objects that the operator cannot see.

@@ -57,6 +57,11 @@ impl LookedUp {
 }
 
 impl KnownLookups {
+    /// The lookups of the last rendering.
+    pub fn last(&self) -> &Lookups {
+        self.tried.as_ref().map_or(&self.deployed, |(lookups, _)| lookups)
+    }
+
     /// All objects whose changes matter.
     pub fn ids(&self) -> BTreeSet<&ObjectId> {
         let tried = self.tried.iter().flat_map(|(lookups, _)| lookups.iter());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::cluster::client::Cluster;
 use crate::cluster::cr::Cr;
 use crate::cluster::sources::Version;
 use crate::kind::switches::Switches;
@@ -45,11 +46,12 @@ pub async fn state(
     chart: Option<&Loaded>,
     used: &BTreeSet<ObjectId>,
     switches: &Switches,
+    cluster: &Cluster,
     ctx: &Context,
 ) -> State {
-    let mut state = compare(key, owner, chart, used, ctx);
-    if state.reads && read(owner, key, ctx.period(switches, key), ctx).await {
-        state = compare(key, owner, chart, used, ctx);
+    let mut state = compare(key, owner, chart, used, cluster, ctx);
+    if state.reads && read(owner, key, ctx.period(switches, key), cluster, ctx).await {
+        state = compare(key, owner, chart, used, cluster, ctx);
     }
     state
 }
@@ -69,6 +71,7 @@ pub fn compare(
     owner: &Owner,
     chart: Option<&Loaded>,
     used: &BTreeSet<ObjectId>,
+    cluster: &Cluster,
     ctx: &Context,
 ) -> State {
     let mut all = ctx.memory.looked_up.lock();
@@ -88,9 +91,9 @@ pub fn compare(
     // This comes before the comparison of versions, so that no change in between is missed.
     ctx.sources.set_used(key, followed.into_iter().collect());
     let mut state = State::default();
-    let tried = known.tried.as_ref().map_or(&known.deployed, |(lookups, _)| lookups);
+    let tried = known.last();
     for id in ids {
-        let now = match version(id, ctx) {
+        let now = match version(id, known, cluster, ctx) {
             Version::Is(now) => now,
             Version::Missing => Box::default(),
             // When the version becomes known, every release that uses the object gets a pass.
@@ -112,9 +115,11 @@ pub fn compare(
     state
 }
 
-/// The version that a watch sees. An object that has no watch is `Blind`.
-fn version(id: &ObjectId, ctx: &Context) -> Version {
-    if lookups::is_list(id) {
+/// The version that a watch sees. An object that has no watch is `Blind`. So is one that the account of the release may not read: the
+/// watch sees it with the rights of the operator, and the account must not learn of its changes.
+fn version(id: &ObjectId, known: &KnownLookups, cluster: &Cluster, ctx: &Context) -> Version {
+    let refused = cluster.account().is_some() && known.last().get(id) == Some(lookups::UNREAD);
+    if refused || lookups::is_list(id) {
         return Version::Blind(String::new());
     }
     let watch = ctx.cache.watch_key(&id.gvk, id.namespace.as_ref());
@@ -123,17 +128,18 @@ fn version(id: &ObjectId, ctx: &Context) -> Version {
 }
 
 /// Reads the objects that no watch sees if the period is over. Returns whether it was over.
-pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, ctx: &Context) -> bool {
+pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, cluster: &Cluster, ctx: &Context) -> bool {
     let ids: Vec<ObjectId> = match ctx.memory.looked_up.lock().get_mut(key) {
         Some(known) if known.read.is_none_or(|at| at.elapsed() >= period) => {
             known.read = Some(Instant::now());
-            known.ids().into_iter().cloned().collect()
+            let is_blind = |id: &&ObjectId| matches!(version(id, known, cluster, ctx), Version::Blind(_));
+            known.ids().into_iter().filter(is_blind).cloned().collect()
         }
         _ => return false,
     };
     let is_own = is_own(owner);
-    for id in ids.into_iter().filter(|id| matches!(version(id, ctx), Version::Blind(_))) {
-        match lookup::find(&ctx.cluster, &ctx.discovery, id.clone()).await {
+    for id in ids {
+        match lookup::find(cluster, &ctx.discovery, id.clone()).await {
             Ok((_, found)) => {
                 if let Some(version) = lookups::version(&id, found.as_ref(), &is_own)
                     && let Some(known) = ctx.memory.looked_up.lock().get_mut(key)

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod dependencies;
+pub mod identity;
 pub mod latches;
 pub mod lookups;
 pub mod observed;
@@ -20,11 +21,13 @@ use super::error::Error;
 use super::memory::begun::Left;
 use super::rollouts::{Choice, choose};
 use crate::cluster::cache::{ReleaseKey, WatchKey};
+use crate::cluster::client::Cluster;
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
+use crate::kind::dns;
 use crate::kind::ignore::Ignore;
 use crate::kind::switches;
-use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP};
+use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP, TARGET_NAMESPACE};
 use crate::members::document::Members;
 use crate::plan::attempts;
 use crate::plan::fields;
@@ -53,35 +56,38 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cr = ctx.cache.cr(key)?;
     let served = &ctx.kinds.get(key.kind);
     let capabilities = capabilities(ctx);
-    let (history, complete) = ctx.cache.release(key);
-    let Given { values, bad_values, own, extras, linked } = given(key, &cr, history.last(), ctx).await;
     let mut owner = owner(key, &cr, ctx, None);
+    let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
+    let (history, complete) = ctx.cache.revisions(key, &release);
+    let Given { values, bad_values, own, extras, linked } = given(key, &cr, &owner, history.last(), ctx).await;
     let inputs_of = |chart: &Loaded| inputs(chart, &values, &owner, &capabilities, &extras.digest);
     let Chosen { chart, inputs, refusal: no_chart } = chosen(served, key, &cr, history.last(), inputs_of);
-    if let Some(chart) = &chart {
-        owner.chart = chart.chart.metadata.name.as_str().into();
-    }
+    owner.chart = chart.as_ref().map_or_else(|| "".into(), |chart| chart.chart.metadata.name.as_str().into());
     let (ignored, bad_ignored) = ignored(&own);
     let (switches, bad_switch) = read_switches(served, &cr);
-    let refusal = refusal(key, &owner)
+    let refusal = refusal(&owner, &cr, served, ctx)
         .or(no_chart)
         .or(bad_switch)
         .or(bad_values)
         .or(bad_ignored)
         .or_else(|| linked.refusal.clone())
         .or_else(|| renamed(key, &owner, ctx).or_else(|| extras.refusal.clone()));
-    let attempt = attempt(inputs.as_deref(), &cr);
+    let cluster = ctx.cluster.acting_as(identity::identity(&served.kind, &cr, &owner));
+    let attempt = attempt(inputs.as_deref(), &cr, &cluster);
     let attempts = attempts::read(&cr.status(), &attempt);
     let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let free = ctx.waits.is_over(key);
-    let looked_up = lookups::state(key, &owner, chart.as_deref(), &extras.used, &switches, ctx).await;
+    let looked_up = lookups::state(key, &owner, chart.as_deref(), &extras.used, &switches, &cluster, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref(), &cr, ctx);
     let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     // A first installation that was interrupted has no record yet.
-    let left =
-        if complete && history.is_empty() { ctx.memory.begun.watches(key, &cr, ctx).await } else { Left::default() };
+    let left = if complete && history.is_empty() {
+        ctx.memory.begun.watches(key, &cr, &owner.release_namespace, ctx).await
+    } else {
+        Left::default()
+    };
     let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
@@ -89,6 +95,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         uid: (&*cr.uid).into(),
         marks: owner.marks().into(),
         namespace: (&*key.namespace).into(),
+        release_namespace: (&*owner.release_namespace).into(),
         now: now.as_second(),
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
@@ -116,12 +123,13 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         .and_then(|r| r.inventory.as_ref())
         .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits || linked.waits };
-    let situation = with_caches(situation(&facts), &facts, key, ctx, complete, caches);
+    let situation = with_caches(situation(&facts), &facts, &owner, ctx, complete, caches);
     let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
     let mut observed = Observed {
         key: key.clone(),
         cr,
         owner,
+        cluster,
         values,
         ignored: served.kind.ignore_drift.iter().cloned().chain(ignored).collect(),
         extras,
@@ -217,7 +225,7 @@ struct Caches {
 fn with_caches(
     situation: Situation,
     facts: &Facts,
-    key: &ReleaseKey,
+    owner: &Owner,
     ctx: &Context,
     complete: bool,
     unknown: Caches,
@@ -226,7 +234,10 @@ fn with_caches(
         return Situation::Waiting;
     }
     if !complete {
-        return match ctx.cache.history_blind(&key.namespace) {
+        if let Some(refusal) = unwatched(owner, ctx) {
+            return Situation::Refused(refusal);
+        }
+        return match ctx.cache.history_blind(&owner.release_namespace) {
             Some(message) => Situation::Refused(Refusal { reason: "Forbidden", message }),
             None => Situation::Waiting,
         };
@@ -289,13 +300,14 @@ fn chosen(
 
 /// The custom resource as the owner of objects.
 pub fn owner(key: &ReleaseKey, cr: &Cr, ctx: &Context, chart: Option<&Loaded>) -> Owner {
+    let (release_namespace, release_name) = ctx.cache.release_of(key);
     Owner {
         gvk: ctx.kinds.get(key.kind).gvk().clone(),
-        namespace: Some(Arc::clone(&key.namespace)),
+        namespace: Some(&key.namespace).filter(|namespace| !namespace.is_empty()).cloned(),
         name: Arc::clone(&key.name),
         uid: Arc::clone(&cr.uid),
-        release_name: ctx.cache.release_name(key),
-        release_namespace: Arc::clone(&key.namespace),
+        release_name,
+        release_namespace,
         chart: chart.map_or_else(|| "".into(), |c| c.chart.metadata.name.as_str().into()),
     }
 }
@@ -308,11 +320,14 @@ fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
 }
 
 /// The digest of everything that an attempt depends on. As long as it is the same, a failure would repeat itself.
-pub fn attempt(inputs: Option<&str>, cr: &Cr) -> String {
+pub fn attempt(inputs: Option<&str>, cr: &Cr, cluster: &Cluster) -> String {
     let mut hasher = digest::Hasher::default();
     // A deletion does not depend on the inputs.
     let inputs = if cr.deleting { "deletion" } else { inputs.unwrap_or_default() };
     hasher.text(inputs).text(switches::text(&cr.annotations));
+    if let Some(account) = cluster.account() {
+        hasher.text(account.user());
+    }
     hasher.finish()
 }
 
@@ -374,13 +389,13 @@ struct Given {
     linked: Linked,
 }
 
-async fn given(key: &ReleaseKey, cr: &Arc<Cr>, newest: Option<&Revision>, ctx: &Context) -> Given {
+async fn given(key: &ReleaseKey, cr: &Arc<Cr>, owner: &Owner, newest: Option<&Revision>, ctx: &Context) -> Given {
     let (mut values, bad_values) = match spec::values(cr).await {
         Ok(values) => (values, None),
         Err(refusal) => (Map::new(), Some(refusal)),
     };
     let own = ctx.memory.annotations.of(key, cr).await;
-    let mut extras = values::gather(&mut values, key, &own, ctx);
+    let mut extras = values::gather(&mut values, key, owner, &own, ctx);
     let linked = dependencies::gather(key, cr, &own, &values, is_installed(newest), ctx);
     extras.link(&linked);
     Given { values, bad_values, own, extras, linked }
@@ -391,10 +406,36 @@ fn is_installed(newest: Option<&Revision>) -> bool {
     newest.is_some_and(|newest| !matches!(newest.status, Status::Uninstalled | Status::Uninstalling))
 }
 
-fn refusal(key: &ReleaseKey, owner: &Owner) -> Option<Refusal> {
+/// Why the release cannot be in its namespace.
+fn misplaced(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<Refusal> {
+    let target = &owner.release_namespace;
+    if target.is_empty() {
+        let message = format!(
+            "a cluster-scoped custom resource needs a namespace for its release: targetNamespace in watches.yaml, or the annotation \
+             {TARGET_NAMESPACE}, where the kind allows it"
+        );
+        return Some(Refusal { reason: "TargetNamespaceMissing", message });
+    }
+    let own = owner.namespace.as_deref().unwrap_or_default();
+    // A text that is no name is a bad switch.
+    let said = cr.annotations.get(TARGET_NAMESPACE).map(|text| text.trim()).filter(|text| dns::is_label(text));
+    match said.map(|said| served.kind.placement.check_target(said, own)) {
+        Some(Err(message)) => Some(Refusal { reason: "NamespaceNotAllowed", message }),
+        _ => unwatched(owner, ctx),
+    }
+}
+
+/// Why the operator cannot see the release.
+fn unwatched(owner: &Owner, ctx: &Context) -> Option<Refusal> {
+    let target = &owner.release_namespace;
+    let message = format!("the release is in namespace {target}, which the operator does not watch (WATCH_NAMESPACE)");
+    (!target.is_empty() && !ctx.cache.watches(target)).then_some(Refusal { reason: "NamespaceNotWatched", message })
+}
+
+fn refusal(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<Refusal> {
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
-    if key.namespace.is_empty() {
-        return refuse("ClusterScoped", "cluster-scoped custom resources are not supported yet".to_owned());
+    if let Some(misplaced) = misplaced(owner, cr, served, ctx) {
+        return Some(misplaced);
     }
     if owner.release_name.len() > MAX_NAME {
         let message = format!(
@@ -407,9 +448,17 @@ fn refusal(key: &ReleaseKey, owner: &Owner) -> Option<Refusal> {
     None
 }
 
-/// A release keeps the name that it was installed with. Under another name it would be installed a second time.
+/// A release keeps the name and the namespace that it was installed with. Under another name it would be installed a second time.
 fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
-    let (name, other) = (&owner.release_name, ctx.cache.other_name(key)?);
+    let (name, (target, other)) = (&owner.release_name, ctx.cache.other_release(key)?);
+    if owner.release_namespace != target {
+        let message = format!(
+            "the release is in namespace {} and cannot move to {target}: take back what names the namespace (the annotation \
+             {TARGET_NAMESPACE}, or targetNamespace in watches.yaml), or make another custom resource",
+            owner.release_namespace
+        );
+        return Some(Refusal { reason: "ReleaseMoved", message });
+    }
     let message = format!(
         "the release is called {name} and cannot be called {other}: take back what names it (the annotation {RELEASE_NAME}, or \
          releaseSuffix in watches.yaml), or make another custom resource"
@@ -432,12 +481,16 @@ fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
 /// Why the release of this name belongs to somebody else, as a sentence; `None` if it does not.
 fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
     let newest = history.last()?;
-    let name = &owner.release_name;
+    let (name, own) = (&owner.release_name, owner.namespace.clone().unwrap_or_default());
+    let here = match &owner.release_namespace {
+        namespace if *namespace == own => "in this namespace".to_owned(),
+        namespace => format!("in namespace {namespace}"),
+    };
     let Some(uid) = &newest.owner_uid else {
         // After an uninstall that kept the history, the name is free.
         return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
             format!(
-                "a Helm release {name} exists in this namespace and was not made for this custom resource; with the annotation \
+                "a Helm release {name} exists {here} and was not made for this custom resource; with the annotation \
                  {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
             )
         });
@@ -447,15 +500,17 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
     }
     if let Some(other) = ctx.cache.cr_with_uid(uid) {
         let kind = Arc::clone(&ctx.kinds.get(other.kind).gvk().kind);
+        let differ = if other.namespace == own { "kinds" } else { "namespaces" };
+        let why = format!("names must differ between {differ}");
         return Some(format!(
-            "release {name} in this namespace belongs to {kind} {}: names must differ between kinds",
-            other.name
+            "release {name} {here} belongs to {kind} {}: {why}",
+            if other.namespace == own { other.name.to_string() } else { format!("{}/{}", other.namespace, other.name) }
         ));
     }
     // If the owner was a deleted custom resource of the same name, its release is continued. Every other release is
     // left alone.
     match newest.owner.as_deref() {
-        Some(text) if text != owner.describe() => Some(format!("release {name} in this namespace belongs to {text}")),
+        Some(text) if text != owner.describe() => Some(format!("release {name} {here} belongs to {text}")),
         _ => None,
     }
 }

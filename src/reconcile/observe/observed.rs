@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::dependencies::Linked;
 use super::values::Extras;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
+use crate::cluster::client::Cluster;
 use crate::cluster::cr::Cr;
 use crate::kind::ignore::Ignore;
 use crate::mask::Text;
@@ -32,6 +33,8 @@ pub struct Observed {
     pub cr: Arc<Cr>,
     /// The custom resource as the owner of objects.
     pub owner: Owner,
+    /// The API server, with the rights that the release is handled with.
+    pub cluster: Cluster,
     /// The values in its spec, with the kind's `overrideValues` merged over them.
     pub values: Map<String, Value>,
     /// Other sources of values.

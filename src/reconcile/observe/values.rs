@@ -18,6 +18,7 @@ use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::owner::Owner;
 use crate::release::patch::Patch;
 
 /// What the values depend on besides the spec of the custom resource.
@@ -53,7 +54,13 @@ impl Extras {
 
 /// Collects the sources and patches that the annotations and the kind name, and makes sure that the sources are
 /// watched. Merges the overrides into the values.
-pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotations, ctx: &Context) -> Extras {
+pub fn gather(
+    values: &mut Map<String, Value>,
+    key: &ReleaseKey,
+    owner: &Owner,
+    own: &Annotations,
+    ctx: &Context,
+) -> Extras {
     let kind = &ctx.kinds.get(key.kind).kind;
     values::merge(values, kind.overrides.values.clone());
     let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
@@ -71,11 +78,11 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotatio
         let message = format!("there are more than {} sources of values", bounds::SOURCES);
         extras.refusal = refuse("InvalidAnnotation", message);
     }
-    extras.used = extras.sources.iter().map(|source| id(source, key)).collect();
+    extras.used = extras.sources.iter().map(|source| id(source, owner)).collect();
     ctx.sources.add_used(key, &extras.used);
     let mut hasher = Hasher::default();
     for source in &extras.sources {
-        let id = id(source, key);
+        let id = id(source, owner);
         let watch = ctx.cache.watch_key(&id.gvk, id.namespace.as_ref());
         ctx.watching.sources.ensure(&watch);
         hasher.text(format!("{source:?}"));
@@ -84,7 +91,7 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotatio
             Version::Blind(why) => extras.refusal = extras.refusal.or_else(|| refuse("Forbidden", why)),
             Version::Missing if source.optional => {}
             Version::Missing => {
-                let message = format!("values-from: {source} does not exist in namespace {}", key.namespace);
+                let message = format!("values-from: {source} does not exist in namespace {}", namespace(owner));
                 extras.refusal = extras.refusal.or_else(|| refuse("ValuesFromMissing", message));
             }
             Version::Is(version) => {
@@ -101,7 +108,12 @@ pub fn gather(values: &mut Map<String, Value>, key: &ReleaseKey, own: &Annotatio
     extras
 }
 
-pub fn id(source: &ValuesFrom, key: &ReleaseKey) -> ObjectId {
+/// The namespace of the sources: that of the custom resource, or of its release where it has none.
+fn namespace(owner: &Owner) -> &Arc<str> {
+    owner.namespace.as_ref().unwrap_or(&owner.release_namespace)
+}
+
+pub fn id(source: &ValuesFrom, owner: &Owner) -> ObjectId {
     let gvk = Gvk::new("", "v1", &source.kind.to_string());
-    ObjectId { gvk, namespace: Some(Arc::clone(&key.namespace)), name: Arc::clone(&source.name) }
+    ObjectId { gvk, namespace: Some(Arc::clone(namespace(owner))), name: Arc::clone(&source.name) }
 }

@@ -17,8 +17,8 @@ use crate::render::Rendered;
 
 /// The definitions that need an action. A definition whose versions are all served costs no request, unless the policy
 /// is to replace it.
-pub async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context) -> Result<Vec<Definition>, Error> {
-    let mut definitions = Vec::new();
+pub async fn definitions(rendered: &Rendered, observed: &Observed, ctx: &Context) -> Result<Vec<Definition>, Error> {
+    let (mut definitions, policy) = (Vec::new(), observed.facts.switches.crds);
     if policy == Crds::Skip {
         return Ok(definitions);
     }
@@ -38,9 +38,9 @@ pub async fn definitions(rendered: &Rendered, policy: Crds, ctx: &Context) -> Re
             if served && policy == Crds::Create {
                 continue;
             }
-            let live = live(&body, policy, ctx).await?;
+            let live = live(&body, policy, observed).await?;
             let outcome = match &live {
-                Some(live) if policy == Crds::Replace => Some(try_out(&body, live, ctx).await?),
+                Some(live) if policy == Crds::Replace => Some(try_out(&body, live, observed).await?),
                 _ => None,
             };
             if let Some(action) = action(policy, served, &body, live.as_ref(), outcome.as_ref()) {
@@ -65,7 +65,7 @@ pub async fn of_templates(objects: &[Object], observed: &Observed, ctx: &Context
         let stamped = stamp(definition, false, &observed.owner);
         super::stamp::place(&stamped.id, observed, ctx)?;
         if definitions.iter().all(|known| id(&known.body) != stamped.id) {
-            let live = ctx.cluster.get(&Resource::crds(), &stamped.id).await?;
+            let live = observed.cluster.get(&Resource::crds(), &stamped.id).await?;
             let action = if live.is_some() { Action::Await } else { Action::Create };
             definitions.push(Definition { body: stamped.body, action });
         }
@@ -83,17 +83,17 @@ fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
         && versions(body).into_iter().any(|version| *version == *gvk.version)
 }
 
-async fn live(body: &Map<String, Value>, policy: Crds, ctx: &Context) -> Result<Option<Value>, Error> {
-    match ctx.cluster.get(&Resource::crds(), &id(body)).await {
-        // An operator that may only create definitions finds out whether one exists by creating it.
+async fn live(body: &Map<String, Value>, policy: Crds, observed: &Observed) -> Result<Option<Value>, Error> {
+    match observed.cluster.get(&Resource::crds(), &id(body)).await {
+        // An account that may only create definitions finds out whether one exists by creating it.
         Err(e) if policy == Crds::Create && e.reason() == "Forbidden" => Ok(None),
         live => Ok(live?),
     }
 }
 
 /// Asks the API server for the result of a replacement by a dry run, since only the API server knows its defaults.
-async fn try_out(body: &Map<String, Value>, live: &Value, ctx: &Context) -> Result<Value, Error> {
-    Ok(ctx.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Answer::Object).await?)
+async fn try_out(body: &Map<String, Value>, live: &Value, observed: &Observed) -> Result<Value, Error> {
+    Ok(observed.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Answer::Object).await?)
 }
 
 pub fn id(body: &Map<String, Value>) -> ObjectId {

@@ -104,7 +104,7 @@ async fn in_place(
     };
     let host = ClusterHost::new(
         System { ahead: surroundings.ahead, ..System::default() },
-        ctx.cluster.clone(),
+        observed.cluster.clone(),
         Arc::clone(&ctx.discovery),
     );
     let (placement, own) = (ctx.kinds.get(observed.key.kind).kind.placement.clone(), observed.key.namespace.clone());
@@ -141,6 +141,10 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
     let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
         return Ok(None);
     };
+    if observed.owner.namespace.as_ref().is_some_and(|own| own != namespace) {
+        let why = "the chart has members, whose Jobs and ConfigMaps belong to the custom resource: the release has to be in its namespace";
+        return Err(Error::Manifest(format!("{why}, and not in {namespace}")));
+    }
     // What cannot be remembered is refused before anything is written.
     members.encode().map_err(Error::Manifest)?;
     substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;

@@ -60,7 +60,9 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             }
             // Also of a rendering that failed: what it did not find may come. None begins without the values.
             let begun = !matches!(prepared, Err(Error::Values(_) | Error::Api(_)));
-            if begun && observed.chart.as_ref().is_some_and(|chart| chart.looks_up()) {
+            // A template may look up because a value says so (`tpl`), which its text does not show.
+            let looked_up = !lookups.is_empty() || observed.chart.as_ref().is_some_and(|chart| chart.looks_up());
+            if begun && looked_up {
                 ctx.memory.looked_up.tried(&observed.key, lookups);
             }
             prepared
@@ -142,7 +144,7 @@ async fn from_chart(
     let surroundings = Surroundings { lookups, ahead: Duration::ZERO };
     let drawn = draw(observed, values.clone(), release, surroundings, ctx).await?;
     let remarks = remarks(observed).await;
-    let crds = crds::definitions(&drawn.rendered, observed.facts.switches.crds, ctx).await?;
+    let crds = crds::definitions(&drawn.rendered, observed, ctx).await?;
     let Drawn { rendered, objects, members, operations, status_fields } = drawn;
     let crds = if crds.is_empty() { crds::of_templates(&objects, observed, ctx).await? } else { crds };
     if !crds.is_empty() {

@@ -9,7 +9,6 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use crate::chart::values;
-use crate::cluster::cache::ReleaseKey;
 use crate::cluster::discovery::Resource;
 use crate::kind::bounds;
 use crate::kind::values_from;
@@ -29,7 +28,7 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
     for source in &observed.extras.sources {
         let id = (source.kind, Arc::clone(&source.name));
         if !read.contains_key(&id) {
-            let object = get(source, &observed.key, ctx).await?;
+            let object = get(source, observed).await?;
             read.insert(id.clone(), object);
         }
         let Some(object) = &read[&id] else {
@@ -122,14 +121,14 @@ fn lay_over(
         .map_err(|_| Error::Values(format!("values-from: {source}: targetPath {path:?} cannot be set")))
 }
 
-async fn get(source: &ValuesFrom, key: &ReleaseKey, ctx: &Context) -> Result<Option<Value>, Error> {
+async fn get(source: &ValuesFrom, observed: &Observed) -> Result<Option<Value>, Error> {
     let plural = match source.kind {
         SourceKind::Secret => "secrets",
         SourceKind::ConfigMap => "configmaps",
     };
-    let id = id(source, key);
+    let id = id(source, &observed.owner);
     let resource = Resource { gvk: id.gvk.clone(), plural: plural.into(), namespaced: true };
-    Ok(ctx.cluster.get(&resource, &id).await?)
+    Ok(observed.cluster.get(&resource, &id).await?)
 }
 
 fn content(source: &ValuesFrom, object: &Value) -> Option<String> {

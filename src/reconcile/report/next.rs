@@ -77,7 +77,7 @@ pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next
             let due = due.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
             let period = ctx.period(&observed.facts.switches, &observed.key);
             let Observed { key, owner, chart, extras, .. } = observed;
-            let looked_up = lookups::compare(key, owner, chart.as_deref(), &extras.used, ctx);
+            let looked_up = lookups::compare(key, owner, chart.as_deref(), &extras.used, &observed.cluster, ctx);
             let soon = due.into_iter().chain(looked_up.wait).min();
             Ok(if soon.is_some() || looked_up.reads {
                 Next::After(soon.map_or(period, |soon| soon.min(period)))

@@ -31,7 +31,7 @@ pub async fn members(
     let mut unchecked = Vec::new();
     for key in ctx.cache.keys_of(kind) {
         let Some(cr) = ctx.cache.cr(&key).filter(|cr| !cr.deleting) else { continue };
-        let (history, _) = ctx.cache.release(&key);
+        let (history, _) = ctx.cache.revisions(&key, &ctx.cache.release_of(&key));
         let Some(newest) = history.last().filter(|newest| newest.status != Status::Uninstalled) else { continue };
         let status = cr.status();
         let state = state(&key, &cr, newest, &status, served, goal);

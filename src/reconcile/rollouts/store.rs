@@ -79,7 +79,8 @@ async fn collect(
     if !ctx.cache.is_history_synced() || !ctx.cache.is_kind_synced(kind) {
         return Ok(());
     }
-    let of_release = |key| ctx.cache.release(&key).0.last().and_then(|newest| newest.chart.clone());
+    let of_release =
+        |key| ctx.cache.revisions(&key, &ctx.cache.release_of(&key)).0.last().and_then(|newest| newest.chart.clone());
     let used: BTreeSet<Box<str>> = ctx.cache.keys_of(kind).into_iter().filter_map(of_release).collect();
     let unused: Vec<String> =
         found.iter().map(|kept| kept.digest.clone()).filter(|digest| !used.contains(&**digest)).collect();

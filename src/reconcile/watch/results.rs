@@ -43,7 +43,7 @@ impl Results {
                 self.watch(scope);
             }
         }
-        let release = (Arc::clone(&key.namespace), cache.release_name(key));
+        let release = cache.release_of(key);
         self.newest.lock().get(&release).filter(|ended| ended.created >= cr.created).cloned()
     }
 

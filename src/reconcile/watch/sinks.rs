@@ -278,11 +278,11 @@ impl Sink<CrObject> for CrSink {
 
     fn remove(&mut self, object: CrObject) {
         if let Some(key) = self.key(&object) {
-            let release = self.cache.release_name(&key);
+            let (namespace, release) = self.cache.release_of(&key);
             let version = object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0);
             self.cache.remove_cr(&key, object.metadata.uid.as_deref(), version);
             // Another custom resource may have waited for the name of this release.
-            self.queue.add_all(self.cache.keys_of_release_named(&key.namespace, &release));
+            self.queue.add_all(self.cache.keys_of_release_named(&namespace, &release));
             self.tell_rollout();
             self.queue.add_all(self.cache.users(&key));
         }
