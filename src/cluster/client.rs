@@ -70,6 +70,8 @@ pub struct Cluster {
     fence: Arc<Fence>,
     presence: Arc<Presence>,
     identity: Identity,
+    /// Whether each request already names a user to impersonate, in a place where it cannot be replaced.
+    is_another: bool,
 }
 
 /// Whose rights a request is sent with.
@@ -94,7 +96,9 @@ impl Cluster {
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let presence = Arc::default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), presence: Arc::clone(&presence) };
-        Ok(Self { client: client(config, &count)?, fence: Arc::default(), presence, identity: Identity::Own })
+        let is_another = config.proxy_url.is_some() && config.auth_info.impersonate.is_some();
+        let (client, fence) = (client(config, &count)?, Arc::default());
+        Ok(Self { client, fence, presence, identity: Identity::Own, is_another })
     }
 
     /// The same cluster, whose requests are sent with other rights. It does not apply to [`Cluster::client`].
@@ -417,6 +421,11 @@ impl Cluster {
         match &self.identity {
             Identity::Own => {}
             Identity::Nobody(why) => return Err(forbidden(why)),
+            Identity::Account(_) if self.is_another => {
+                return Err(forbidden(
+                    "the kubeconfig impersonates a user, which excludes service accounts behind a proxy",
+                ));
+            }
             Identity::Account(account) => {
                 let user = HeaderValue::from_str(&account.user());
                 let user = user.map_err(|_| forbidden("the name of its service account cannot be sent"))?;
@@ -687,7 +696,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, tcp, verb, whole_lines};
+    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, one_user, tcp, verb, whole_lines};
     use std::time::{Duration, Instant};
     use tower::Service as _;
 
@@ -713,6 +722,24 @@ mod tests {
         let uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
         let stream = tcp().call(uri).await.unwrap();
         assert!(stream.inner().nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_request_names_one_user() {
+        let request = |users: &[&str]| {
+            let request = http::Request::builder().header("Impersonate-Group", "system:masters");
+            let request = users.iter().fold(request, |request, user| request.header("Impersonate-User", *user));
+            let headers = one_user(request.body(()).unwrap()).headers().clone();
+            let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+            let (users, groups): (Vec<_>, Vec<_>) = (all("Impersonate-User"), all("Impersonate-Group"));
+            (users, groups.len())
+        };
+        assert_eq!(request(&["account", "kubeconfig"]), (vec!["account".to_owned()], 0));
+        assert_eq!(
+            request(&["kubeconfig"]),
+            (vec!["kubeconfig".to_owned()], 1),
+            "nothing of the operator's own changes"
+        );
     }
 
     #[test]
