@@ -60,7 +60,8 @@ impl Needed {
         let last = last.map(|values| only(values, taken)).filter(|values| !are_too_long(values));
         let (unready, values) = match look(taken, target) {
             Ok(values) => (None, Some(values)),
-            Err(why) => (Some(why), last),
+            // Without values, only the first installation waits.
+            Err(why) => (Some(why), last.or_else(|| taken.is_empty().then(Map::new))),
         };
         Self { kind, name: name.to_owned(), unready, values, unknown: *target == Target::Unknown }
     }
@@ -238,6 +239,9 @@ mod tests {
                 }
             }
         }
+        // One that gives no values holds up the first installation, and nothing later.
+        let needed = [Needed::of("Database.g".into(), "d", &[], &target(2, &ready("False", None)), None)];
+        assert_eq!((together(&needed, false).is_err(), together(&needed, true)), (true, Ok(Vec::new())));
         let needed = Needed::of("Database.g".into(), "d", &taken, &target(2, &ready("True", Some("new"))), None);
         let mut status = Map::new();
         enter(&mut status, &[needed]);
