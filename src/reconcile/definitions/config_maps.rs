@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::Seen;
+use super::seen::Seen;
 use crate::cluster::watch::{Sink, watch};
 use crate::reconcile::context::Context;
 

@@ -7,16 +7,16 @@ mod chart;
 mod config_maps;
 mod one;
 mod rights;
+mod seen;
 mod sink;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
 use kube::core::DynamicObject;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,7 @@ use crate::cluster::watch::watch;
 use crate::definition;
 use crate::rbac::Document;
 use config_maps::ConfigMapWatches;
+use seen::Seen;
 use sink::DefinitionSink;
 
 /// Pauses after failures, doubling from the first to the last.
@@ -36,9 +37,6 @@ const LAST_RETRY: Duration = Duration::from_secs(15);
 /// Pauses between two looks at rights that are missing, doubling from the first to the last.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 const LAST_LOOK: Duration = Duration::from_secs(600);
-
-/// The definitions that the watch has seen, by name.
-type Seen = Arc<Mutex<BTreeMap<String, Value>>>;
 
 /// What is done about one definition.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::Seen;
+use super::seen::Seen;
 use crate::cluster::watch::Sink;
 
 /// Keeps the definitions, and names those that changed.
