@@ -25,6 +25,8 @@ pub struct Settings {
     pub served: BTreeSet<Served>,
     /// It reads values from `ConfigMap`s (`valuesFrom`).
     pub config_maps: bool,
+    /// A kind has a roll-out, whose charts are kept in Secrets of the operator's namespace.
+    pub rollouts: bool,
     /// The chart's Roles are not copied: the operator may grant anything.
     pub escalate: bool,
     /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
@@ -119,6 +121,10 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
             why: vec![why.to_owned()],
         });
     };
+    if settings.rollouts {
+        let verbs = ["get", "list", "create", "patch", "delete"];
+        add(Reach::Operator, "", &["secrets"], &verbs, "rollout: the charts that are kept");
+    }
     if settings.config_maps {
         add(Reach::Release, "", &["configmaps"], &["get", "list", "watch"], "valuesFrom");
     }

@@ -91,6 +91,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let mut rights = Rights::of(&input.chart, &input.files);
         if let Some(kind) = &input.kind {
             bound(&mut rights, kind);
+            settings.rollouts |= kind.rollout.is_some();
             settings.config_maps |= kind.values_from.iter().any(|source| source.kind == SourceKind::ConfigMap);
             settings.impersonated.extend(impersonated(kind));
         }
