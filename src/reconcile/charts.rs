@@ -148,6 +148,8 @@ struct RolloutState {
     withdrawn: BTreeSet<String>,
     /// Those that may move, since when, in seconds since 1970, until they have begun.
     granted: BTreeMap<ReleaseKey, i64>,
+    /// Those whose record names no chart, and whose release is of the newest one all the same.
+    current: BTreeSet<ReleaseKey>,
     /// Whether the newest chart takes the values of a custom resource.
     checks: HashMap<ReleaseKey, Check>,
 }
@@ -279,6 +281,16 @@ impl Served {
         self.rollout().granted.get(key).copied()
     }
 
+    /// Notes that the release of a custom resource, whose record names no chart, is of the newest one.
+    pub fn set_current(&self, key: &ReleaseKey) {
+        self.rollout().current.insert(key.clone());
+    }
+
+    /// Whether [`Served::set_current`] noted it.
+    pub fn is_current(&self, key: &ReleaseKey) -> bool {
+        self.rollout().current.contains(key)
+    }
+
     /// Notes that a custom resource has moved.
     pub fn arrived(&self, key: &ReleaseKey) {
         self.rollout().granted.remove(key);
@@ -302,6 +314,7 @@ impl Served {
     pub fn forget(&self, key: &ReleaseKey) {
         let mut state = self.rollout();
         state.granted.remove(key);
+        state.current.remove(key);
         state.checks.remove(key);
     }
 

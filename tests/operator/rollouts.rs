@@ -76,6 +76,15 @@ fn a_roll_out_begins_with_canaries_stops_at_a_failure_and_resumes_after_the_fix(
     wait_progress(&space, "app-1.0.0", "Complete", &json!({"ready": 6}));
     operator.rests(&space, 2);
     assert!(operator.stop());
+    // So it is for an operator that finds no chart in a record.
+    space.kubectl(&["annotate", "secret/sh.helm.release.v1.b.v1", "tillerman.dev/chart-"]).unwrap();
+    let operator = self::operator(&space, &chart(&space, "1.0.0", ""), &rollout, "");
+    operator.settle();
+    wait_progress(&space, "app-1.0.0", "Complete", &json!({"ready": 6, "moving": 0}));
+    let chart_of_b =
+        space.get("secret/sh.helm.release.v1.b.v1").unwrap()["metadata"]["annotations"]["tillerman.dev/chart"].clone();
+    assert_eq!(chart_of_b, Value::Null);
+    assert!(operator.stop());
 
     // A new image has the new chart alone. Its canary fails, and goes back to the version before.
     let operator = self::operator(&space, &chart(&space, "2.0.0", BROKEN), &rollout, "");
@@ -90,6 +99,10 @@ fn a_roll_out_begins_with_canaries_stops_at_a_failure_and_resumes_after_the_fix(
     assert_eq!(version(&space, "a"), "1.0.0");
     space.delete("configmap/b");
     space.wait_field("configmap/b", "/data/version", &json!("1.0.0"));
+    // What a person does with Helm is taken back, to the version that it has.
+    space.helm(&["upgrade", "c", &space.dir().join("charts/app").display().to_string(), "--set", "text=mine"]).unwrap();
+    space.wait_field("configmap/c", "/data/text", &json!("hello"));
+    space.wait_field("configmap/c", "/data/version", &json!("1.0.0"));
     operator.rests(&space, 2);
     // Nor does another start touch anybody.
     assert!(operator.stop());

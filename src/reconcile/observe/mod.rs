@@ -286,8 +286,8 @@ fn chosen(
     inputs_of: impl Fn(&Loaded) -> String,
 ) -> Chosen {
     let recorded = newest.and_then(|revision| revision.inputs.as_deref());
-    let is_current = |chart: &Loaded| recorded == Some(&*inputs_of(chart));
-    match choose(served, key, cr, newest, is_current) {
+    let is_made_by = |chart: &Loaded| recorded == Some(&*inputs_of(chart));
+    match choose(served, key, cr, newest, is_made_by) {
         Choice::Chart(chart) => {
             let inputs = inputs_of(&chart);
             Chosen { chart: Some(chart), inputs: Some(inputs), refusal: None }

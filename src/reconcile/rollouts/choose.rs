@@ -30,7 +30,7 @@ pub fn choose(
     key: &ReleaseKey,
     cr: &Cr,
     newest: Option<&Revision>,
-    is_current: impl FnOnce(&Loaded) -> bool,
+    is_made_by: impl Fn(&Loaded) -> bool,
 ) -> Choice {
     let unusable = |message: String| Choice::None(Refusal { reason: "ChartUnusable", message });
     if served.kind.rollout.is_none() {
@@ -65,15 +65,33 @@ pub fn choose(
         (Err(why), None) => return unusable(why),
     };
     let Some(newest) = of_release else { return Choice::Chart(goal) };
-    let is_at_goal = match has {
-        Some(digest) => digest == goal.digest || served.is_withdrawn(digest),
-        // The record of an earlier version of the operator names no chart.
-        None => newest.inputs.is_some() && is_current(&goal),
+    let of_record = match has {
+        Some(digest) => served.kept(digest),
+        // An earlier version of the operator wrote the record, or somebody else did, with `helm upgrade`.
+        None => {
+            served.usable().into_iter().rev().find(|loaded| is_made_by(loaded)).or_else(|| named(served, &cr.status()))
+        }
     };
-    if is_at_goal || served.is_granted(key) || attempted(&cr.status(), &goal.digest) {
+    let is_at_goal = of_record.as_ref().is_some_and(|loaded| loaded.digest == goal.digest)
+        || has.is_some_and(|digest| served.is_withdrawn(digest));
+    if is_at_goal && has.is_none() {
+        served.set_current(key);
+    }
+    let is_of_others = newest.inputs.is_none() && of_record.is_none();
+    if is_at_goal || is_of_others || served.is_granted(key) || attempted(&cr.status(), &goal.digest) {
         return Choice::Chart(goal);
     }
-    has.and_then(|digest| served.kept(digest)).map_or(Choice::Held, Choice::Chart)
+    of_record.map_or(Choice::Held, Choice::Chart)
+}
+
+/// The chart that the status names.
+fn named(served: &Served, status: &Map<String, Value>) -> Option<Arc<Loaded>> {
+    let label = status.get("release")?.get("chart")?.as_str()?;
+    let is_it = |loaded: &Arc<Loaded>| {
+        let metadata = &loaded.chart.metadata;
+        label.strip_prefix(&*metadata.name).and_then(|rest| rest.strip_prefix('-')) == Some(&*metadata.version)
+    };
+    served.usable().into_iter().rev().find(is_it)
 }
 
 /// The version of the chart that a custom resource keeps.

@@ -71,7 +71,7 @@ fn state(
     }
     let terminal = status.get("lastAttempted").is_some_and(|last| last["terminal"] == true);
     let failed = || State::Failed(attempts::reason(status).unwrap_or("it failed").to_owned());
-    let has = newest.chart.as_deref() == Some(&*goal.digest);
+    let has = newest.chart.as_deref() == Some(&*goal.digest) || newest.chart.is_none() && served.is_current(key);
     let ready = condition(status, "Ready");
     let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().ok());
     let since = since.map_or(0, jiff::Timestamp::as_second).max(newest.at);
