@@ -103,6 +103,12 @@ fn a_roll_out_begins_with_canaries_stops_at_a_failure_and_resumes_after_the_fix(
     space.helm(&["upgrade", "c", &space.dir().join("charts/app").display().to_string(), "--set", "text=mine"]).unwrap();
     space.wait_field("configmap/c", "/data/text", &json!("hello"));
     space.wait_field("configmap/c", "/data/version", &json!("1.0.0"));
+    // Nor does anybody hold up others with a new custom resource that fails.
+    space.apply("Web", "h", &json!({"fails": "2.0.0"}));
+    space.wait("web/h", "Stalled", "True");
+    wait_progress(&space, "app-2.0.0", "Stopped", &json!({"failed": 1}));
+    space.delete("web/h");
+    space.wait_gone("web/h");
     operator.rests(&space, 2);
     // Nor does another start touch anybody.
     assert!(operator.stop());

@@ -34,7 +34,12 @@ pub async fn members(
         let (history, _) = ctx.cache.revisions(&key, &ctx.cache.release_of(&key));
         let Some(newest) = history.last().filter(|newest| newest.status != Status::Uninstalled) else { continue };
         let status = cr.status();
-        let state = state(&key, &cr, newest, &status, served, goal);
+        let mut state = state(&key, &cr, newest, &status, served, goal);
+        // Anybody may make a custom resource that fails. One that never had another chart says nothing of the move to this one.
+        let is_new = history.iter().all(|revision| revision.chart.as_deref() == Some(&*goal.digest));
+        if is_new && !matches!(state, State::Ready(_) | State::Left(_)) {
+            state = State::Left("it is new, and not ready".to_owned());
+        }
         if state == State::Waits && served.check(&key, &cr, &goal.digest).is_none() {
             unchecked.push((key.clone(), Arc::clone(&cr)));
         }
