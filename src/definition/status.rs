@@ -54,13 +54,26 @@ pub struct Report<'r> {
     pub served: Option<(&'r Metadata, &'r Names)>,
 }
 
-/// The status with the condition `Permitted`: whether the operator has the rights that the chart needs, and which rules are missing.
-pub fn permitted(old: &Map<String, Value>, generation: i64, now: &str, missing: &[String]) -> Map<String, Value> {
+/// The status with the condition `Permitted`: whether the operator has the rights that the chart needs, and which rules are missing; `None`
+/// if the API server cannot say.
+pub fn permitted(
+    old: &Map<String, Value>,
+    generation: i64,
+    now: &str,
+    missing: Option<&[String]>,
+) -> Map<String, Value> {
     let mut status = old.clone();
-    let (word, reason) = if missing.is_empty() { ("True", "RightsHeld") } else { ("False", "RightsMissing") };
+    let (word, reason) = match missing {
+        Some([]) => ("True", "RightsHeld"),
+        Some(_) => ("False", "RightsMissing"),
+        None => ("Unknown", "RightsUnknown"),
+    };
     let message = match missing {
-        [] => String::new(),
-        rules => format!(
+        Some([]) => String::new(),
+        None => {
+            "the API server cannot list all rights of the operator; tillerman rbac --check asks for each".to_owned()
+        }
+        Some(rules) => format!(
             "the chart may need rights that the operator does not have; add to its roles what of it is used: {}",
             rules.join("; ")
         ),
@@ -124,7 +137,7 @@ mod tests {
     fn missing_rights_are_a_condition_of_their_own() {
         let report = Report { generation: 2, now: "a", reason: Reason::Served, message: "", served: None };
         let served = status(&Map::new(), &report);
-        let lacks = permitted(&served, 2, "b", &["ClusterRole: {x}".to_owned()]);
+        let lacks = permitted(&served, 2, "b", Some(&["ClusterRole: {x}".to_owned()]));
         assert_eq!(lacks["conditions"][0]["status"], "True");
         let second = &lacks["conditions"][1];
         assert_eq!(
@@ -132,7 +145,8 @@ mod tests {
             (&json!("Permitted"), &json!("False"), &json!("RightsMissing"))
         );
         assert!(second["message"].as_str().unwrap().ends_with(": ClusterRole: {x}"));
-        let has = permitted(&lacks, 2, "c", &[]);
+        assert_eq!(permitted(&lacks, 2, "c", None)["conditions"][1]["status"], "Unknown");
+        let has = permitted(&lacks, 2, "c", Some(&[]));
         assert_eq!(
             (&has["conditions"][1]["status"], &has["conditions"][1]["lastTransitionTime"]),
             (&json!("True"), &json!("c"))

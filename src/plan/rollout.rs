@@ -36,6 +36,8 @@ pub struct Member<K> {
     pub key: K,
     /// Where it is.
     pub state: State,
+    /// It may move now: its values have been checked.
+    pub may_move: bool,
     /// It belongs to those that move first.
     pub is_canary: bool,
     /// It is ready now. One that is not moves last.
@@ -138,7 +140,8 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
     }
     waiting.sort_by(|a, b| (!a.is_ready, &a.key).cmp(&(!b.is_ready, &b.key)));
     let free = policy.max_concurrent.saturating_sub(busy);
-    decided(Phase::Progressing, waiting.into_iter().take(free).map(|member| member.key.clone()).collect())
+    let may_move = waiting.into_iter().filter(|member| member.may_move);
+    decided(Phase::Progressing, may_move.take(free).map(|member| member.key.clone()).collect())
 }
 
 /// What is reported of a roll-out: the phase, how many custom resources are where, and the first that failed or are left.
@@ -202,7 +205,8 @@ mod tests {
 
     fn members(states: &[(&'static str, State)]) -> Vec<Member<&'static str>> {
         let member = |(key, state): &(&'static str, State)| Member {
-            key: key.trim_start_matches('*').trim_end_matches('!'),
+            key: key.trim_start_matches('*').trim_end_matches(['!', '?']),
+            may_move: !key.ends_with('?'),
             state: state.clone(),
             is_canary: key.starts_with('*'),
             is_ready: !key.ends_with('!'),
@@ -242,6 +246,9 @@ mod tests {
             (&two, vec![("a", Moves(400)), ("b", Waits)], Phase::Stopped, vec![], None),
             // Who is not ready anyway moves last.
             (&two, vec![("a!", Waits), ("b", Waits), ("c", Waits)], Phase::Progressing, vec!["b", "c"], Some(1600)),
+            // Whose values are not checked yet waits, and so do the others for a canary of that kind.
+            (&two, vec![("a?", Waits), ("b", Waits)], Phase::Progressing, vec!["b"], Some(1600)),
+            (&canary, vec![("a", Waits), ("*b?", Waits)], Phase::Progressing, vec![], None),
             // Canaries first; the others wait until they have been ready for a minute.
             (&canary, vec![("a", Waits), ("*b", Waits), ("*c", Waits)], Phase::Progressing, vec!["b", "c"], Some(1600)),
             (
@@ -293,9 +300,15 @@ mod tests {
         let more: Vec<String> = (10..30).map(|n| format!("x{n}")).collect();
         let mut all: Vec<Member<String>> = all
             .drain(..)
-            .map(|m| Member { key: m.key.to_owned(), state: m.state, is_canary: false, is_ready: true })
+            .map(|m| Member { key: m.key.to_owned(), state: m.state, may_move: true, is_canary: false, is_ready: true })
             .collect();
-        all.extend(more.into_iter().map(|key| Member { key, state: failed(), is_canary: false, is_ready: false }));
+        all.extend(more.into_iter().map(|key| Member {
+            key,
+            state: failed(),
+            may_move: true,
+            is_canary: false,
+            is_ready: false,
+        }));
         let said = report("web-2", &all, Phase::Stopped, &policy(&json!({"deadline": "60s"})), 1000);
         assert_eq!(said["failed"], 21);
         assert_eq!(

@@ -62,6 +62,12 @@ pub fn rules(charts: &[Rights], settings: &Settings) -> Vec<Rule> {
 }
 
 fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
+    for Impersonated { reach, name } in &settings.impersonated {
+        let mut policy = Policy::new("", &["serviceaccounts"], &["impersonate"]);
+        policy.names.extend(name.clone());
+        let why = vec!["serviceAccount: to act with the rights of these accounts alone".to_owned()];
+        rules.push(Rule { reach: reach.clone(), part: Part::Own, policy, why });
+    }
     let mut add = |reach: Reach, group: &str, resources: &[&str], verbs: &[&str], why: &str| {
         rules.push(Rule {
             reach,
@@ -108,20 +114,6 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
             "the lease of --leader-elect",
         );
     }
-    for Impersonated { reach, name } in &settings.impersonated {
-        let mut policy = Policy::new("", &["serviceaccounts"], &["impersonate"]);
-        policy.names.extend(name.clone());
-        let why = vec!["serviceAccount: to act with the rights of these accounts alone".to_owned()];
-        rules.push(Rule { reach: reach.clone(), part: Part::Own, policy, why });
-    }
-    let mut add = |reach: Reach, group: &str, resources: &[&str], verbs: &[&str], why: &str| {
-        rules.push(Rule {
-            reach,
-            part: Part::Own,
-            policy: Policy::new(group, resources, verbs),
-            why: vec![why.to_owned()],
-        });
-    };
     if settings.rollouts {
         let verbs = ["get", "list", "create", "patch", "delete"];
         add(Reach::Operator, "", &["secrets"], &verbs, "rollout: the charts that are kept");

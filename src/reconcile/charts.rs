@@ -154,12 +154,23 @@ struct RolloutState {
     checks: HashMap<ReleaseKey, Check>,
 }
 
-/// The result of a check: of which state of the custom resource, with which chart, and why it is refused.
+/// A check: of which state of the custom resource, with which chart, and what was found.
 struct Check {
     uid: Arc<str>,
     generation: i64,
     digest: String,
-    refused: Option<String>,
+    found: Checked,
+}
+
+/// Whether a chart takes the values of a custom resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// It is being found out.
+    Begun,
+    /// It does.
+    Taken,
+    /// It does not: why.
+    Refused(String),
 }
 
 impl Served {
@@ -296,18 +307,18 @@ impl Served {
         self.rollout().granted.remove(key);
     }
 
-    /// What [`Served::set_check`] noted of this state of a custom resource: why the chart does not take its values.
-    pub fn check(&self, key: &ReleaseKey, cr: &Cr, digest: &str) -> Option<Option<String>> {
+    /// What [`Served::set_check`] noted of this state of a custom resource.
+    pub fn check(&self, key: &ReleaseKey, cr: &Cr, digest: &str) -> Option<Checked> {
         let state = self.rollout();
         let check = state.checks.get(key)?;
         let fits = check.uid == cr.uid && check.generation == cr.generation && check.digest == digest;
-        fits.then(|| check.refused.clone())
+        fits.then(|| check.found.clone())
     }
 
     /// Notes whether a chart takes the values of a custom resource.
-    pub fn set_check(&self, key: &ReleaseKey, cr: &Cr, digest: &str, refused: Option<String>) {
+    pub fn set_check(&self, key: &ReleaseKey, cr: &Cr, digest: &str, found: Checked) {
         let (uid, generation, digest) = (Arc::clone(&cr.uid), cr.generation, digest.to_owned());
-        self.rollout().checks.insert(key.clone(), Check { uid, generation, digest, refused });
+        self.rollout().checks.insert(key.clone(), Check { uid, generation, digest, found });
     }
 
     /// Drops what is noted of a custom resource that is gone.

@@ -205,14 +205,14 @@ fn mismatch(e: &coalesce::TypeMismatch) -> String {
 }
 
 /// Whether the schemas of a chart and its dependencies refuse values; so does one that cannot be evaluated within the limits.
-pub fn violates(chart: &Chart, values: &Values) -> bool {
+pub fn violates(chart: &Chart, values: &Values, limits: Limits, stop: &Stop) -> bool {
     let check = || {
         let user = dependencies::to_map(values);
         let root = resolve(chart, &user)?;
         let values = coalesce::coalesce_values(&root, &user).map_err(|e| Diagnostic::values(mismatch(&e)))?;
         Ok(schema::violations(&root, &values).is_some())
     };
-    let run = || Budget::new(Limits::default()).run(|| without_cycles(check));
+    let run = || Budget::new(limits).until(Some(stop)).run(|| without_cycles(check));
     catch_unwind(AssertUnwindSafe(run)).map_or(true, |found: Result<bool, Diagnostic>| found.unwrap_or(true))
 }
 

@@ -411,7 +411,7 @@ fn a_definition_makes_a_cluster_scoped_api_whose_releases_act_as_an_account() {
         json!({"apiVersion": format!("{}/v1", group(&space)), "kind": "Shop", "metadata": {"name": "a"}, "spec": {}});
     eventually("the API takes a custom resource", || kubectl(&["apply", "-f", "-"], Some(&body.to_string())));
     let shops = format!("shops.{}", group(&space));
-    let why = eventually("what the account lacks is told", || {
+    let why = eventually("the message names what the account lacks", || {
         let text =
             kubectl(&["get", &shops, "a", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].message}"], None)?;
         if text.contains("needs a rule") { Ok(text) } else { Err(text) }

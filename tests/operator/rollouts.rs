@@ -194,10 +194,52 @@ fn a_custom_resource_keeps_a_version_where_the_kind_allows_it() {
     space.kubectl(&["annotate", "web", "b", "tillerman.dev/chart-version-"]).unwrap();
     space.wait_field("configmap/b", "/data/version", &json!("1.1.0"));
     assert!(operator.stop());
+    // A Secret whose chart is not the one that its name says is no chart.
+    let kept = space.list("secrets").unwrap();
+    let of = |label: &str| kept.iter().find(|secret| secret["metadata"]["annotations"]["chart"] == label).unwrap();
+    let other = json!({"data": of("app-1.1.0")["data"]}).to_string();
+    let name = of("app-1.0.0")["metadata"]["name"].as_str().unwrap();
+    space.kubectl(&["patch", "secret", name, "--type=merge", "-p", &other]).unwrap();
+    let operator = self::operator(&space, &chart(&space, "1.1.0", ""), &json!({}), allow);
+    space.kubectl(&["annotate", "web", "b", "--overwrite", "tillerman.dev/chart-version=1.0.0"]).unwrap();
+    eventually("the version is not kept any more", || {
+        let condition = space.condition("web/b", "Irreconcilable")?;
+        let message = condition["message"].as_str().unwrap_or_default().to_owned();
+        if message.ends_with("versions that are kept: 1.1.0") { Ok(()) } else { Err(message) }
+    });
+    assert!(operator.log().contains("a kept chart cannot be used"), "{}", operator.log());
+    space.kubectl(&["annotate", "web", "b", "tillerman.dev/chart-version-"]).unwrap();
+    assert!(operator.stop());
     // Where the kind does not allow it, the annotation changes nothing.
     let operator = self::operator(&space, &chart(&space, "1.1.0", ""), &json!({}), "");
     space.apply_with("Web", "c", &json!({"tillerman.dev/chart-version": "1.0.0"}), &json!({}));
     space.wait_field("configmap/c", "/data/version", &json!("1.1.0"));
     space.wait("web/c", "AnnotationsIgnored", "True");
+    assert!(operator.stop());
+}
+
+#[test]
+fn nobody_holds_up_others_with_a_time_to_come_or_with_a_spec_that_nobody_can_read() {
+    let space = Space::new("hostile-rollout");
+    let operator = self::operator(&space, &chart(&space, "1.0.0", ""), &json!({}), "");
+    for name in ["a", "b", "c"] {
+        space.apply("Web", name, &json!({}));
+    }
+    wait_progress(&space, "app-1.0.0", "Complete", &json!({"ready": 3}));
+    assert!(operator.stop());
+    space.kubectl(&["annotate", "web", "b", "tillerman.dev/paused=true"]).unwrap();
+    let deep = (0..105).fold(json!(1), |inner, _| json!({ "a": inner }));
+    space.apply("Web", "c", &json!({ "text": deep }));
+    let operator = self::operator(&space, &chart(&space, "1.1.0", ""), &json!({}), "");
+    let said = wait_progress(&space, "app-1.1.0", "Complete", &json!({"ready": 1, "left": 2}));
+    let left = json!([format!("{}/b: it is paused", space.name), format!("{}/c: its spec cannot be read", space.name)]);
+    assert_eq!(said["leftOut"], left, "{said}");
+    // Who may edit Secrets may write any time into a record.
+    let record = "secret/sh.helm.release.v1.a.v2";
+    space.kubectl(&["label", record, "--overwrite", "modifiedAt=253370764799"]).unwrap();
+    operator.settle();
+    space.kubectl(&["annotate", "web", "b", "tillerman.dev/paused-"]).unwrap();
+    space.wait_field("configmap/b", "/data/version", &json!("1.1.0"));
+    wait_progress(&space, "app-1.1.0", "Complete", &json!({"ready": 2, "left": 1}));
     assert!(operator.stop());
 }

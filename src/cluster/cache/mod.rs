@@ -356,10 +356,10 @@ impl Inner {
     /// anywhere can write a record that names this custom resource.
     fn can_be_in(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>) -> bool {
         let releases = self.kinds.get(key.kind).map(|kind| &kind.releases);
-        let told = || cr.status().get("release").and_then(|release| release.get("namespace").cloned());
+        let of_status = || cr.status().get("release").and_then(|release| release.get("namespace").cloned());
         *namespace == key.namespace
             || releases.is_some_and(|of_kind| of_kind.may_move || of_kind.namespace.as_ref() == Some(namespace))
-            || told().as_ref().and_then(Value::as_str) == Some(&**namespace)
+            || of_status().as_ref().and_then(Value::as_str) == Some(&**namespace)
     }
 
     /// The release of an object without an owner (`keep`) is in its annotations.

@@ -267,7 +267,7 @@ fn put_record(cache: &Cache, namespace: &str) -> Vec<ReleaseKey> {
 #[test]
 fn a_record_elsewhere_counts_only_where_the_kind_or_the_status_says_so() {
     let to = |namespace: &str| json!({"tillerman.dev/target-namespace": namespace});
-    let told = |namespace: &str| json!({"release": {"namespace": namespace}});
+    let status = |namespace: &str| json!({"release": {"namespace": namespace}});
     let none = || json!({});
     let fixed = Releases { namespace: Some("fixed".into()), ..Releases::default() };
     let open = Releases { may_move: true, ..Releases::default() };
@@ -275,8 +275,8 @@ fn a_record_elsewhere_counts_only_where_the_kind_or_the_status_says_so() {
         ("no record: its own", Releases::default(), none(), none(), vec![], "ns"),
         ("a forged record", Releases::default(), none(), none(), vec!["evil"], "ns"),
         ("one beside its own", open.clone(), none(), none(), vec!["a", "ns"], "ns"),
-        ("the status tells", Releases::default(), none(), told("before"), vec!["before"], "before"),
-        ("the status tells, and there is no record", Releases::default(), none(), told("before"), vec![], "ns"),
+        ("the status says", Releases::default(), none(), status("before"), vec!["before"], "before"),
+        ("the status says, and there is no record", Releases::default(), none(), status("before"), vec![], "ns"),
         ("the kind names it", fixed.clone(), none(), none(), vec![], "fixed"),
         ("it was its own before the kind named it", fixed.clone(), none(), none(), vec!["ns"], "ns"),
         ("an annotation names it", open.clone(), to("a"), none(), vec![], "a"),

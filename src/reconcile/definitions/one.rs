@@ -71,7 +71,7 @@ impl Definitions {
         let mut hasher = Hasher::default();
         hasher.text(body.to_string());
         hasher.text(Value::Object(spec.policy.clone()).to_string());
-        let needed = self.needed(&chart, &names).await;
+        let needed = self.needed(&chart, &names, kind.service_account.is_some()).await;
         let loaded = Arc::new(Loaded::of(chart.clone(), &kind));
         hasher.text(&loaded.digest);
         let digest = hasher.finish();
@@ -90,11 +90,11 @@ impl Definitions {
     }
 
     /// The rights that a chart needs. Without an answer nothing is said of them.
-    async fn needed(&self, chart: &Chart, names: &Names) -> Arc<Vec<Document>> {
+    async fn needed(&self, chart: &Chart, names: &Names, has_account: bool) -> Arc<Vec<Document>> {
         let namespaces: Vec<String> =
             self.ctx.cache.scopes().into_iter().flatten().map(|name| name.to_string()).collect();
         let (chart, names) = (chart.clone(), names.clone());
-        let find = move || rights::needed(&chart, &names, namespaces);
+        let find = move || rights::needed(&chart, &names, has_account, namespaces);
         Arc::new(tokio::task::spawn_blocking(find).await.unwrap_or_default())
     }
 
@@ -104,6 +104,10 @@ impl Definitions {
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.serving.is_some()) else { return };
         let pause = entry.look_at.take().map_or(FIRST_LOOK, |(_, pause)| (pause * 2).min(LAST_LOOK));
         let needed = Arc::clone(&entry.needed);
+        // Each chart needs some: without any, they could not be found out.
+        if needed.is_empty() {
+            return;
+        }
         let missing = match rights::missing(&self.ctx.cluster, &needed).await {
             Ok(missing) => missing,
             Err(error) => {
@@ -111,7 +115,9 @@ impl Definitions {
                 return;
             }
         };
-        if let (Some(entry), false) = (self.entries.get_mut(name), missing.is_empty()) {
+        if let (Some(entry), true) =
+            (self.entries.get_mut(name), missing.as_ref().is_some_and(|rules| !rules.is_empty()))
+        {
             entry.look_at = Some((tokio::time::Instant::now() + pause, pause));
         }
         // The status may be newer than what the watch has seen.
@@ -119,7 +125,8 @@ impl Definitions {
         let Ok(Some(object)) = self.ctx.cluster.get(&resource, &id).await else { return };
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        let new = definition::permitted(&old, generation, &format!("{:.0}", jiff::Timestamp::now()), &missing);
+        let new =
+            definition::permitted(&old, generation, &format!("{:.0}", jiff::Timestamp::now()), missing.as_deref());
         if new != old {
             let patch = json!({"metadata": {"uid": object["metadata"]["uid"]}, "status": new});
             if let Err(error) = self.ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {

@@ -16,9 +16,10 @@ const SHOWN: usize = 10;
 /// A namespace that nobody has, in which only the rights of a `ClusterRole` hold.
 const NOWHERE: &str = "tillerman-rights-of-the-cluster";
 
-/// What the chart needs, where the operator serves these namespaces; all of them if there are none. May take a second.
-pub fn needed(chart: &Chart, names: &Names, namespaces: Vec<String>) -> Vec<Document> {
-    let rights = Rights::of(chart, &crd::carried(chart));
+/// What the operator needs for the chart of a kind, where the operator serves these namespaces; all of them if there are none. May take a second.
+pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<String>) -> Vec<Document> {
+    // With a service account, the objects are a matter of its rights.
+    let rights = if has_account { Rights::default() } else { Rights::of(chart, &crd::carried(chart)) };
     let served = Served { group: names.group.clone(), plural: names.plural.clone() };
     // What the operator needs whatever it serves is not this definition's matter.
     let settings = Settings { served: [served].into(), charts_only: true, ..Settings::default() };
@@ -27,18 +28,18 @@ pub fn needed(chart: &Chart, names: &Names, namespaces: Vec<String>) -> Vec<Docu
     subject.documents(&rules)
 }
 
-/// The rules that are missing, each with where it belongs; a few of them.
+/// The rules that are missing, each with where it belongs; a few of them. `None` if the API server cannot say.
 ///
 /// # Errors
 /// Those of the requests.
-pub async fn missing(cluster: &Cluster, needed: &[Document]) -> Result<Vec<String>, ApiError> {
+pub async fn missing(cluster: &Cluster, needed: &[Document]) -> Result<Option<Vec<String>>, ApiError> {
     let mut missing = Vec::new();
     for document in needed {
         let namespace = document.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let status: Value = cluster.rules(namespace.unwrap_or(NOWHERE)).await?;
         let held = Held::read(&status);
         if held.is_incomplete {
-            continue;
+            return Ok(None);
         }
         let place = namespace.map_or_else(|| "ClusterRole".to_owned(), |name| format!("Role in namespace {name}"));
         for policy in document.rules.iter().flat_map(|rule| held.lacks(&rule.policy)) {
@@ -50,5 +51,5 @@ pub async fn missing(cluster: &Cluster, needed: &[Document]) -> Result<Vec<Strin
     if more > 0 {
         missing.push(format!("and {more} more, which tillerman rbac prints"));
     }
-    Ok(missing)
+    Ok(Some(missing))
 }

@@ -27,7 +27,7 @@ use crate::render::{self, Limits, Options, Release, Rendered};
 use crate::telemetry::spans;
 
 /// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
-const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
+pub const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
 
 /// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
 pub const MAX_OBJECTS: usize = 1500;

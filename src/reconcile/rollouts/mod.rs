@@ -100,7 +100,7 @@ async fn one(
     }
     let goal = served.goal().ok()?;
     let now = jiff::Timestamp::now().as_second();
-    let members = states::members(ctx, kind, served, policy, &goal).await;
+    let members = states::members(ctx, kind, served, policy, &goal, now);
     let decision = decide(policy, &members, now);
     for key in &decision.go {
         served.grant(key, now);
@@ -138,6 +138,7 @@ fn shown(members: Vec<Member<ReleaseKey>>) -> Vec<Member<String>> {
     let member = |m: Member<ReleaseKey>| Member {
         key: name(m.key),
         state: m.state,
+        may_move: m.may_move,
         is_canary: m.is_canary,
         is_ready: m.is_ready,
     };

@@ -8,57 +8,59 @@ use super::choose::{attempted, pin};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::crd;
+use crate::kind::bounds;
 use crate::kind::rollout::Rollout;
 use crate::kind::switches::Switches;
 use crate::plan::attempts;
 use crate::plan::rollout::{Member, State};
-use crate::reconcile::blocking::off;
-use crate::reconcile::charts::{Loaded, Served};
+use crate::reconcile::charts::{Checked, Loaded, Served};
 use crate::reconcile::context::Context;
+use crate::reconcile::render::draw::LIMITS;
 use crate::release::record::Status;
 use crate::release::secret::Revision;
-use crate::render;
+use crate::render::{self, Stop};
 
-/// Those custom resources of a kind that have a release.
-pub async fn members(
-    ctx: &Context,
+/// The custom resources of a kind that have a release, at a time in seconds since 1970. Whether the new chart takes the values of one is
+/// found out beside, and the roll-out is looked at again after that: values that take long to check hold up nobody else.
+pub fn members(
+    ctx: &Arc<Context>,
     kind: usize,
-    served: &Served,
+    served: &Arc<Served>,
     policy: &Rollout,
     goal: &Arc<Loaded>,
+    now: i64,
 ) -> Vec<Member<ReleaseKey>> {
     let mut members = Vec::new();
-    let mut unchecked = Vec::new();
     for key in ctx.cache.keys_of(kind) {
         let Some(cr) = ctx.cache.cr(&key).filter(|cr| !cr.deleting) else { continue };
         let (history, _) = ctx.cache.revisions(&key, &ctx.cache.release_of(&key));
         let Some(newest) = history.last().filter(|newest| newest.status != Status::Uninstalled) else { continue };
         let status = cr.status();
-        let mut state = state(&key, &cr, newest, &status, served, goal);
+        let mut state = state(&key, &cr, newest, &status, served, goal, now);
         // Anybody may make a custom resource that fails. One that never had another chart says nothing of the move to this one.
         let is_new = history.iter().all(|revision| revision.chart.as_deref() == Some(&*goal.digest));
         if is_new && !matches!(state, State::Ready(_) | State::Left(_)) {
             state = State::Left("it is new, and not ready".to_owned());
         }
-        if state == State::Waits && served.check(&key, &cr, &goal.digest).is_none() {
-            unchecked.push((key.clone(), Arc::clone(&cr)));
+        let mut may_move = true;
+        if state == State::Waits {
+            match served.check(&key, &cr, &goal.digest) {
+                Some(Checked::Taken) => {}
+                Some(Checked::Refused(why)) => state = State::Left(why),
+                Some(Checked::Begun) => may_move = false,
+                None => {
+                    may_move = false;
+                    begin_check(ctx, served, goal, &key, &cr);
+                }
+            }
         }
         members.push(Member {
             state,
+            may_move,
             is_canary: policy.canary.as_ref().is_some_and(|canary| canary.matches(&cr.labels)),
             is_ready: condition(&status, "Ready").is_some_and(|ready| ready["status"] == "True"),
             key,
         });
-    }
-    for (key, cr) in unchecked {
-        let refused = refused(goal, &cr).await;
-        served.set_check(&key, &cr, &goal.digest, refused);
-    }
-    for member in members.iter_mut().filter(|member| member.state == State::Waits) {
-        let cr = ctx.cache.cr(&member.key);
-        if let Some(Some(why)) = cr.and_then(|cr| served.check(&member.key, &cr, &goal.digest)) {
-            member.state = State::Left(why);
-        }
     }
     members
 }
@@ -70,6 +72,7 @@ fn state(
     status: &Map<String, Value>,
     served: &Served,
     goal: &Loaded,
+    now: i64,
 ) -> State {
     if let Some(version) = pin(cr).filter(|version| *version != goal.chart.metadata.version) {
         return State::Left(format!("it is pinned to version {}", version.chars().take(64).collect::<String>()));
@@ -79,7 +82,9 @@ fn state(
     let has = newest.chart.as_deref() == Some(&*goal.digest) || newest.chart.is_none() && served.is_current(key);
     let ready = condition(status, "Ready");
     let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().ok());
-    let since = since.map_or(0, jiff::Timestamp::as_second).max(newest.at);
+    // Labels of a record are a tenant's, who could hold up all others with a time to come: the API server's own time counts.
+    let created = newest.created.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
+    let since = since.map_or(0, jiff::Timestamp::as_second).max(created).min(now);
     if attempted(status, &goal.digest) {
         return if terminal { failed() } else { State::Tries(since) };
     }
@@ -107,25 +112,35 @@ fn condition<'s>(status: &'s Map<String, Value>, name: &str) -> Option<&'s Value
     status.get("conditions")?.as_array()?.iter().find(|condition| condition["type"] == name)
 }
 
-/// Why the new chart does not take the values of a custom resource. It names paths, and no values: others read it.
-async fn refused(goal: &Arc<Loaded>, cr: &Arc<Cr>) -> Option<String> {
-    let (goal, cr) = (Arc::clone(goal), Arc::clone(cr));
-    let check = move || {
-        let values: Map<String, Value> = serde_json::from_str(cr.spec.as_deref().unwrap_or("{}")).unwrap_or_default();
-        let paths: Vec<String> = match goal.types() {
-            Some(types) => {
-                let found = crd::refusals(types, &Value::Object(values.clone()));
-                found.iter().take(3).map(|refusal| format!("spec.{}", refusal.path.join("."))).collect()
-            }
-            None => Vec::new(),
-        };
-        match paths.as_slice() {
-            [] if render::violates(&goal.chart, &values) => {
-                Some("its values do not meet the values.schema.json of the new chart".to_owned())
-            }
-            [] => None,
-            paths => Some(format!("the new chart does not take {}", paths.join(", "))),
-        }
+/// Finds out whether the new chart takes the values of a custom resource, as a rendering: outside the workers, within limits, and in the
+/// places for those that are slow if they are.
+fn begin_check(ctx: &Arc<Context>, served: &Arc<Served>, goal: &Arc<Loaded>, key: &ReleaseKey, cr: &Arc<Cr>) {
+    served.set_check(key, cr, &goal.digest, Checked::Begun);
+    let (all, served, goal, key, cr) =
+        (Arc::clone(ctx), Arc::clone(served), Arc::clone(goal), key.clone(), Arc::clone(cr));
+    let task = async move {
+        let (chart, values) = (Arc::clone(&goal), Arc::clone(&cr));
+        let checked = all.renderer.run(&key, move |stop| Ok(check(&chart, &values, stop))).await;
+        let checked = checked.unwrap_or_else(|_| Checked::Refused("its values take too long to check".to_owned()));
+        served.set_check(&key, &cr, &goal.digest, checked);
+        all.rollouts.notify_one();
     };
-    off(check).await.unwrap_or_else(|_| Some("its values cannot be checked".to_owned()))
+    ctx.tasks.spawn("check of values", task);
+}
+
+/// Whether the new chart takes the values of a custom resource. It names paths, and no values: others read it.
+fn check(goal: &Loaded, cr: &Cr, stop: &Stop) -> Checked {
+    let values: Map<String, Value> = match bounds::SPEC.json(cr.spec.as_deref().unwrap_or("{}")) {
+        Ok(Value::Object(values)) => values,
+        _ => return Checked::Refused("its spec cannot be read".to_owned()),
+    };
+    let found = goal.types().map_or_else(Vec::new, |types| crd::refusals(types, &Value::Object(values.clone())));
+    let paths: Vec<String> = found.iter().take(3).map(|refusal| format!("spec.{}", refusal.path.join("."))).collect();
+    match paths.as_slice() {
+        [] if render::violates(&goal.chart, &values, LIMITS, stop) => {
+            Checked::Refused("its values do not meet the values.schema.json of the new chart".to_owned())
+        }
+        [] => Checked::Taken,
+        paths => Checked::Refused(format!("the new chart does not take {}", paths.join(", "))),
+    }
 }
