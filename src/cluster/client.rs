@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{HeaderName, HeaderValue};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -24,6 +23,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder};
 use super::access::Account;
 use super::discovery::Resource;
 use super::error::{ApiError, Sent};
+use super::identity::{Identity, one_user};
 use super::lease::Fence;
 use super::progress;
 use crate::release::object::ObjectId;
@@ -59,10 +59,6 @@ pub enum Conflicts {
     Refuse,
 }
 
-/// Asks the API server to act for another user. `client-go` sends the same header.
-const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
-const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
-
 /// A cluster.
 #[derive(Clone)]
 pub struct Cluster {
@@ -72,20 +68,6 @@ pub struct Cluster {
     identity: Identity,
     /// Whether each request already names a user to impersonate, in a place where it cannot be replaced.
     is_another: bool,
-}
-
-/// Whose rights a request is sent with.
-#[derive(Clone, Debug, Default)]
-pub enum Identity {
-    /// The operator's own.
-    #[default]
-    Own,
-    /// Those of a `ServiceAccount`. The API server is asked to impersonate it, and puts it into the groups of its
-    /// accounts: `system:serviceaccounts`, `system:serviceaccounts:NAMESPACE` and `system:authenticated`
-    /// (`pkg/endpoints/filters/impersonation` of k8s.io/apiserver).
-    Account(Arc<Account>),
-    /// Nobody's. Every request fails with this sentence, and none is sent.
-    Nobody(Arc<str>),
 }
 
 impl Cluster {
@@ -398,7 +380,7 @@ impl Cluster {
         let query = format!("container={container}&tailLines={LOG_LINES}&limitBytes={LOG_READ}");
         let request = http::Request::get(format!("{pods}/{pod}/log?{query}")).body(Vec::new());
         let Ok(mut request) = request else { return Ok(None) };
-        self.identify(&mut request, &what)?;
+        self.identity.enter(&mut request, &what, self.is_another)?;
         let Ok(answer) = tokio::time::timeout(DEADLINE, self.client.request_text(request)).await else {
             return Err(late(&what));
         };
@@ -409,30 +391,7 @@ impl Cluster {
 
     /// The account with whose rights requests are sent; `None` for the operator's own, and for nobody.
     pub fn account(&self) -> Option<&Arc<Account>> {
-        match &self.identity {
-            Identity::Account(account) => Some(account),
-            Identity::Own | Identity::Nobody(_) => None,
-        }
-    }
-
-    /// Says with whose rights a request is sent.
-    fn identify<B>(&self, request: &mut http::Request<B>, what: &str) -> Result<(), ApiError> {
-        let forbidden = |why: &str| ApiError::refused(what, 403, &Status::failure(why, "Forbidden"), Sent::Nothing);
-        match &self.identity {
-            Identity::Own => {}
-            Identity::Nobody(why) => return Err(forbidden(why)),
-            Identity::Account(_) if self.is_another => {
-                return Err(forbidden(
-                    "the kubeconfig impersonates a user, which excludes service accounts behind a proxy",
-                ));
-            }
-            Identity::Account(account) => {
-                let user = HeaderValue::from_str(&account.user());
-                let user = user.map_err(|_| forbidden("the name of its service account cannot be sent"))?;
-                request.headers_mut().insert(IMPERSONATE_USER, user);
-            }
-        }
-        Ok(())
+        self.identity.account()
     }
 
     async fn send<T: DeserializeOwned>(
@@ -447,7 +406,7 @@ impl Cluster {
             _ => Sent::Object,
         };
         let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
-        self.identify(&mut request, what)?;
+        self.identity.enter(&mut request, what, self.is_another)?;
         if request.method() != http::Method::GET && !self.fence.is_open() {
             return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
         }
@@ -510,18 +469,6 @@ fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
         .map_err(BoxError::from)
         .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(count).build())
-}
-
-/// Leaves one user to impersonate: that of the request. A kubeconfig may name another one (`as`), with its groups, for all requests.
-fn one_user<B>(mut request: http::Request<B>) -> http::Request<B> {
-    let headers = request.headers_mut();
-    if headers.get_all(IMPERSONATE_USER).iter().count() > 1
-        && let Some(first) = headers.get(IMPERSONATE_USER).cloned()
-    {
-        headers.insert(IMPERSONATE_USER, first);
-        headers.remove(IMPERSONATE_GROUP);
-    }
-    request
 }
 
 /// Connections without Nagle's algorithm, which kube's have. With it, the first request of a connection waits until the
@@ -696,7 +643,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, one_user, tcp, verb, whole_lines};
+    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, tcp, verb, whole_lines};
     use std::time::{Duration, Instant};
     use tower::Service as _;
 
@@ -722,24 +669,6 @@ mod tests {
         let uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
         let stream = tcp().call(uri).await.unwrap();
         assert!(stream.inner().nodelay().unwrap());
-    }
-
-    #[test]
-    fn a_request_names_one_user() {
-        let request = |users: &[&str]| {
-            let request = http::Request::builder().header("Impersonate-Group", "system:masters");
-            let request = users.iter().fold(request, |request, user| request.header("Impersonate-User", *user));
-            let headers = one_user(request.body(()).unwrap()).headers().clone();
-            let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
-            let (users, groups): (Vec<_>, Vec<_>) = (all("Impersonate-User"), all("Impersonate-Group"));
-            (users, groups.len())
-        };
-        assert_eq!(request(&["account", "kubeconfig"]), (vec!["account".to_owned()], 0));
-        assert_eq!(
-            request(&["kubeconfig"]),
-            (vec!["kubeconfig".to_owned()], 1),
-            "nothing of the operator's own changes"
-        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod error;
 pub mod events;
 pub mod forbidden;
 mod gone;
+pub mod identity;
 pub mod lease;
 pub mod progress;
 pub mod readiness;

@@ -23,6 +23,7 @@ pub mod queue;
 mod render;
 mod renderer;
 mod report;
+mod rollout_state;
 mod rollouts;
 pub mod scope;
 mod shared;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::cluster::access::Account;
-use crate::cluster::client::Identity;
 use crate::cluster::cr::Cr;
+use crate::cluster::identity::Identity;
 use crate::kind::Kind;
 use crate::kind::service_account::ServiceAccount;
 use crate::release::owner::Owner;
