@@ -49,6 +49,7 @@ pub struct Impersonated {
 pub fn rules(charts: &[Rights], settings: &Settings) -> Vec<Rule> {
     let mut rules = Vec::new();
     operator(charts, settings, &mut rules);
+    accounts(&settings.impersonated, &mut rules);
     for rights in charts {
         objects(rights, &mut rules);
         for (LookedUp { pair, reach }, files) in &rights.looked_up {
@@ -62,12 +63,6 @@ pub fn rules(charts: &[Rights], settings: &Settings) -> Vec<Rule> {
 }
 
 fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
-    for Impersonated { reach, name } in &settings.impersonated {
-        let mut policy = Policy::new("", &["serviceaccounts"], &["impersonate"]);
-        policy.names.extend(name.clone());
-        let why = vec!["serviceAccount: to act with the rights of these accounts alone".to_owned()];
-        rules.push(Rule { reach: reach.clone(), part: Part::Own, policy, why });
-    }
     let mut add = |reach: Reach, group: &str, resources: &[&str], verbs: &[&str], why: &str| {
         rules.push(Rule {
             reach,
@@ -133,6 +128,15 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
     if !crds.is_empty() {
         let why = format!("definitions: {}", listed(&crds));
         add(Reach::Cluster, "apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "create", "update"], &why);
+    }
+}
+
+fn accounts(impersonated: &BTreeSet<Impersonated>, rules: &mut Vec<Rule>) {
+    for Impersonated { reach, name } in impersonated {
+        let mut policy = Policy::new("", &["serviceaccounts"], &["impersonate"]);
+        policy.names.extend(name.clone());
+        let why = vec!["serviceAccount: to act with the rights of these accounts alone".to_owned()];
+        rules.push(Rule { reach: reach.clone(), part: Part::Own, policy, why });
     }
 }
 
