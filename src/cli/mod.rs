@@ -1,5 +1,6 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
+mod bundle;
 #[cfg(feature = "operator")]
 mod chaos;
 mod chart_path;
@@ -58,6 +59,13 @@ const ENTRIES: &[Entry] = &[
             create::Command::augment_subcommands(command)
         },
         run: |matches, _| Ok(create::run(&create::Command::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "bundle",
+        aliases: &[],
+        about: "Write the bundle of a project for the Operator Lifecycle Manager",
+        flags: bundle::Args::augment_args,
+        run: |matches, _| Ok(bundle::run(&bundle::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "template",

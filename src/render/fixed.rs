@@ -1,8 +1,9 @@
 //! A host for renderings that is the same every time.
 
-use crate::template::function::{FnResult, Host};
+use crate::template::function::{FnResult, Host, KeptKeys};
 use crate::template::value::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// A [`Host`] without a clock, randomness, network or cluster. Random values come from a seed, and the time is always the
@@ -14,7 +15,11 @@ use std::sync::Mutex;
 pub struct Fixed {
     now: i128,
     stream: Mutex<Stream>,
+    keeps_keys: bool,
 }
+
+/// The keys of [`Fixed::for_a_look`].
+static KEYS: KeptKeys = KeptKeys::new(BTreeMap::new());
 
 /// The SHA-256 of the seed and a number, for one number after the other.
 #[derive(Debug, Default)]
@@ -26,7 +31,12 @@ struct Stream {
 impl Fixed {
     /// A host with this seed, at this time in nanoseconds since the Unix epoch.
     pub fn new(seed: u64, now: i128) -> Self {
-        Self { now, stream: Mutex::new(Stream { seed, block: 0 }) }
+        Self { now, stream: Mutex::new(Stream { seed, block: 0 }), keeps_keys: false }
+    }
+
+    /// A host for renderings that are only looked at: all RSA keys of a size are the same one.
+    pub fn for_a_look() -> Self {
+        Self { keeps_keys: true, ..Self::default() }
     }
 }
 
@@ -49,6 +59,9 @@ impl Host for Fixed {
     }
     fn resolve(&self, _name: &str) -> String {
         String::new()
+    }
+    fn kept_keys(&self) -> Option<&KeptKeys> {
+        self.keeps_keys.then_some(&KEYS)
     }
 }
 

@@ -154,6 +154,11 @@ impl Options {
             lint: false,
         }
     }
+
+    /// Options for a rendering whose objects are looked at and never applied: it does not wait for keys.
+    pub fn for_a_look() -> Self {
+        Self::new(Fixed::for_a_look())
+    }
 }
 
 impl Default for Options {

@@ -5,6 +5,7 @@
 //! here reads or writes a file.
 
 pub mod bounds;
+pub mod bundle;
 pub mod merge;
 pub mod project;
 pub mod sample;

@@ -4,8 +4,9 @@
 //! calls the function; so a function may rely on the types it asked for.
 
 use super::value::Value;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The Go type of a parameter.
 ///
@@ -74,7 +75,15 @@ pub trait Host {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult;
     /// `getHostByName`; the empty string unless DNS is enabled.
     fn resolve(&self, name: &str) -> String;
+    /// Where RSA keys are kept for all renderings, for those whose secrets nobody will use: making one takes up to a second. By default,
+    /// each call of a template makes a key.
+    fn kept_keys(&self) -> Option<&KeptKeys> {
+        None
+    }
 }
+
+/// RSA keys in the format of PKCS #1, by their bits.
+pub type KeptKeys = Mutex<BTreeMap<usize, Vec<u8>>>;
 
 /// A host that threads may share, and that functions may hold during a rendering.
 pub type SharedHost = Arc<dyn Host + Send + Sync>;
@@ -91,6 +100,9 @@ impl Host for SharedHost {
     }
     fn resolve(&self, name: &str) -> String {
         (**self).resolve(name)
+    }
+    fn kept_keys(&self) -> Option<&KeptKeys> {
+        (**self).kept_keys()
     }
 }
 

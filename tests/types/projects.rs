@@ -63,14 +63,16 @@ fn every_chart_becomes_a_project_whose_definition_and_sample_are_accepted() {
         charts.iter().enumerate().map(|(at, (name, _))| (at, name, scratch.join(at.to_string()))).collect();
     let mut given = 0;
     for batch in projects.chunks(AT_ONCE) {
-        for (_, name, folder) in batch {
-            if let Err(why) = api::create(DEFINITIONS, &object(folder, "config/crd/bases")) {
-                wrong.push(format!("{name}: {why}"));
+        let mut defined = Vec::new();
+        for project in batch {
+            match api::create(DEFINITIONS, &object(&project.2, "config/crd/bases")) {
+                Ok(_) => defined.push(project),
+                Err(why) => wrong.push(format!("{}: {why}", project.1)),
             }
         }
-        for (at, name, folder) in batch {
+        for (at, name, folder) in defined {
             let path = format!("/apis/g.p{at}.projects.dev/v1/namespaces/default/typeds");
-            eventually_within(120, "the kind is served", || api::get(&path));
+            eventually_within(120, &format!("{name}: the kind is served"), || api::get(&path));
             let sample = object(folder, "config/samples");
             given += usize::from(sample["spec"].as_object().is_some_and(|spec| !spec.is_empty()));
             if let Err(why) = api::create(&format!("{path}?dryRun=All&fieldValidation=Strict"), &sample) {

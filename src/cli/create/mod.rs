@@ -8,7 +8,6 @@ use super::rbac::of_project;
 use super::{CliError, crd, values_files};
 use crate::chart::{self, Chart, Values};
 use crate::crd::{Evidence, Names, Scope, Settings};
-use crate::host;
 use crate::kind::{ChartRef, dns, watches};
 use crate::rbac::Rights;
 use crate::render::{Capabilities, Options, Release, render};
@@ -326,7 +325,7 @@ impl Made {
     fn sample(&self) -> Result<Vec<u8>, CliError> {
         let renders = |values: &Values| {
             let release = Release::new("sample", "default");
-            render(&self.chart, values, &release, &Capabilities::default(), &Options { ..host::options() }).is_ok()
+            render(&self.chart, values, &release, &Capabilities::default(), &Options::for_a_look()).is_ok()
         };
         let none = Values::new();
         let found = if renders(&none) { None } else { self.evidence.iter().find(|file| renders(&file.values)) };

@@ -14,6 +14,7 @@ use rsa::pkcs1v15;
 use rsa::signature::{RandomizedSigner, SignatureEncoding};
 use rsa::traits::PublicKeyParts;
 use sha2::Sha256;
+use std::sync::PoisonError;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -99,11 +100,21 @@ pub fn gen_private_key(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(text.into())
 }
 
+fn new_rsa(ctx: &Context, bits: usize) -> Result<rsa::RsaPrivateKey, String> {
+    rsa::RsaPrivateKey::new(&mut Random(ctx), bits).map_err(|e| e.to_string())
+}
+
 impl PrivateKey {
-    /// A new RSA key; certificates have 2048 bits.
+    /// An RSA key, new unless the host keeps some; certificates have 2048 bits.
     pub fn rsa(ctx: &Context, bits: usize) -> Result<Self, String> {
         budget::work_of(bits.saturating_mul(STEPS_A_BIT))?;
-        let key = rsa::RsaPrivateKey::new(&mut Random(ctx), bits).map_err(|e| e.to_string())?;
+        let Some(kept) = ctx.host.kept_keys() else { return Ok(Self::Rsa(Box::new(new_rsa(ctx, bits)?))) };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = kept.get(&bits).and_then(|der| rsa::RsaPrivateKey::from_pkcs1_der(der).ok()) {
+            return Ok(Self::Rsa(Box::new(key)));
+        }
+        let key = new_rsa(ctx, bits)?;
+        kept.insert(bits, key.to_pkcs1_der().map_err(|e| e.to_string())?.as_bytes().to_vec());
         Ok(Self::Rsa(Box::new(key)))
     }
 

@@ -1,0 +1,59 @@
+//! `tillerman bundle`: writes the bundle of a project for the Operator Lifecycle Manager.
+
+use super::CliError;
+use crate::scaffold::bundle::{self, Settings};
+use crate::source::archive::write_below;
+use crate::template::version::Version;
+use crate::template::yaml;
+use std::io::Read;
+use std::path::Path;
+
+/// What the objects on standard input do not say.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Version of the operator.
+    #[arg(long)]
+    version: String,
+    /// Name of the package [default: as the ClusterServiceVersion is named].
+    #[arg(long, default_value = "", hide_default_value = true)]
+    package: String,
+    /// Channels of the package, divided by commas.
+    #[arg(long, default_value = "alpha")]
+    channels: String,
+    /// The channel that is chosen by default [default: the first].
+    #[arg(long, default_value = "", hide_default_value = true)]
+    default_channel: String,
+}
+
+/// Reads the objects (`kubectl kustomize config/manifests`), and writes bundle/ and bundle.Dockerfile into this folder.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    if Version::parse(&args.version).is_err() {
+        return Err(CliError(format!("--version: {:?} is no version such as 0.1.0", args.version)));
+    }
+    let mut text = Vec::new();
+    std::io::stdin().read_to_end(&mut text).map_err(|e| CliError(format!("cannot read standard input: {e}")))?;
+    let mut objects = Vec::new();
+    for document in yaml::split_documents(&text).map_err(|e| CliError(format!("standard input: {e}")))? {
+        let object = yaml::parse(&document).map_err(|e| CliError(format!("standard input: {e}")))?;
+        if object.is_object() {
+            objects.push(crate::crd::plain(&object));
+        }
+    }
+    let settings = Settings {
+        version: args.version.clone(),
+        package: args.package.clone(),
+        channels: args.channels.clone(),
+        default_channel: args.default_channel.clone(),
+    };
+    let files = bundle::of(&objects, &settings).map_err(CliError)?;
+    // What is not in the bundle any more goes; all of it is generated.
+    match std::fs::remove_dir_all("bundle/manifests") {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(CliError(format!("bundle/manifests: {e}"))),
+        _ => {}
+    }
+    for (path, data) in &files {
+        write_below(Path::new("."), Path::new(path), data)?;
+    }
+    println!("wrote bundle/ ({} files) and bundle.Dockerfile", files.len() - 1);
+    Ok(())
+}
