@@ -6,6 +6,7 @@ mod chart_path;
 mod crd;
 mod dependency;
 mod explain;
+mod image;
 mod lint;
 mod pull;
 mod rbac;
@@ -83,6 +84,13 @@ const ENTRIES: &[Entry] = &[
         about: "Make the roles that an operator of a chart needs, or check that it has them",
         flags: rbac::Args::augment_args,
         run: |matches, _| Ok(rbac::run(&rbac::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "image",
+        aliases: &[],
+        about: "Make the container image of an operator, without Docker",
+        flags: image::Args::augment_args,
+        run: |matches, _| Ok(image::run(&image::Args::from_arg_matches_mut(matches)?)),
     },
     #[cfg(feature = "operator")]
     Entry {
