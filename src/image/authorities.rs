@@ -45,7 +45,9 @@ fn read(name: &str, data: &[u8]) -> Result<Vec<Vec<u8>>, ImageError> {
     for block in text.split(BEGIN).skip(1) {
         let (label, rest) = block.split_once("-----").unwrap_or_default();
         if label.contains("PRIVATE KEY") {
-            return fail(format!("{name} has a private key, which everybody could read in the image; give certificates only"));
+            return fail(format!(
+                "{name} has a private key, which everybody could read in the image; give certificates only"
+            ));
         }
         if !matches!(label, "CERTIFICATE" | "TRUSTED CERTIFICATE" | "X509 CERTIFICATE") {
             continue;

@@ -76,9 +76,10 @@ const MACHINES: &[Machine] = &[
 ];
 
 /// A program header that names the dynamic linker.
-const PT_INTERP: u32 = 3;
+const PT_INTERP: u64 = 3;
 /// How a static program is made.
-const ADVICE: &str = "an image needs a static program for Linux: one of a release or of `make build`, with --program FILE";
+const ADVICE: &str =
+    "an image needs a static program for Linux: one of a release or of `make build`, with --program FILE";
 
 /// The platform of a program.
 ///
@@ -93,15 +94,28 @@ pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     };
     // 0 stands for System V, which Linux's programs say, 3 for Linux. 2 is an executable file, 3 one at any address.
     if ![0, 3].contains(&header.system) || ![2, 3].contains(&header.kind) {
-        return fail(format!("{name} is no program for Linux (ELF system {}, type {}); {ADVICE}", header.system, header.kind));
+        return fail(format!(
+            "{name} is no program for Linux (ELF system {}, type {}); {ADVICE}",
+            header.system, header.kind
+        ));
     }
-    match header.linker(data) {
-        None => fail(format!("{name} is cut off: its program headers are missing; {ADVICE}")),
-        Some(Some(linker)) => {
+    match header.linkage(data) {
+        Linkage::Static => Ok(machine.platform.clone()),
+        Linkage::Dynamic(linker) => {
             fail(format!("{name} needs the dynamic linker {linker}, which is not in the image; {ADVICE}"))
         }
-        Some(None) => Ok(machine.platform.clone()),
+        Linkage::Unknown => fail(format!("{name} is cut off: its program headers are missing; {ADVICE}")),
     }
+}
+
+/// What a program needs to start.
+enum Linkage {
+    /// Nothing.
+    Static,
+    /// A program with this path.
+    Dynamic(String),
+    /// The file is too short for its headers.
+    Unknown,
 }
 
 /// The fields of the header that matter.
@@ -141,22 +155,30 @@ impl Header {
         MACHINES.iter().find(|m| (m.number, m.is_64, m.is_little) == (self.number, self.is_64, self.is_little))
     }
 
-    /// The path of the dynamic linker, if the program needs one. The outer `None` says that the file is too short for its headers.
-    fn linker(&self, data: &[u8]) -> Option<Option<String>> {
+    fn linkage(&self, data: &[u8]) -> Linkage {
         let (start, size, count) = self.headers;
         for index in 0..u64::from(count) {
-            let at = start.checked_add(index * u64::from(size))?;
-            if number(data, at, 4, self.is_little)? != u64::from(PT_INTERP) {
-                continue;
+            let at = start.saturating_add(index * u64::from(size));
+            match number(data, at, 4, self.is_little) {
+                None => return Linkage::Unknown,
+                Some(kind) if kind == PT_INTERP => {
+                    return self.linker(data, at).map_or(Linkage::Unknown, Linkage::Dynamic);
+                }
+                Some(_) => {}
             }
-            let (offset, length, width) = if self.is_64 { (8, 32, 8) } else { (4, 16, 4) };
-            let from = number(data, at + offset, width, self.is_little)?;
-            let length = number(data, at + length, width, self.is_little)?;
-            let path = data.get(usize::try_from(from).ok()?..usize::try_from(from.checked_add(length)?).ok()?)?;
-            let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-            return Some(Some(String::from_utf8_lossy(&path[..path.len().min(200)]).escape_debug().to_string()));
         }
-        Some(None)
+        Linkage::Static
+    }
+
+    /// The path that the program header at a place leads to.
+    fn linker(&self, data: &[u8], at: u64) -> Option<String> {
+        let (offset, length, width) = if self.is_64 { (8, 32, 8) } else { (4, 16, 4) };
+        let from = number(data, at.checked_add(offset)?, width, self.is_little)?;
+        let length = number(data, at.checked_add(length)?, width, self.is_little)?;
+        let path = data.get(usize::try_from(from).ok()?..usize::try_from(from.checked_add(length)?).ok()?)?;
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Linux has paths of 4096 bytes, and a message is for people.
+        Some(String::from_utf8_lossy(&path[..path.len().min(200)]).escape_debug().to_string())
     }
 }
 
@@ -194,9 +216,7 @@ mod tests {
             assert!(platform("x", &whole[..length]).is_err());
         }
         let mut wild = program(62, Some("/lib/ld"));
-        for at in 32..40 {
-            wild[at] = 0xff;
-        }
+        wild[32..40].fill(0xff);
         assert!(platform("x", &wild).unwrap_err().0.starts_with("x is cut off"));
     }
 }

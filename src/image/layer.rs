@@ -105,6 +105,9 @@ impl Tree {
         for (path, node) in &self.0 {
             let mut header = tar::Header::new_ustar();
             header.set_mtime(epoch);
+            // A field that is empty is no number.
+            header.set_uid(0);
+            header.set_gid(0);
             match node {
                 Node::Directory { mode, owner } => {
                     header.set_entry_type(tar::EntryType::Directory);

@@ -107,6 +107,16 @@ pub enum Contents {
     Bare(Vec<PlacedChart>),
 }
 
+impl Contents {
+    /// The charts.
+    pub fn charts(&self) -> &[PlacedChart] {
+        match self {
+            Self::Project(project) => &project.charts,
+            Self::Bare(charts) => charts,
+        }
+    }
+}
+
 /// All that has an influence on an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
@@ -197,10 +207,8 @@ pub fn build(recipe: &Recipe) -> Result<Images, ImageError> {
     if programs.is_empty() {
         return fail("an image needs a program");
     }
-    let (charts, base) = match &recipe.contents {
-        Contents::Project(project) => (&project.charts, HOME),
-        Contents::Bare(charts) => (charts, CHARTS),
-    };
+    let charts = recipe.contents.charts();
+    let base = if matches!(recipe.contents, Contents::Project(_)) { HOME } else { CHARTS };
     let listed = |placed: &PlacedChart| sbom::charts(&placed.chart, &format!("{base}/{}", placed.at));
     let charts_sbom: Vec<sbom::Package> = charts.iter().flat_map(listed).collect();
     // A chart's change is a layer of its own, which all platforms share.
@@ -226,11 +234,11 @@ fn image(
     charts: &[sbom::Package],
 ) -> Result<Image, ImageError> {
     let packages = sbom::program(&program.data, &program.platform);
-    let version = packages.first().map(|package| package.version.clone()).filter(|version| !version.is_empty());
+    let version = packages.first().map(|package| package.version.clone()).unwrap_or_default();
     let base = Arc::new(base_layer(recipe, program, &packages)?);
     let mut layers = vec![(base, "program, authorities and users")];
     layers.extend(own.map(|layer| (layer.clone(), "charts")));
-    let config = config(recipe, &program.platform, &layers, &labels(recipe, version));
+    let config = config(recipe, &program.platform, &layers, &labels(recipe, &version));
     let layers: Vec<Arc<Layer>> = layers.into_iter().map(|(layer, _)| layer).collect();
     let config = Blob::json(CONFIG, &config);
     let descriptors: Vec<Value> = layers.iter().map(|layer| layer.blob.descriptor()).collect();
@@ -252,9 +260,8 @@ fn base_layer(recipe: &Recipe, program: &Program, packages: &[sbom::Package]) ->
         Contents::Project(_) => format!("helm:x:1001:0:helm:{HOME}:/sbin/nologin\n"),
         Contents::Bare(_) => "nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n".to_owned(),
     };
-    let users = format!(
-        "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n{user}"
-    );
+    let users =
+        format!("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n{user}");
     tree.file("etc/passwd", users.into_bytes(), 0o644)?;
     let groups = "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n";
     tree.file("etc/group", groups.into(), 0o644)?;
@@ -316,7 +323,8 @@ fn config(
         Contents::Bare(_) => ("65532", "/", json!([format!("/{PROGRAM}")])),
     };
     let diff_ids: Vec<&str> = layers.iter().map(|(layer, _)| layer.diff_id.as_str()).collect();
-    let history = layers.iter().map(|(_, what)| json!({"created": created, "created_by": format!("tillerman image: {what}")}));
+    let history =
+        layers.iter().map(|(_, what)| json!({"created": created, "created_by": format!("tillerman image: {what}")}));
     let history: Vec<Value> = history.collect();
     let mut config: Map<String, Value> = Map::new();
     config.insert("created".into(), created.clone().into());
@@ -333,7 +341,7 @@ fn config(
 }
 
 /// What is known of the image, in the words of OCI's annotations. `version` is that of the program.
-fn labels(recipe: &Recipe, version: Option<String>) -> BTreeMap<String, String> {
+fn labels(recipe: &Recipe, version: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -359,7 +367,7 @@ fn labels(recipe: &Recipe, version: Option<String>) -> BTreeMap<String, String> 
         }
         Contents::Bare(_) => {
             add("title", "tillerman");
-            add("version", version.as_deref().unwrap_or_default());
+            add("version", version);
             add("description", env!("CARGO_PKG_DESCRIPTION"));
             add("licenses", env!("CARGO_PKG_LICENSE"));
         }

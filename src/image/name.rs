@@ -95,8 +95,22 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused() {
         for text in [
-            "", ":1", "a/", "/a", "A", "a/B", "a:", "a:-", "a:1+2", "u:p@a.b/c", "a.b/../c", "a b", "a\n", "a..b/c/d",
-            "-a.b/c", "a.b/c@sha256:0",
+            "",
+            ":1",
+            "a/",
+            "/a",
+            "A",
+            "a/B",
+            "a:",
+            "a:-",
+            "a:1+2",
+            "u:p@a.b/c",
+            "a.b/../c",
+            "a b",
+            "a\n",
+            "a..b/c/d",
+            "-a.b/c",
+            "a.b/c@sha256:0",
         ] {
             assert!(ImageName::parse(text).is_err(), "{text}");
         }

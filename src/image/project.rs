@@ -251,7 +251,9 @@ mod tests {
     #[test]
     fn only_what_is_served_is_read() {
         let place = Place::new("served", "helm-charts/web");
-        for name in ["Makefile", "config/secret.yaml", "helm-charts/other/Chart.yaml", "helm-charts/web/x.bak", ".git/config"] {
+        for name in
+            ["Makefile", "config/secret.yaml", "helm-charts/other/Chart.yaml", "helm-charts/web/x.bak", ".git/config"]
+        {
             place.write(name, "x");
         }
         place.write("helm-charts/web/.helmignore", "*.bak\n");

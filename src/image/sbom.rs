@@ -1,5 +1,5 @@
-//! What is inside an image, as SPDX 2.3 in JSON: of the two formats the one that is an ISO standard (5962), and that BuildKit and
-//! Kubernetes' own releases use.
+//! What is inside an image, as SPDX 2.3 in JSON: of the two formats the one that is an ISO standard (5962), and that `BuildKit`
+//! and Kubernetes' own releases use.
 //!
 //! A program holds the `Cargo.lock` that it was built with, as text. So the crates of any program are listed, those of another platform or
 //! version too, and not those of the program that makes the image. `Cargo.lock` names also crates that only tests or other platforms need.
@@ -101,9 +101,7 @@ fn add(packages: &mut Vec<Package>, chart: &Chart, at: &str, parent: Option<&str
 /// A document of packages, made at a time in seconds since 1970.
 pub fn document(name: &str, packages: &[Package], epoch: u64) -> Vec<u8> {
     let reference = |id: &str| format!("SPDXRef-{id}");
-    let relation = |from: &str, kind: &str, to: &str| {
-        json!({"spdxElementId": reference(from), "relationshipType": kind, "relatedSpdxElement": reference(to)})
-    };
+    let relation = |from: &str, kind: &str, to: &str| json!({"spdxElementId": reference(from), "relationshipType": kind, "relatedSpdxElement": reference(to)});
     let relations = packages.iter().map(|package| match &package.parent {
         None => relation("DOCUMENT", "DESCRIBES", &package.id),
         Some(parent) => relation(parent, "CONTAINS", &package.id),

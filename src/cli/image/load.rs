@@ -1,8 +1,8 @@
 //! Loads an image with the programs that do so: each gets an archive.
 
 use super::super::chart_path::print_error;
-use super::write::{Scratch, docker_archive, file};
 use super::CliError;
+use super::write::{Scratch, docker_archive, file};
 use crate::image::Images;
 use crate::image::archive::oci_archive;
 use std::process::Command;
@@ -25,7 +25,8 @@ const LOADERS: &[Loader] = &[
     Loader {
         name: "kind",
         program: "kind",
-        reads_oci: false,
+        // It hands the archive to the containerd of its nodes.
+        reads_oci: true,
         before: &["load", "image-archive", "FILE"],
         flag: "--name",
         default: None,

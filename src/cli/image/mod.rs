@@ -6,6 +6,7 @@ mod write;
 
 use super::CliError;
 use super::chart_path::{ServerArgs, print, print_error};
+use super::template::installable;
 use crate::image::elf::{self, Platform};
 use crate::image::name::ImageName;
 use crate::image::{Blob, Contents, Image, ImageError, Images, Program, Recipe, authorities, build, project};
@@ -13,11 +14,13 @@ use crate::source::dependency::source_date_epoch;
 use load::Target;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use write::Format;
 
 /// The image, and where it goes.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub struct Args {
     /// The directory of the operator: watches.yaml, and the charts that it names.
     #[arg(value_name = "DIR", default_value = ".")]
@@ -140,6 +143,9 @@ fn recipe(args: &Args) -> Result<Recipe, CliError> {
         }
         Contents::Project(project)
     };
+    for placed in contents.charts() {
+        installable(&placed.chart).map_err(|e| CliError(format!("chart {}: {e}", placed.at)))?;
+    }
     let own = args.ca_certificates.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
     let own = own.collect::<Result<Vec<_>, CliError>>()?;
     Ok(Recipe {
@@ -195,7 +201,7 @@ fn summary(images: &Images) -> String {
             [program, charts] => format!("program {program}, charts {charts}"),
             _ => format!("program {}", parts.join(" ")),
         };
-        text.push_str(&format!("{}: {} ({parts})\n", image.platform, size(image.size())));
+        let _ = writeln!(text, "{}: {} ({parts})", image.platform, size(image.size()));
     }
     text
 }
@@ -242,7 +248,9 @@ mod tests {
 
     #[test]
     fn sizes_have_one_decimal() {
-        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_600_000, "1.5 MiB"), (5 << 30, "5.0 GiB")] {
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_600_000, "1.5 MiB"), (5 << 30, "5.0 GiB")]
+        {
             assert_eq!(size(bytes), text);
         }
     }

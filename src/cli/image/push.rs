@@ -28,7 +28,8 @@ pub fn push(images: &Images, server: &ServerArgs, config: Option<&Path>) -> Resu
     };
     let mut count = Count { registry: &registry, reference: &reference, uploaded: 0, bytes: 0, all: 0 };
     let top = images.top();
-    let is_manifest = |media_type: &str| media_type.contains(".image.manifest.") || media_type.contains(".image.index.");
+    let is_manifest =
+        |media_type: &str| media_type.contains(".image.manifest.") || media_type.contains(".image.index.");
     let mut seen = BTreeSet::new();
     for blob in archive::blobs(images) {
         if blob.digest != top.digest && seen.insert(blob.digest.as_str()) {

@@ -74,7 +74,9 @@ impl Registry<'_> {
         match answer.header("docker-content-digest") {
             "" => {}
             stored if stored == digest => {}
-            stored => return fail(format!("PUT \"{}\": the registry stored {stored} instead of {digest}", shown(&link))),
+            stored => {
+                return fail(format!("PUT \"{}\": the registry stored {stored} instead of {digest}", shown(&link)));
+            }
         }
         Ok(!answer.header("oci-subject").is_empty())
     }
