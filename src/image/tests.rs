@@ -67,15 +67,28 @@ fn paths(images: &Images, layer: usize) -> Vec<String> {
     archive.entries().unwrap().map(|e| String::from_utf8(e.unwrap().path_bytes().into_owned()).unwrap()).collect()
 }
 
+/// What `deploy/Dockerfile` says behind a word in one of its stages.
+fn in_dockerfile(stage: &str, word: &str) -> String {
+    let text = include_str!("../../deploy/Dockerfile");
+    let stage = text.split(&format!(" AS {stage}\n")).nth(1).unwrap().split("\nFROM ").next().unwrap();
+    let line = stage.lines().find_map(|line| line.strip_prefix(&format!("{word} ")));
+    line.unwrap().to_owned()
+}
+
 #[test]
 fn a_projects_image_is_that_of_helm_operators_dockerfile() {
     let images = build(&recipe(&[62])).unwrap();
     let config = json(&images.images[0].config.data);
-    assert_eq!(config["config"]["User"], "1001");
+    assert_eq!(config["config"]["User"], in_dockerfile("helm-operator", "USER"));
     assert_eq!(config["config"]["WorkingDir"], "/opt/helm");
-    let entrypoint = serde_json::json!(["/usr/local/bin/tillerman", "run", "--watches-file=./watches.yaml"]);
-    assert_eq!(config["config"]["Entrypoint"], entrypoint);
-    assert!(config["config"]["Env"].as_array().unwrap().contains(&"HOME=/opt/helm".into()));
+    assert_eq!(
+        config["config"]["Entrypoint"].to_string(),
+        in_dockerfile("helm-operator", "ENTRYPOINT").replace(' ', "")
+    );
+    let env = config["config"]["Env"].as_array().unwrap();
+    for variable in in_dockerfile("helm-operator", "ENV").split(' ') {
+        assert!(env.contains(&variable.into()), "{variable}");
+    }
     assert_eq!((&config["architecture"], &config["os"]), (&"amd64".into(), &"linux".into()));
     assert_eq!(config["created"], "1970-01-01T00:00:00Z");
     let labels = &config["config"]["Labels"];
@@ -108,7 +121,7 @@ fn the_digest_is_the_same_on_every_machine() {
     tree.file("a/b", b"hello".repeat(1000), 0o755).unwrap();
     assert_eq!(
         tree.layer(7).unwrap().blob.digest,
-        "sha256:a7a2db8693e6680e0c60de699a549267ef7b645294e2f6e9bd9db31d84c3acbf"
+        "sha256:427c9a9c019457319ed0b65c9788603e2e5197fe579bdde9cb1c322834220c8e"
     );
 }
 
@@ -161,8 +174,8 @@ fn the_image_of_the_program_alone_has_the_charts_that_are_given() {
     let bare = |charts: Vec<PlacedChart>| build(&Recipe { contents: Contents::Bare(charts), ..recipe(&[62]) }).unwrap();
     let images = bare(Vec::new());
     let config = json(&images.images[0].config.data);
-    assert_eq!(config["config"]["User"], "65532");
-    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/usr/local/bin/tillerman"]));
+    assert_eq!(config["config"]["User"], in_dockerfile("tillerman", "USER"));
+    assert_eq!(config["config"]["Entrypoint"].to_string(), in_dockerfile("tillerman", "ENTRYPOINT"));
     assert_eq!(images.images[0].layers.len(), 1);
     assert!(!paths(&images, 0).contains(&"usr/local/bin/helm-operator".to_owned()));
     let with = bare(charts);

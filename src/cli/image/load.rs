@@ -54,7 +54,7 @@ const LOADERS: &[Loader] = &[
     Loader {
         name: "podman",
         program: "podman",
-        reads_oci: true,
+        reads_oci: false,
         before: &[],
         flag: "--connection",
         default: None,

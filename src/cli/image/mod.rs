@@ -28,7 +28,7 @@ pub struct Args {
     /// What the image is called: [REGISTRY/]REPOSITORY[:TAG].
     #[arg(short, long, value_name = "NAME")]
     tag: String,
-    /// An image of the program alone, which runs it with the arguments of the pod.
+    /// An image of the program alone, for which a pod has the arguments.
     #[arg(long, conflicts_with = "directory")]
     bare: bool,
     /// With --bare: a chart, which comes to /charts/NAME; may be repeated.
@@ -148,11 +148,12 @@ fn recipe(args: &Args) -> Result<Recipe, CliError> {
     }
     let own = args.ca_certificates.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
     let own = own.collect::<Result<Vec<_>, CliError>>()?;
+    let authorities = authorities::pem(&own)?;
     Ok(Recipe {
         name,
         programs: programs(&args.programs)?,
         contents,
-        authorities: authorities::pem(&own)?,
+        authorities,
         labels: args.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
         epoch: source_date_epoch()?.unwrap_or_default(),
     })

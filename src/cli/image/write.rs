@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// A format of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A directory, the OCI image layout.
+    // A directory, the OCI image layout.
     Oci,
-    /// The same as a tar archive.
+    // The same as a tar archive.
     OciArchive,
-    /// What `docker load` reads.
+    // What `docker load` reads.
     DockerArchive,
 }
 
