@@ -5,13 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 21] = [
     "backup",
     "chaos",
     "chart",
     "cluster",
     "crd",
     "definition",
+    "image",
     "kind",
     "lint",
     "mask",
@@ -72,7 +73,7 @@ fn assert_without(folders: &[&str], forbidden: &[impl AsRef<str>]) {
 #[test]
 fn what_decides_has_no_client_no_socket_and_no_clock() {
     assert_without(
-        &["chart", "crd", "template", "render", "release", "plan"],
+        &["chart", "crd", "image", "template", "render", "release", "plan"],
         &[
             "kube::",
             "TcpStream",
@@ -124,7 +125,7 @@ fn what_decides_does_not_know_who_asks() {
 #[test]
 fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
     assert_without(
-        &["chart", "cluster", "kind", "plan", "release", "render", "server", "template"],
+        &["chart", "cluster", "image", "kind", "plan", "release", "render", "server", "template"],
         &["crate::source", "ureq::", "pgp::"],
     );
     assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
@@ -144,6 +145,18 @@ fn rights_are_found_without_a_cluster() {
     assert_without(&["rbac"], &forbidden);
     // reconcile/definitions asks whether the operator has them.
     assert_without(&["chart", "cluster", "kind", "plan", "release", "render", "template"], &["crate::rbac"]);
+}
+
+#[test]
+fn an_image_depends_on_nothing_but_what_it_is_made_of() {
+    // Neither a clock, nor the environment, nor randomness; project.rs alone reads files.
+    assert_without(
+        &["image"],
+        &["std::env::var", "env::temp_dir", "crate::cluster", "crate::plan", "crate::reconcile"],
+    );
+    for (path, text) in sources("image").iter().filter(|(path, _)| !path.ends_with("project.rs")) {
+        assert!(!code(text).contains("std::fs"), "{} reads files", path.display());
+    }
 }
 
 #[test]

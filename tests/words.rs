@@ -15,7 +15,7 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     "src/backup",
     "src/chaos",
     "src/chart",
@@ -25,6 +25,7 @@ const SOURCES: [&str; 26] = [
     "src/definition",
     "src/harm.rs",
     "src/host.rs",
+    "src/image",
     "src/kind",
     "src/lint",
     "src/lookup.rs",

@@ -8,6 +8,7 @@ mod crd;
 mod create;
 mod dependency;
 mod explain;
+mod image;
 mod init;
 mod lint;
 mod pull;
@@ -111,6 +112,13 @@ const ENTRIES: &[Entry] = &[
         about: "Make the roles that an operator of a chart needs, or check that it has them",
         flags: rbac::Args::augment_args,
         run: |matches, _| Ok(rbac::run(&rbac::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "image",
+        aliases: &[],
+        about: "Make the container image of an operator, without Docker",
+        flags: image::Args::augment_args,
+        run: |matches, _| Ok(image::run(&image::Args::from_arg_matches_mut(matches)?)),
     },
     #[cfg(feature = "operator")]
     Entry {

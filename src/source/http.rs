@@ -11,7 +11,7 @@ use std::time::Duration;
 use ureq::http::{HeaderMap, Method, Request, Uri};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
-use ureq::{Agent, Proxy};
+use ureq::{Agent, Proxy, SendBody};
 
 /// Bytes of a chart archive or another blob: as many as a chart may unpack to.
 pub const ARCHIVE_LIMIT: u64 = 100 * 1024 * 1024;
@@ -186,6 +186,34 @@ impl Client {
         Ok(Response { status: answer.status().as_u16(), headers, body, link })
     }
 
+    /// Sends a body, of which `progress` hears how many bytes have left, within a time. Redirects are not followed.
+    pub fn upload(
+        &self,
+        (method, link): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &[u8],
+        progress: &dyn Fn(usize),
+        timeout: Duration,
+    ) -> Result<Response, SourceError> {
+        let verb = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
+        let failed = |e: ureq::Error| SourceError(format!("{verb} \"{}\": {}", shown(link), go_words(&e, link)));
+        let mut request = Request::builder()
+            .method(Method::try_from(method).map_err(|e| SourceError(e.to_string()))?)
+            .uri(Uri::try_from(link).map_err(|_| SourceError(format!("invalid URL: {}", shown(link))))?)
+            .header("content-length", body.len());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut counted = Counted { body, sent: 0, progress };
+        let request = request.body(SendBody::from_reader(&mut counted)).map_err(|e| SourceError(e.to_string()))?;
+        let request = self.agent.configure_request(request).timeout_global(Some(timeout)).build();
+        let mut answer = self.agent.run(request).map_err(failed)?;
+        let status = answer.status().as_u16();
+        let headers = std::mem::take(answer.headers_mut());
+        let body = answer.body_mut().with_config().limit(SMALL_LIMIT).read_to_vec().map_err(failed)?;
+        Ok(Response { status, headers, body, link: link.to_owned() })
+    }
+
     /// The content of a link, from a server that answers 200.
     pub fn get(
         &self,
@@ -204,6 +232,22 @@ impl Client {
             return fail(format!("failed to fetch {} : {} {}", shown(link), answer.status, reason(answer.status)));
         }
         Ok(answer.body)
+    }
+}
+
+/// A body that says how much of it was read.
+struct Counted<'a> {
+    body: &'a [u8],
+    sent: usize,
+    progress: &'a dyn Fn(usize),
+}
+
+impl std::io::Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.body.read(buffer)?;
+        self.sent += read;
+        (self.progress)(self.sent);
+        Ok(read)
     }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the images for clusters of etcd: etcd-images.sh TILLERMAN_BINARY OUT_FOLDER
 # localhost/etcd:v3.5.35 and :v3.6.16 hold the programs alone, as upstream's do: no shell, nothing else. localhost/etcd-operator:test
-# is what examples/etcd/Dockerfile makes; localhost/tillerman:test that of deploy/Dockerfile, for Jobs and init containers.
+# is what examples/etcd/Dockerfile makes; localhost/tillerman:test is the program alone, for Jobs and init containers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
@@ -26,4 +26,4 @@ install -D -m 755 "$bin" "$work/context/target/tillerman"
 cp -r "$root/charts" "$work/context/"
 cp "$root/examples/etcd/watches.yaml" "$work/context/examples/etcd/"
 build_image "$root/examples/etcd/Dockerfile" last "$work/context" localhost/etcd-operator:test "$out/etcd-operator.tar"
-build_image "$root/deploy/Dockerfile" tillerman "$work/context" localhost/tillerman:test "$out/tillerman.tar"
+"$bin" image --bare --tag localhost/tillerman:test --output "$out/tillerman.tar" >/dev/null

@@ -30,15 +30,14 @@ if [ $runs = yes ]; then undo=undeploy; else undo=stop_node; fi
 export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
 
 cp -r "$here/project" "$work/project"
-"$here/image.sh" "$bin" "$work/project" "$image" "$work/image.tar"
-"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
-	images import --snapshotter overlayfs "$work/image.tar" >/dev/null
+# What a user types, on the node: containerd is reached from there only.
+"$here/../cluster/node-in.sh" "$(command -v env)" CONTAINERD_SNAPSHOTTER=overlayfs \
+	"$bin" image "$work/project" --tag "$image" --load containerd
 "$here/etcd-images.sh" "$bin" "$work/etcd"
 for archive in "$work"/etcd/*.tar; do
 	"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
 		images import --snapshotter overlayfs "$archive" >/dev/null
 done
-say "image $image: $(($(stat -c %s "$work/image.tar") / 1048576)) MiB"
 
 # The definitions of cert-manager, whose labels are templates of its chart, and of ServiceMonitors.
 module() { (cd "$here/../cluster/tools/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }

@@ -133,15 +133,16 @@ start_registry() {
 	until_ok 20 curl -s --cacert "$work/pki/ca.crt" "$([ "$2" = plain ] && echo http || echo https)://127.0.0.1:$1/v2/"
 }
 
-# make_token: a token as a token server would give it: a signed JWT that allows to pull charts/web
+# make_token [REPOSITORY ACTIONS]: a token as a token server would give it: a signed JWT that allows these actions, which are JSON; to pull
+# charts/web by default
 make_token() {
-	local header claims now
+	local header claims now repository=${1:-charts/web} actions=${2:-'"pull"'}
 	now=$(date +%s)
-	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/pki/token.key" -out "$work/pki/token.crt" -subj /CN=tests -days 1 2>/dev/null
+	[ -s "$work/pki/token.key" ] || openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/pki/token.key" -out "$work/pki/token.crt" -subj /CN=tests -days 1 2>/dev/null
 	b64url() { base64 -w0 | tr '+/' '-_' | tr -d '='; }
 	header=$(printf '{"typ":"JWT","alg":"RS256","x5c":["%s"]}' "$(openssl x509 -in "$work/pki/token.crt" -outform DER | base64 -w0)" | b64url)
-	claims=$(printf '{"iss":"tests","sub":"user","aud":"tests","exp":%s,"nbf":%s,"iat":%s,"jti":"1","access":[{"type":"repository","name":"charts/web","actions":["pull"]}]}' \
-		$((now + 3600)) $((now - 60)) $((now - 60)) | b64url)
+	claims=$(printf '{"iss":"tests","sub":"user","aud":"tests","exp":%s,"nbf":%s,"iat":%s,"jti":"1","access":[{"type":"repository","name":"%s","actions":[%s]}]}' \
+		$((now + 3600)) $((now - 60)) $((now - 60)) "$repository" "$actions" | b64url)
 	printf '{"token":"%s.%s.%s"}' "$header" "$claims" "$(printf '%s.%s' "$header" "$claims" | openssl dgst -sha256 -sign "$work/pki/token.key" | b64url)" >"$work/token.json"
 }
 

@@ -24,7 +24,7 @@ enum Challenge {
 }
 
 impl Tokens {
-    /// Sends a request. If the server asks for authentication, sends it again with credentials.
+    /// Sends a request without a body. If the server asks for authentication, sends it again with credentials.
     pub fn send(
         &mut self,
         client: &Client,
@@ -41,6 +41,18 @@ impl Tokens {
                 .collect();
             client.send(method, link, &headers, limit)
         };
+        self.send_with(client, host, (method, link), &send, credential)
+    }
+
+    /// The same for a request that `send` sends with the value of an `Authorization` header.
+    pub fn send_with(
+        &mut self,
+        client: &Client,
+        host: &str,
+        (method, link): (&str, &str),
+        send: &dyn Fn(Option<&str>) -> Result<Response, SourceError>,
+        credential: &dyn Fn() -> Result<Credential, SourceError>,
+    ) -> Result<Response, SourceError> {
         let answer = send(self.0.get(host).map(String::as_str))?;
         // A server that the registry redirects to does not receive credentials.
         if answer.status != 401 || !same_origin(link, &answer.link) {

@@ -1,6 +1,7 @@
 //! Charts in registries: the OCI distribution protocol as Helm uses it (`pkg/registry`, oras-go).
 
 mod auth;
+pub mod push;
 mod reference;
 
 use super::credentials::{self, Credential};
