@@ -28,6 +28,10 @@ build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --bin tillerman -- $(LAYOUT)
 	strip -o $(BIN) $(UNSTRIPPED)
 
+.PHONY: manifests
+manifests: protoc ## write deploy/chart/files, deploy/install and deploy/bundle again
+	REWRITE_MANIFESTS=1 $(CARGO) test --quiet --features cluster-tests --test manifests
+
 .PHONY: tools
 tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from their Go modules once
 	tests/cluster/build-tools.sh control-plane
