@@ -363,3 +363,43 @@ fn the_schema_of_the_chart_describes_each_value() {
     compare("", &values, &schema, &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What a release consists of, but for the image, which needs a static program.
+#[test]
+fn a_release_is_the_same_twice_and_names_its_image() {
+    let folder = std::env::temp_dir().join(format!("tillerman-release-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    // The program that is tested is large, and it would be compressed.
+    let program = folder.join("program");
+    fs::write(&program, format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_tillerman"))).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let release = |name: &str| {
+        let out = folder.join(name);
+        let run = Command::new("deploy/release.sh")
+            .arg(&out)
+            .arg(format!("x86_64-unknown-linux-gnu={}", program.display()))
+            .envs([("WITHOUT_IMAGE", "1"), ("IMAGE", "registry.example.com/tillerman")])
+            .current_dir(root())
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        out
+    };
+    let (first, second) = (release("first"), release("second"));
+    let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums(&first), sums(&second));
+    let mut check = Command::new("sha256sum");
+    let check = check.args(["--check", "--strict", "--quiet", "SHA256SUMS"]).current_dir(&first);
+    assert!(check.status().unwrap().success());
+    let version = env!("CARGO_PKG_VERSION");
+    let image = format!("image: registry.example.com/tillerman:{version}");
+    let chart = first.join(format!("tillerman-{version}.tgz")).display().to_string();
+    let rendered = tillerman(&["template", "tillerman", &chart, "--namespace", NAMESPACE]);
+    let install = fs::read_to_string(first.join("install.yaml")).unwrap();
+    for text in [&rendered, &install] {
+        assert!(text.lines().any(|line| line.trim() == image), "{text}");
+    }
+    let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
+    assert_eq!(kinds(&install), kinds(&rendered) + 1, "all of the chart, and the namespace");
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,6 +1,6 @@
 //! `deploy/install` and `deploy/chart` on an API server: all that they have is accepted, and without a warning.
 
-use crate::harness::{cluster_dir, kubectl, program, repository};
+use crate::harness::{Space, cluster_dir, eventually, kubectl, program, repository};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -111,4 +111,46 @@ fn the_overlay_of_one_namespace_is_what_the_chart_renders_for_it() {
     let mut overlay = objects(&quiet(&["kustomize", "deploy/install/cluster-wide"], ""));
     overlay.remove(&format!("\"Namespace\"  {NAMESPACE}"));
     assert_eq!(overlay, objects(&rendered(&[])));
+}
+
+/// Kubernetes lets nobody make a Role that grants more than they have: the operator must have all that the Job of an `EtcdRestore` gets.
+#[test]
+fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
+    let space = Space::new("installrestore");
+    let set = [
+        &format!("watchNamespaces={{{}}}", space.name),
+        &format!("fullnameOverride={}", space.name),
+        "builtIn.php=false",
+        "chartDefinitions=false",
+        "chartRights=false",
+        "crds.install=false",
+    ];
+    let roles: Vec<String> = rendered(&set)
+        .split("---\n")
+        .filter(|object| object.contains("kind: ") && is_of_roles(object))
+        .map(str::to_owned)
+        .collect();
+    quiet(&["apply", "-n", &space.name, "-f", "-"], &roles.join("---\n").replace(NAMESPACE, &space.name));
+    let args = [
+        "template",
+        "mine",
+        "charts/etcd-restore",
+        "-s",
+        "templates/rights.yaml",
+        "--set",
+        "etcdCluster.name=mine,s3.path=a/b",
+    ];
+    let run = Command::new(program()).args(args).current_dir(repository("")).output().unwrap();
+    let role = String::from_utf8(run.stdout).unwrap();
+    assert!(role.contains("mine-initial-cluster"), "{role}");
+    let account = format!("system:serviceaccount:{0}:{0}", space.name);
+    eventually("the operator may make it", || {
+        kubectl(&["apply", "-n", &space.name, "--as", &account, "-f", "-"], Some(&role))
+    });
+}
+
+fn is_of_roles(object: &str) -> bool {
+    ["ServiceAccount", "ClusterRole", "Role", "RoleBinding"]
+        .iter()
+        .any(|kind| object.contains(&format!("\nkind: {kind}\n")))
 }
