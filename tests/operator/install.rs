@@ -1,7 +1,7 @@
 //! `deploy/install` and `deploy/chart` on an API server: all that they have is accepted, and without a warning.
 
-use crate::harness::{Space, cluster_dir, eventually, kubectl, program, repository};
-use serde_json::Value;
+use crate::harness::{Space, cluster_dir, established, eventually, kubectl, program, repository};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -57,10 +57,12 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
 #[test]
 fn what_is_installed_is_accepted_without_a_warning() {
     // Its labels refuse and warn of pods that do not fit the level `restricted`.
-    quiet(&["apply", "-f", "deploy/install/base/namespace.yaml"], "");
+    quiet(&["apply", "--server-side", "-f", "deploy/install/base/namespace.yaml"], "");
+    // Other tests install the same definitions.
+    let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server"];
     for overlay in ["cluster-wide", "namespaced", "base"] {
         let folder = format!("deploy/install/{overlay}");
-        let told = quiet(&["apply", "--dry-run=server", "-k", &folder], "");
+        let told = quiet(&[&apply[..], &["-k", &folder]].concat(), "");
         assert!(told.contains("deployment.apps/tillerman"), "{told}");
     }
     let values: [&[&str]; 9] = [
@@ -97,7 +99,7 @@ fn what_is_installed_is_accepted_without_a_warning() {
         ],
     ];
     for values in values {
-        let told = quiet(&["apply", "--dry-run=server", "-f", "-"], &rendered(values));
+        let told = quiet(&[&apply[..], &["-f", "-"]].concat(), &rendered(values));
         assert!(told.contains("deployment.apps/"), "{told}");
     }
     kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"], None).unwrap();
@@ -113,44 +115,93 @@ fn the_overlay_of_one_namespace_is_what_the_chart_renders_for_it() {
     assert_eq!(overlay, objects(&rendered(&[])));
 }
 
+/// Gives the user of a test the roles of the chart for its namespace in the place of all rights.
+fn restrict(space: &Space, values: &[&str]) {
+    let name = &space.name;
+    let (namespaces, fullname) = (format!("watchNamespaces={{{name}}}"), format!("fullnameOverride={name}"));
+    let values = [&[&namespaces, &fullname, "crds.install=false", "userRoles=false"], values].concat();
+    let account = format!("- kind: ServiceAccount\n    name: {name}\n    namespace: {NAMESPACE}\n");
+    let user = format!("- kind: User\n    name: {name}\n    apiGroup: rbac.authorization.k8s.io\n");
+    let of_roles = |object: &&str| object.contains("\napiVersion: rbac.authorization.k8s.io/v1\n");
+    let rendered = rendered(&values);
+    let roles: Vec<&str> = rendered.split("---\n").filter(of_roles).collect();
+    let roles = roles.join("---\n").replace(&account, &user).replace(NAMESPACE, name);
+    kubectl(&["delete", "clusterrolebinding", name], None).unwrap();
+    quiet(&["apply", "-f", "-"], &roles);
+}
+
 /// Kubernetes lets nobody make a Role that grants more than they have: the operator must have all that the Job of an `EtcdRestore` gets.
 #[test]
 fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
     let space = Space::new("installrestore");
-    let set = [
-        &format!("watchNamespaces={{{}}}", space.name),
-        &format!("fullnameOverride={}", space.name),
-        "builtIn.php=false",
-        "chartDefinitions=false",
-        "chartRights=false",
-        "crds.install=false",
-    ];
-    let roles: Vec<String> = rendered(&set)
-        .split("---\n")
-        .filter(|object| object.contains("kind: ") && is_of_roles(object))
-        .map(str::to_owned)
-        .collect();
-    quiet(&["apply", "-n", &space.name, "-f", "-"], &roles.join("---\n").replace(NAMESPACE, &space.name));
-    let args = [
-        "template",
-        "mine",
-        "charts/etcd-restore",
-        "-s",
-        "templates/rights.yaml",
-        "--set",
-        "etcdCluster.name=mine,s3.path=a/b",
-    ];
-    let run = Command::new(program()).args(args).current_dir(repository("")).output().unwrap();
+    restrict(&space, &["builtIn.php=false", "chartDefinitions=false", "chartRights=false"]);
+    let args = ["template", "mine", "charts/etcd-restore", "-s", "templates/rights.yaml"];
+    let values = ["--set", "etcdCluster.name=mine,s3.path=a/b"];
+    let run = Command::new(program()).args(args).args(values).current_dir(repository("")).output().unwrap();
     let role = String::from_utf8(run.stdout).unwrap();
     assert!(role.contains("mine-initial-cluster"), "{role}");
-    let account = format!("system:serviceaccount:{0}:{0}", space.name);
     eventually("the operator may make it", || {
-        kubectl(&["apply", "-n", &space.name, "--as", &account, "-f", "-"], Some(&role))
+        kubectl(&["apply", "-n", &space.name, "--as", &space.name, "-f", "-"], Some(&role))
     });
 }
 
-fn is_of_roles(object: &str) -> bool {
-    ["ServiceAccount", "ClusterRole", "Role", "RoleBinding"]
-        .iter()
-        .any(|kind| object.contains(&format!("\nkind: {kind}\n")))
+#[test]
+fn an_operator_of_one_namespace_needs_no_more_than_the_roles_of_the_chart() {
+    let space = Space::new("installed");
+    let name = &space.name;
+    restrict(&space, &["builtIn.etcd=false"]);
+    let phpapps = "deploy/install/crds/phpapps.apps.tillerman.dev.yaml";
+    for file in ["deploy/chart-definition.yaml", phpapps] {
+        kubectl(&["apply", "--server-side", "-f", &repository(file).display().to_string()], None).unwrap();
+    }
+    established("crd/chartdefinitions.tillerman.dev");
+    established("crd/phpapps.apps.tillerman.dev");
+    let watches = std::fs::read_to_string(repository("deploy/chart/files/watches-php.yaml")).unwrap();
+    let watches = watches.replace("charts/php", &repository("charts/php").display().to_string());
+    let selector = format!("--chart-definitions=space={name}");
+    let operator = space.operator(&space.file("watches.yaml", &watches), &[&selector, "--leader-elect"]);
+
+    let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp",
+        "metadata": {"name": "hello", "namespace": name}, "spec": {"source": {"index.php": "<?php"}}});
+    kubectl(&["apply", "-f", "-"], Some(&app.to_string())).unwrap();
+    space.wait_field("deployment/hello", "/spec/replicas", &json!(1));
+
+    let (group, web) = (format!("{name}.tillerman.dev"), repository("tests/charts/web").display().to_string());
+    let of_the_chart =
+        ["rbac", "--all-namespaces", "--aggregate", "--group", &group, "--kind", "Shop", "--name", name, &web];
+    let role = Command::new(program()).args(of_the_chart).output().unwrap();
+    let role = String::from_utf8(role.stdout).unwrap().replace(&format!("name: {name}"), &format!("name: {name}-web"));
+    kubectl(&["apply", "-f", "-"], Some(&role)).unwrap();
+    let definition = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "ChartDefinition",
+        "metadata": {"name": name, "labels": {"space": name}},
+        "spec": {"chart": {"path": web}, "names": {"group": group, "version": "v1", "kind": "Shop"}}});
+    kubectl(&["apply", "-f", "-"], Some(&definition.to_string())).unwrap();
+    let shop = json!({"apiVersion": format!("{group}/v1"), "kind": "Shop", "metadata": {"name": "a", "namespace": name},
+        "spec": {"greeting": "hi"}});
+    eventually("the API takes a custom resource", || kubectl(&["apply", "-f", "-"], Some(&shop.to_string())));
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+
+    space.kubectl(&["delete", &format!("shops.{group}"), "a"]).unwrap();
+    space.kubectl(&["delete", "phpapp", "hello"]).unwrap();
+    // Whether the API is in use is a question about all namespaces.
+    kubectl(&["delete", "chartdefinition", name, "--wait=false"], None).unwrap();
+    let missing = format!("add to its ClusterRole: {{apiGroups: [{group}], resources: [shops], verbs: [list]}}");
+    eventually("the rule is named", || {
+        let text = kubectl(
+            &["get", "chartdefinition", name, "-o", "jsonpath={.status.conditions[?(@.type==\"Ready\")].message}"],
+            None,
+        )?;
+        if text.contains(&missing) { Ok(()) } else { Err(text) }
+    });
+    let (list, user) = (format!("{name}-list"), format!("--user={name}"));
+    kubectl(&["create", "clusterrole", &list, "--verb=list", &format!("--resource=shops.{group}")], None).unwrap();
+    kubectl(&["create", "clusterrolebinding", &list, &format!("--clusterrole={list}"), &user], None).unwrap();
+    kubectl(&["wait", "--for=delete", "chartdefinition", name, "--timeout=60s"], None).unwrap();
+    kubectl(&["delete", "clusterrole", &list, &format!("{name}-web")], None).unwrap();
+    assert!(operator.stop());
+    let forbidden = |entry: &&Value| {
+        entry["annotations"]["authorization.k8s.io/decision"] == "forbid" && entry["objectRef"]["resource"] != "shops"
+    };
+    let refused: Vec<String> = space.audited().iter().filter(forbidden).map(Value::to_string).collect();
+    assert!(refused.is_empty(), "{refused:?}");
 }
