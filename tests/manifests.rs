@@ -110,7 +110,36 @@ fn files_of_the_chart() -> Files {
     put("rights-definitions.yaml", others);
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
+    files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());
     files
+}
+
+/// The table of the chart's values.
+fn readme_of_the_chart() -> String {
+    fn rows(path: &str, value: &Value, schema: &Value, table: &mut String) {
+        let text = schema["description"].as_str().unwrap_or_default();
+        let fields = value.as_object().filter(|_| schema["properties"].is_object());
+        if fields.is_none() {
+            // Numbers are read as Go reads those of JSON.
+            let number = value.as_f64().filter(|number| number.fract() == 0.0);
+            let value = number.map_or_else(|| value.to_string(), |number| number.to_string());
+            *table += &format!("| `{path}` | `{value}` | {text} |\n");
+        } else if !path.is_empty() {
+            *table += &format!("| `{path}` | | {text} |\n");
+        }
+        for (name, value) in fields.into_iter().flatten() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            rows(&path, value, &schema["properties"][name], table);
+        }
+    }
+    let values = yaml::parse(read("deploy/chart/values.yaml").as_bytes()).unwrap();
+    let schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
+    let mut table = String::new();
+    rows("", &values, &schema, &mut table);
+    format!(
+        "# The chart of Tillerman\n\n[How to install it.](../../docs/how-to/install.md) The table is written by `make manifests` from \
+         values.yaml and values.schema.json.\n\n| value | default | |\n|---|---|---|\n{table}"
+    )
 }
 
 /// What the chart renders, without what says that Helm has installed it.
