@@ -31,8 +31,8 @@ archive() {
 	tar -C "$(dirname "$1")" --sort=name --numeric-owner --owner=0 --group=0 --mode=go=rX,u+rw --mtime=@0 -cf - "$(basename "$1")" | gzip -n9 >"$2"
 }
 
-# The programs. The first that runs here makes what programs make.
-self=
+# The programs. The first that runs here, or that of SELF, makes what programs make.
+self=${SELF:-}
 for pair in "$@"; do
 	target=${pair%%=*} program=${pair#*=}
 	name=tillerman-$version-$(platform "$target")
@@ -86,7 +86,7 @@ make_image() {
 		case $target in *-linux-*) ;; *) continue ;; esac
 		flags+=(--program "${pair#*=}")
 		"$self" image --bare --tag "$image:$version" "${charts[@]}" --program "${pair#*=}" \
-			--sbom "$out/tillerman-$version-$(platform "$target").spdx.json" >/dev/null
+			--output "$work/image.tar" --sbom "$out/tillerman-$version-$(platform "$target").spdx.json" >/dev/null
 	done
 	"$self" image --bare --tag "$image:$version" "${charts[@]}" "${flags[@]}" --format oci-archive --output "$out/tillerman-$version-image.tar"
 }

@@ -151,7 +151,7 @@ fn clean() {
     let _ = kubectl(&["delete", "-k", &folder("deploy/install/crds"), "--ignore-not-found", "--timeout=60s"], None);
     let _ = kubectl(&["delete", "crd", "leafs.installed.example.com", "--ignore-not-found"], None);
     let _ = kubectl(&["delete", "clusterrole", "page-operator", "--ignore-not-found"], None);
-    let _ = kubectl(&["delete", "namespace", APPS, SYSTEM, "--ignore-not-found", "--timeout=90s"], None);
+    let _ = kubectl(&["delete", "namespace", APPS, SYSTEM, "--ignore-not-found", "--wait=false"], None);
 }
 
 #[test]
