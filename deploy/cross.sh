@@ -16,7 +16,7 @@ case $target in aarch64-unknown-linux-gnu)
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc
 	;;
 esac
-RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static" \
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0" \
 	nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
 out=${CARGO_TARGET_DIR:-target}
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
