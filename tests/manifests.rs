@@ -36,6 +36,25 @@ fn tillerman(args: &[&str]) -> String {
     String::from_utf8(run.stdout).unwrap()
 }
 
+/// A YAML document. Its reader makes a float of each number, as Go's of JSON does; whole ones are integers here.
+fn parse(document: &str) -> Value {
+    fn whole(value: &mut Value) {
+        match value {
+            Value::Number(number) => {
+                if let Ok(integer) = number.to_string().trim_end_matches(".0").parse::<i64>() {
+                    *value = integer.into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(whole),
+            Value::Object(fields) => fields.values_mut().for_each(whole),
+            _ => {}
+        }
+    }
+    let mut value = yaml::parse(document.as_bytes()).unwrap();
+    whole(&mut value);
+    value
+}
+
 fn to_yaml(value: &Value) -> String {
     let text = yaml::emit_pretty(&value.into()).unwrap();
     String::from_utf8(text).unwrap()
@@ -121,9 +140,6 @@ fn readme_of_the_chart() -> String {
         let text = schema["description"].as_str().unwrap_or_default();
         let fields = value.as_object().filter(|_| schema["properties"].is_object());
         if fields.is_none() {
-            // Numbers are read as Go reads those of JSON.
-            let number = value.as_f64().filter(|number| number.fract() == 0.0);
-            let value = number.map_or_else(|| value.to_string(), |number| number.to_string());
             writeln!(table, "| `{path}` | `{value}` | {text} |").unwrap();
         } else if !path.is_empty() {
             writeln!(table, "| `{path}` | | {text} |").unwrap();
@@ -133,7 +149,7 @@ fn readme_of_the_chart() -> String {
             rows(&path, value, &schema["properties"][name], table);
         }
     }
-    let values = yaml::parse(read("deploy/chart/values.yaml").as_bytes()).unwrap();
+    let values = parse(&read("deploy/chart/values.yaml"));
     let schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
     let mut table = String::new();
     rows("", &values, &schema, &mut table);
@@ -146,7 +162,6 @@ fn readme_of_the_chart() -> String {
 /// What the chart renders, without what says that Helm has installed it.
 fn render(flags: &[&str]) -> Vec<Value> {
     let text = tillerman(&[&["template", "tillerman", "deploy/chart", "--namespace", NAMESPACE], flags].concat());
-    let parse = |document: &str| yaml::parse(document.as_bytes()).unwrap();
     let mut objects: Vec<Value> = text.split("\n---\n").map(parse).filter(Value::is_object).collect();
     for object in &mut objects {
         let metadata = object["metadata"].as_object_mut().unwrap();
@@ -265,10 +280,10 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
         container["env"].as_array_mut().unwrap().iter_mut().find(|variable| variable["name"] == "WATCH_NAMESPACE");
     *watched.unwrap() = json!({"name": "WATCH_NAMESPACE",
         "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}});
-    let texts = yaml::parse(read("deploy/bundle.yaml").as_bytes()).unwrap();
+    let texts = parse(&read("deploy/bundle.yaml"));
     let mut examples = Vec::new();
     for path in ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/php/cr.yaml"] {
-        examples.push(yaml::parse(read(path).as_bytes()).unwrap());
+        examples.push(parse(&read(path)));
     }
     examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
     let owned: Vec<Value> = definitions()
@@ -364,7 +379,7 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
 
 #[test]
 fn the_chart_has_the_version_of_the_program() {
-    let chart = yaml::parse(read("deploy/chart/Chart.yaml").as_bytes()).unwrap();
+    let chart = parse(&read("deploy/chart/Chart.yaml"));
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
     }
@@ -392,7 +407,7 @@ fn the_schema_of_the_chart_describes_each_value() {
                 .map(|name| format!("{path}.{name} is not in the schema")),
         );
     }
-    let values = yaml::parse(read("deploy/chart/values.yaml").as_bytes()).unwrap();
+    let values = parse(&read("deploy/chart/values.yaml"));
     let schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
     let mut wrong = Vec::new();
     compare("", &values, &schema, &mut wrong);
