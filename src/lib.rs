@@ -43,7 +43,7 @@
 //! 8. `cluster`: everything that talks to the API server. `lookup`: `lookup` in templates. `mask`: secrets appear in no text.
 //! 9. `reconcile`: a pass, step by step (`reconcile::pass`), and the loop around it.
 //! 10. `telemetry`: metrics, health and traces. `server`: serves them. `source`: where charts come from. `lint`: what is wrong
-//!     with a chart. `rbac`: the rights that an operator of it needs. `host` and `cli`: the command line.
+//!     with a chart. `rbac`: the rights that an operator of it needs. `scaffold`: projects of operators. `host` and `cli`: the command line.
 
 #[cfg(feature = "operator")]
 pub mod backup;
@@ -84,6 +84,8 @@ pub mod release;
 pub mod render;
 #[cfg(feature = "operator")]
 pub mod runs;
+#[cfg(feature = "cli")]
+pub mod scaffold;
 #[cfg(feature = "operator")]
 pub mod server;
 #[cfg(feature = "fetch")]

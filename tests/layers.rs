@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 19] = [
+const FOLDERS: [&str; 20] = [
     "backup",
     "chaos",
     "chart",
@@ -21,6 +21,7 @@ const FOLDERS: [&str; 19] = [
     "reconcile",
     "release",
     "render",
+    "scaffold",
     "server",
     "source",
     "telemetry",
@@ -127,6 +128,13 @@ fn only_source_fetches_charts_and_it_knows_nothing_of_clusters() {
         &["crate::source", "ureq::", "pgp::"],
     );
     assert_without(&["source"], &["kube::", "tokio::", "crate::cluster", "crate::reconcile", "crate::release"]);
+}
+
+#[test]
+fn projects_are_generated_without_files_and_clusters() {
+    let forbidden =
+        ["kube::", "tokio::", "std::fs", "crate::cluster", "crate::reconcile", "crate::source", "crate::cli"];
+    assert_without(&["scaffold"], &forbidden);
 }
 
 #[test]

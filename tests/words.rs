@@ -15,7 +15,7 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 26] = [
     "src/backup",
     "src/chaos",
     "src/chart",
@@ -36,6 +36,7 @@ const SOURCES: [&str; 25] = [
     "src/release",
     "src/render",
     "src/runs",
+    "src/scaffold",
     "src/server",
     "src/source",
     "src/telemetry",

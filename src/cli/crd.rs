@@ -115,10 +115,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return Ok(());
     }
     let names = names(args, &chart)?;
-    let fields = typed::of_chart(&chart);
-    let known = fields.as_deref().unwrap_or_default();
-    let made = crd::of_chart(&chart, &names, settings, &evidence, known).map_err(CliError)?;
-    let mut text = remarks(&made, fields.err()) + &as_yaml(&made.definition)?;
+    let mut text = definition(&chart, &names, settings, &evidence)?;
     if args.warn_unknown {
         match &*crd::known(&chart) {
             Some(known) => {
@@ -132,6 +129,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     print(&text);
     Ok(())
+}
+
+/// The definition as YAML, with comments above it.
+pub fn definition(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<String, CliError> {
+    let fields = typed::of_chart(chart);
+    let known = fields.as_deref().unwrap_or_default();
+    let made = crd::of_chart(chart, names, settings, evidence, known).map_err(CliError)?;
+    Ok(remarks(&made, fields.err()) + &as_yaml(&made.definition)?)
 }
 
 /// The names that flags give over those of the chart.

@@ -4,13 +4,16 @@
 mod chaos;
 mod chart_path;
 mod crd;
+mod create;
 mod dependency;
 mod explain;
+mod init;
 mod lint;
 mod pull;
 mod rbac;
 #[cfg(feature = "operator")]
 mod run;
+mod scratch;
 #[cfg(feature = "operator")]
 mod snapshot;
 #[cfg(feature = "operator")]
@@ -39,6 +42,23 @@ struct Entry {
 }
 
 const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "init",
+        aliases: &[],
+        about: "Start a project of an operator in this folder, from a chart or without",
+        flags: init::Args::augment_args,
+        run: |matches, _| Ok(init::run(&init::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "create",
+        aliases: &[],
+        about: "Add a kind to the project in this folder, or update it with a newer chart",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            create::Command::augment_subcommands(command)
+        },
+        run: |matches, _| Ok(create::run(&create::Command::from_arg_matches_mut(matches)?)),
+    },
     Entry {
         name: "template",
         aliases: &[],

@@ -2,6 +2,7 @@
 
 use super::CliError;
 use super::chart_path::{ChartPathArgs, ON_OUTPUT, print};
+use super::scratch::Scratch;
 use crate::chart::go_io;
 use crate::source::download::Verify;
 use crate::source::{Messages, Settings, archive};
@@ -45,8 +46,12 @@ fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
     let report = Mutex::new(String::new());
     let out = |text: &str| report.lock().expect("nobody panics while holding it").push_str(text);
     let messages = Messages { out: &out, ..ON_OUTPUT };
-    let scratch = Scratch::new(args.untar)?;
-    let folder = scratch.0.as_deref().unwrap_or(&args.destination);
+    let scratch = if args.untar {
+        Some(Scratch::new().map_err(|e| CliError(format!("failed to untar: {}", e.0)))?)
+    } else {
+        None
+    };
+    let folder = scratch.as_ref().map_or(&*args.destination, Scratch::path);
     let settings = Settings::from_env();
     let (path, verification) = args.chart_path.with_downloader(&settings, messages, verify, |downloader| {
         downloader.pull(&args.chart_path.wanted(chart), folder)
@@ -82,31 +87,4 @@ fn unpack(args: &Args, chart: &str, archive: &Path) -> Result<(), CliError> {
         .map_err(|e| CliError(format!("failed to untar (mkdir): mkdir {}: {}", wanted.display(), go_io(&e))))?;
     let data = std::fs::read(archive).map_err(|e| CliError(format!("open {}: {}", archive.display(), go_io(&e))))?;
     Ok(archive::expand(&data, &folder)?)
-}
-
-/// A folder that goes when it is not needed any more.
-struct Scratch(Option<PathBuf>);
-
-impl Scratch {
-    fn new(needed: bool) -> Result<Self, CliError> {
-        if !needed {
-            return Ok(Self(None));
-        }
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|e| CliError(format!("failed to untar: {e}")))?;
-        let name = format!("tillerman-{:016x}", u64::from_ne_bytes(random));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)
-            .map_err(|e| CliError(format!("failed to untar: mkdir {}: {}", path.display(), go_io(&e))))?;
-        Ok(Self(Some(path)))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // It is in the folder for temporary files: if it cannot be removed now, the system will do so.
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
 }

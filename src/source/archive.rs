@@ -27,7 +27,7 @@ pub fn expand(archive: &[u8], folder: &Path) -> Result<(), SourceError> {
 }
 
 /// Writes a file below `base`, and never through a symbolic link that leads elsewhere.
-fn write_below(base: &Path, relative: &Path, data: &[u8]) -> Result<(), SourceError> {
+pub(crate) fn write_below(base: &Path, relative: &Path, data: &[u8]) -> Result<(), SourceError> {
     let mut path = base.to_owned();
     for part in relative.parent().into_iter().flat_map(Path::components) {
         path.push(part);

@@ -11,6 +11,7 @@
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
 #   build-tools.sh bundle          what checks the bundle for the Operator Lifecycle Manager: operator-framework's operator-verify
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
+#   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
 # With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
@@ -128,6 +129,10 @@ helm-operator)
 	# The tag is the one of its own Makefile.
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
+operator-sdk)
+	GOFLAGS=-tags=containers_image_openpgp,exclude_graphdriver_btrfs build operator-sdk operator-sdk \
+		github.com/operator-framework/operator-sdk/cmd/operator-sdk \
+		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk or traces" >&2; exit 2 ;;
 esac; done

@@ -50,17 +50,7 @@ pub fn entries() -> &'static [Entry] {
             println!("types: skipped, because the corpus is not there or not unpacked (make conformance)");
             return Vec::new();
         };
-        let (part, of) = share();
-        let text = std::fs::read_to_string(selection).expect("the selection can be read");
-        let dirs: Vec<String> = text
-            .lines()
-            .map(|line| {
-                let row: Value = serde_json::from_str(line).expect("a row is JSON");
-                row["dir"].as_str().expect("a row has a folder").to_owned()
-            })
-            .collect();
-        let chosen: Vec<String> =
-            dirs.into_iter().enumerate().filter(|(at, _)| at % of == part).map(|(_, dir)| dir).collect();
+        let chosen = names(&selection);
         let half = chosen.len().div_ceil(2);
         let load = |dirs: &[String]| dirs.iter().map(|dir| entry(&root, dir)).collect::<Vec<_>>();
         std::thread::scope(|threads| {
@@ -68,6 +58,23 @@ pub fn entries() -> &'static [Entry] {
             halves.into_iter().flat_map(|half| half.join().expect("nothing panics")).collect()
         })
     })
+}
+
+/// The names of the charts that are looked at.
+fn names(selection: &Path) -> Vec<String> {
+    let (part, of) = share();
+    let text = std::fs::read_to_string(selection).expect("the selection can be read");
+    let name = |line: &str| {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        row["dir"].as_str().expect("a row has a folder").to_owned()
+    };
+    text.lines().map(name).enumerate().filter(|(at, _)| at % of == part).map(|(_, name)| name).collect()
+}
+
+/// The names of the charts that are looked at, and where they are.
+pub fn folders() -> Vec<(String, PathBuf)> {
+    let Some((selection, root)) = places() else { return Vec::new() };
+    names(&selection).into_iter().map(|name| (name.clone(), root.join(name))).collect()
 }
 
 /// The list of charts, and where they are unpacked.

@@ -5,5 +5,6 @@
 mod support;
 
 mod corpus;
+mod projects;
 mod rates;
 mod server;

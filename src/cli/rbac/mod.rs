@@ -85,9 +85,40 @@ struct Input {
 /// Prints the roles as YAML, or what a ServiceAccount lacks.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let inputs = inputs(args)?;
-    let mut settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
+    let settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
+    let (charts, rules) = rules(&inputs, settings);
+    let subject = subject(args, &inputs)?;
+    #[cfg(feature = "operator")]
+    if args.check {
+        return check::run(args, &rules, &subject);
+    }
+    chart_path::print(&print(&title(&inputs), &charts, &rules, &subject));
+    Ok(())
+}
+
+/// The files with the roles of a project's operator, for the charts of `watches.yaml`: the `ClusterRole` for everything, and the Role in
+/// the operator's own namespace `system`, whose name kustomize changes.
+pub fn of_project(watches: &Path) -> Result<(String, String), CliError> {
+    let inputs = of_watches(watches, &[])?;
+    let (charts, rules) = rules(&inputs, Settings::default());
+    let (own, served): (Vec<Rule>, Vec<Rule>) = rules.into_iter().partition(|rule| rule.reach == Reach::Operator);
+    let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
+    let everywhere = Subject { everywhere: true, ..role("manager-role") };
+    let in_system = Subject { namespaces: vec!["system".to_owned()], ..role("leader-election-role") };
+    let own_title = "What the operator needs in its own namespace.";
+    Ok((print(&title(&inputs), &charts, &served, &everywhere), print(own_title, &[], &own, &in_system)))
+}
+
+fn title(inputs: &[Input]) -> String {
+    let names: Vec<String> =
+        inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();
+    format!("The rights of an operator of {}, as tillerman rbac found them.", names.join(", "))
+}
+
+/// What is known of the charts, and all rules.
+fn rules(inputs: &[Input], mut settings: Settings) -> (Vec<Rights>, Vec<Rule>) {
     let mut charts = Vec::new();
-    for input in &inputs {
+    for input in inputs {
         let mut rights = Rights::of(&input.chart, &input.files);
         if let Some(kind) = &input.kind {
             bound(&mut rights, kind);
@@ -95,7 +126,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             settings.config_maps |= kind.values_from.iter().any(|source| source.kind == SourceKind::ConfigMap);
             settings.impersonated.extend(impersonated(kind));
         }
-        if args.escalate {
+        if settings.escalate {
             // No rule depends on what is not known of Roles.
             rights.granted.aggregated.clear();
             rights.granted.unseen.clear();
@@ -110,16 +141,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             of_releases.map(|rule| Rule { reach: Reach::Namespace(target.to_owned()), ..rule }).collect();
         rules.extend(there);
     }
-    let subject = subject(args, &inputs)?;
-    #[cfg(feature = "operator")]
-    if args.check {
-        return check::run(args, &rules, &subject);
-    }
-    let names: Vec<String> =
-        inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();
-    let title = format!("The rights of an operator of {}, as tillerman rbac found them.", names.join(", "));
-    chart_path::print(&print(&title, &charts, &rules, &subject));
-    Ok(())
+    (charts, rules)
 }
 
 fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
@@ -127,29 +149,28 @@ fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
     for path in &args.values {
         more.push(values_files::read(path)?);
     }
-    let with = |path: &Path, kind: Option<Kind>| -> Result<Input, CliError> {
-        let chart = crate::chart::load(path).map_err(CliError::new)?;
-        let mut files = values_files::beside(path, &chart);
-        files.extend(more.iter().cloned());
-        if let Some(over) = kind.as_ref().map(|kind| &kind.overrides.values).filter(|over| !over.is_empty()) {
-            files.push(Evidence { name: "overrideValues".to_owned(), values: over.clone() });
-        }
-        let served = served(args, &chart, kind.as_ref())?;
-        Ok(Input { chart, files, served, kind })
+    if let Some(file) = &args.watches {
+        return of_watches(file, &more);
+    }
+    if args.charts.len() > 1 && (args.group.is_some() || args.kind.is_some() || args.plural.is_some()) {
+        return Err(CliError::new(
+            "--group, --kind and --plural are for one chart; give several in a file, with --watches",
+        ));
+    }
+    let of_path = |path: &PathBuf| {
+        let names = [&args.group, &args.kind, &args.plural].map(Option::as_deref);
+        input(path, None, &more, names)
     };
-    let Some(file) = &args.watches else {
-        if args.charts.len() > 1 && (args.group.is_some() || args.kind.is_some() || args.plural.is_some()) {
-            return Err(CliError::new(
-                "--group, --kind and --plural are for one chart; give several in a file, with --watches",
-            ));
-        }
-        return args.charts.iter().map(|path| with(path, None)).collect();
-    };
+    args.charts.iter().map(of_path).collect()
+}
+
+/// The kinds of a `watches.yaml`, with their charts.
+fn of_watches(file: &Path, more: &[Evidence]) -> Result<Vec<Input>, CliError> {
     let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
     let base = std::env::current_dir().map_err(CliError::new)?;
     let watches = watches::parse(&text, &base).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
     let of_kind = |kind: Kind| match kind.chart.clone() {
-        ChartRef::Path(path) => with(&path, Some(kind)),
+        ChartRef::Path(path) => input(&path, Some(kind), more, [None; 3]),
         ChartRef::Link(link) => Err(CliError(format!(
             "{}: the chart {link} is not fetched here: pull it (tillerman pull), and give its archive as CHART",
             kind.gvk
@@ -158,18 +179,34 @@ fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
     watches.kinds.into_iter().map(of_kind).collect()
 }
 
-fn served(args: &Args, chart: &Chart, kind: Option<&Kind>) -> Result<Served, CliError> {
+/// A chart, with its values files and `more`. The names are group, kind and plural, where they are given.
+fn input(path: &Path, kind: Option<Kind>, more: &[Evidence], names: [Option<&str>; 3]) -> Result<Input, CliError> {
+    let chart = crate::chart::load(path).map_err(CliError::new)?;
+    let mut files = values_files::beside(path, &chart);
+    files.extend(more.iter().cloned());
+    if let Some(over) = kind.as_ref().map(|kind| &kind.overrides.values).filter(|over| !over.is_empty()) {
+        files.push(Evidence { name: "overrideValues".to_owned(), values: over.clone() });
+    }
+    let served = served(names, &chart, kind.as_ref())?;
+    Ok(Input { chart, files, served, kind })
+}
+
+fn served(
+    [group, wanted, as_plural]: [Option<&str>; 3],
+    chart: &Chart,
+    kind: Option<&Kind>,
+) -> Result<Served, CliError> {
     let mut names = Names::of_chart(chart);
-    let wanted = kind.map(|kind| kind.gvk.kind.to_string()).or_else(|| args.kind.clone());
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != names.kind) {
-        names.plural = plural(&wanted);
-        names.kind = wanted;
+    let given = kind.map(|kind| kind.gvk.kind.to_string()).or_else(|| wanted.map(str::to_owned));
+    if let Some(given) = given.filter(|given| *given != names.kind) {
+        names.plural = plural(&given);
+        names.kind = given;
     }
     if let Some(kind) = kind {
         names.group = kind.gvk.group.to_string();
     }
-    names.group = args.group.clone().unwrap_or(names.group);
-    names.plural = args.plural.clone().unwrap_or(names.plural);
+    names.group = group.map_or(names.group, str::to_owned);
+    names.plural = as_plural.map_or(names.plural, str::to_owned);
     if names.group.is_empty() {
         return Err(CliError(format!(
             "the chart {} names no API group: give --group, or the annotation tillerman.dev/group in Chart.yaml",

@@ -1,0 +1,83 @@
+//! `tillerman init`: starts a project of an operator, with the flags of `operator-sdk init`.
+
+use super::CliError;
+use super::create::{self, ApiArgs, Written};
+use crate::kind::dns;
+use crate::scaffold::project::Project;
+
+/// The project, and the first kind.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What follows the groups of the kinds [default: my.domain].
+    #[arg(long)]
+    domain: Option<String>,
+    /// Name of the project: the prefix of its objects, and the first part of its namespace [default: the name of this folder].
+    #[arg(long, value_name = "NAME")]
+    project_name: Option<String>,
+    #[command(flatten)]
+    api: ApiArgs,
+    /// Accepted as of operator-sdk: helm is the only one.
+    #[arg(long, hide = true, value_delimiter = ',')]
+    plugins: Vec<String>,
+    /// Accepted as of operator-sdk: 3 is the only one.
+    #[arg(long, hide = true, default_value = "3")]
+    project_version: String,
+}
+
+/// The longest name of a project: what Kubernetes adds to names of pods of its Deployment must fit.
+const LONGEST: usize = 40;
+
+/// Writes the project, and its first kind if a chart or a kind is given.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    if let Some(other) = args.plugins.iter().find(|name| !name.split('/').next().is_some_and(is_helm)) {
+        return Err(CliError(format!("the plugin {other} is not known: projects are of charts (--plugins helm)")));
+    }
+    if args.project_version != "3" {
+        return Err(CliError(format!("project version {} is not known: it is 3", args.project_version)));
+    }
+    let project = match create::read()? {
+        Some(project) => {
+            for (given, flag, is) in
+                [(&args.project_name, "--project-name", &project.name), (&args.domain, "--domain", &project.domain)]
+            {
+                if given.as_ref().is_some_and(|given| given != is) {
+                    return Err(CliError(format!(
+                        "there is a project here, and its {flag} is {is}: leave out {flag}, or use another folder"
+                    )));
+                }
+            }
+            project
+        }
+        None => new(args)?,
+    };
+    let mut written = Written::default();
+    create::project(&project, &mut written)?;
+    if args.api.is_given() {
+        return create::api(&args.api, project, written);
+    }
+    written.report()?;
+    println!("Next: add a kind with\n  tillerman create api --helm-chart CHART");
+    Ok(())
+}
+
+fn is_helm(name: &str) -> bool {
+    name == "helm" || name.ends_with("helm.sdk.operatorframework.io")
+}
+
+fn new(args: &Args) -> Result<Project, CliError> {
+    let folder = std::env::current_dir().map_err(CliError::new)?;
+    let name = args.project_name.clone().unwrap_or_else(|| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        name.replace(['_', '.', ' '], "-")
+    });
+    if !dns::is_label(&name) || name.len() > LONGEST {
+        return Err(CliError(format!(
+            "{name:?} is no name of a project: give one with --project-name, of at most {LONGEST} lower-case letters, digits and dashes"
+        )));
+    }
+    let domain = args.domain.clone().unwrap_or_else(|| "my.domain".to_owned());
+    if !dns::is_subdomain(&domain) {
+        return Err(CliError(format!("--domain: {domain:?} is no DNS name such as example.com")));
+    }
+    Ok(Project::new(&name, &domain))
+}

@@ -1,0 +1,284 @@
+//! The file PROJECT, in the format of operator-sdk's projects.
+
+use crate::template::value::Value as Yaml;
+use crate::template::yaml;
+use serde_json::{Map, Value, json};
+
+/// The layout that operator-sdk gives projects of charts: its own commands work in the project too.
+const LAYOUT: &str = "helm.sdk.operatorframework.io/v1";
+/// The version of the format.
+const VERSION: &str = "3";
+/// Where the charts of the kinds came from, among the settings of plugins.
+const PLUGIN: &str = "charts.tillerman.dev/v1";
+
+/// A project: its names, and its kinds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Project {
+    /// The name: prefix of all objects and first part of the namespace.
+    pub name: String,
+    /// What follows the groups of the kinds: group `apps` and domain `example.com` are `apps.example.com`.
+    pub domain: String,
+    /// The kinds, in the order in which they were added.
+    pub resources: Vec<Resource>,
+    /// The comments at the top of the file; empty for those of a new one.
+    head: String,
+    /// What else the file has, which is kept.
+    rest: Map<String, Value>,
+}
+
+/// A kind of a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// First part of the group.
+    pub group: String,
+    /// Version, such as `v1alpha1`.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// What follows the group; empty for none.
+    pub domain: String,
+    /// Plural name, where it is not made by the rule.
+    pub plural: Option<String>,
+    /// Where its chart came from.
+    pub source: Option<Source>,
+}
+
+/// Where a chart came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// As given: a path, a URL, an OCI reference or a name.
+    pub chart: String,
+    /// The repository, if one was given.
+    pub repo: String,
+    /// The version that was asked for; empty for the newest.
+    pub version: String,
+}
+
+impl Resource {
+    /// The whole group.
+    pub fn qualified_group(&self) -> String {
+        match (&*self.group, &*self.domain) {
+            (group, "") => group.to_owned(),
+            ("", domain) => domain.to_owned(),
+            (group, domain) => format!("{group}.{domain}"),
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.qualified_group() == other.qualified_group() && self.kind == other.kind && self.version == other.version
+    }
+}
+
+impl Project {
+    /// A project without kinds.
+    pub fn new(name: &str, domain: &str) -> Self {
+        Self { name: name.to_owned(), domain: domain.to_owned(), ..Self::default() }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub fn read(file: &str) -> Result<Self, String> {
+        let document = yaml::parse(file.as_bytes()).map_err(|e| e.to_string())?;
+        let Value::Object(mut fields) = document else { return Err("it is not a map".to_owned()) };
+        let version = fields.remove("version");
+        if version.as_ref().and_then(Value::as_str) != Some(VERSION) {
+            return Err(format!("version is not {VERSION:?}"));
+        }
+        let layout = fields.remove("layout");
+        let is_ours =
+            |layout: &Value| layout.as_str().is_some_and(|name| name.starts_with("helm.sdk.operatorframework.io/"));
+        if !layout.as_ref().and_then(Value::as_array).is_some_and(|all| all.iter().any(is_ours)) {
+            return Err(format!("layout does not name {LAYOUT}: it is no project of charts"));
+        }
+        fields.remove("multigroup");
+        let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut project = Self {
+            head: text_of_head(file),
+            name: text(fields.remove("projectName")),
+            domain: text(fields.remove("domain")),
+            ..Self::default()
+        };
+        if project.name.is_empty() {
+            return Err("projectName is missing".to_owned());
+        }
+        let resources = fields.remove("resources");
+        let sources =
+            fields.get_mut("plugins").and_then(Value::as_object_mut).and_then(|plugins| plugins.remove(PLUGIN));
+        for resource in resources.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let mut read = Resource {
+                group: field("group"),
+                version: field("version"),
+                kind: field("kind"),
+                domain: field("domain"),
+                plural: Some(field("plural")).filter(|plural| !plural.is_empty()),
+                source: None,
+            };
+            if read.kind.is_empty() || read.version.is_empty() {
+                return Err("an entry of resources has no kind or no version".to_owned());
+            }
+            let key = read.kind.clone();
+            let source = sources.iter().filter_map(|all| all["charts"].as_array()).flatten().find(|source| {
+                source["kind"] == *key
+                    && source["group"] == *read.qualified_group()
+                    && source["version"] == *read.version
+            });
+            let of = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();
+            read.source = source.map(|source| Source {
+                chart: of(source, "chart"),
+                repo: of(source, "repo"),
+                version: of(source, "chartVersion"),
+            });
+            project.resources.push(read);
+        }
+        project.rest = fields;
+        Ok(project)
+    }
+
+    /// Adds a kind, or gives the one that is there its new source. Its index.
+    pub fn add(&mut self, resource: Resource) -> usize {
+        if let Some(index) = self.resources.iter().position(|known| known.is(&resource)) {
+            self.resources[index] = resource;
+            return index;
+        }
+        self.resources.push(resource);
+        self.resources.len() - 1
+    }
+
+    /// Writes the file. `new_head` are the comments of one that was not read.
+    ///
+    /// # Errors
+    /// If a text cannot be written as YAML.
+    pub fn write(&self, new_head: &str) -> Result<String, String> {
+        let mut fields = self.rest.clone();
+        fields.insert("domain".into(), json!(self.domain));
+        fields.insert("layout".into(), json!([LAYOUT]));
+        fields.insert("projectName".into(), json!(self.name));
+        let mut groups: Vec<_> = self.resources.iter().map(|resource| &resource.group).collect();
+        groups.sort();
+        groups.dedup();
+        if groups.len() > 1 {
+            fields.insert("multigroup".into(), json!(true));
+        }
+        if !fields.contains_key("plugins") {
+            fields.insert("plugins".into(), json!({"manifests.sdk.operatorframework.io/v2": {}}));
+        }
+        let sources: Vec<Value> = self.resources.iter().filter_map(source).collect();
+        if let Some(plugins) = fields.get_mut("plugins").and_then(Value::as_object_mut).filter(|_| !sources.is_empty())
+        {
+            plugins.insert(PLUGIN.into(), json!({"charts": sources}));
+        }
+        if !self.resources.is_empty() {
+            let resources: Vec<Value> = self.resources.iter().map(resource).collect();
+            fields.insert("resources".into(), json!(resources));
+        }
+        fields.insert("version".into(), json!(VERSION));
+        let text = yaml::emit(&Yaml::from(&Value::Object(fields)))?;
+        let head = if self.head.is_empty() { new_head } else { &self.head };
+        Ok(format!("{head}{}", String::from_utf8_lossy(&text)))
+    }
+}
+
+fn text_of_head(file: &str) -> String {
+    file.split_inclusive('\n').take_while(|line| line.starts_with('#')).collect()
+}
+
+fn resource(resource: &Resource) -> Value {
+    let mut fields = json!({
+        "api": {"crdVersion": "v1", "namespaced": true},
+        "group": resource.group,
+        "kind": resource.kind,
+        "version": resource.version,
+    });
+    if !resource.domain.is_empty() {
+        fields["domain"] = json!(resource.domain);
+    }
+    if let Some(plural) = &resource.plural {
+        fields["plural"] = json!(plural);
+    }
+    fields
+}
+
+fn source(resource: &Resource) -> Option<Value> {
+    let source = resource.source.as_ref()?;
+    let mut fields = json!({
+        "group": resource.qualified_group(),
+        "version": resource.version,
+        "kind": resource.kind,
+        "chart": source.chart,
+    });
+    if !source.repo.is_empty() {
+        fields["repo"] = json!(source.repo);
+    }
+    if !source.version.is_empty() {
+        fields["chartVersion"] = json!(source.version);
+    }
+    Some(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Project, Resource, Source};
+
+    fn web() -> Resource {
+        Resource {
+            group: "apps".into(),
+            version: "v1alpha1".into(),
+            kind: "Web".into(),
+            domain: "example.com".into(),
+            ..Resource::default()
+        }
+    }
+
+    #[test]
+    fn a_project_is_read_as_it_was_written() {
+        let mut project = Project::new("web-operator", "example.com");
+        project.add(Resource {
+            source: Some(Source {
+                chart: "web".into(),
+                repo: "https://charts.example.com".into(),
+                version: "1.2.3".into(),
+            }),
+            ..web()
+        });
+        project.add(Resource { group: "db".into(), kind: "Mysql".into(), plural: Some("mysqls".into()), ..web() });
+        let text = project.write("# head\n").unwrap();
+        let read = Project::read(&text).unwrap();
+        assert_eq!(read.write("# head\n").unwrap(), text);
+        assert_eq!((read.resources, read.name), (project.resources, project.name));
+        assert!(text.contains("multigroup: true"), "{text}");
+    }
+
+    #[test]
+    fn what_operator_sdk_wrote_is_kept() {
+        let text = "# Do not edit.\ndomain: example.com\nlayout:\n- helm.sdk.operatorframework.io/v1\nplugins:\n  manifests.sdk.operatorframework.io/v2: {}\n  \
+                    scorecard.sdk.operatorframework.io/v2: {}\nprojectName: web-operator\nresources:\n- api:\n    crdVersion: v1\n    namespaced: true\n  \
+                    domain: example.com\n  group: apps\n  kind: Web\n  version: v1alpha1\nversion: \"3\"\n";
+        let project = Project::read(text).unwrap();
+        assert_eq!(project.resources, [web()]);
+        assert_eq!(project.write("").unwrap(), text);
+    }
+
+    #[test]
+    fn a_kind_is_added_once() {
+        let mut project = Project::new("web-operator", "example.com");
+        assert_eq!((project.add(web()), project.add(web()), project.resources.len()), (0, 0, 1));
+    }
+
+    #[test]
+    fn what_is_no_project_of_charts_is_refused() {
+        for (text, why) in [
+            ("[]", "it is not a map"),
+            ("version: \"2\"", "version is not \"3\""),
+            (
+                "version: \"3\"\nlayout: [go.kubebuilder.io/v4]",
+                "layout does not name helm.sdk.operatorframework.io/v1: it is no project of charts",
+            ),
+            ("version: \"3\"\nlayout: [helm.sdk.operatorframework.io/v1]", "projectName is missing"),
+        ] {
+            assert_eq!(Project::read(text).unwrap_err(), why);
+        }
+    }
+}
