@@ -28,6 +28,22 @@ build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --bin tillerman -- $(LAYOUT)
 	strip -o $(BIN) $(UNSTRIPPED)
 
+.PHONY: manifests
+manifests: protoc ## write deploy/chart/files, deploy/install and deploy/bundle again
+	REWRITE_MANIFESTS=1 $(CARGO) test --quiet --features cluster-tests --test manifests
+
+# For which machines a release has programs: those whose standard library rustup has installed (`rustup target add`). One of another processor
+# needs a C compiler for it, such as Debian's gcc-aarch64-linux-gnu.
+RELEASE_TARGETS ?= $(HOST)
+# The name under which the image will be found.
+IMAGE ?= tillerman
+
+.PHONY: release
+release: build ## what a release consists of, in target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
+	for target in $(filter-out $(HOST),$(RELEASE_TARGETS)); do deploy/cross.sh $$target || exit 1; done
+	IMAGE=$(IMAGE) SELF=$(BIN) deploy/release.sh $(OUT)/release-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) \
+		$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN),$(OUT)/tillerman-$(target)))
+
 .PHONY: tools
 tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from their Go modules once
 	tests/cluster/build-tools.sh control-plane

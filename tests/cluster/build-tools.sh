@@ -9,6 +9,7 @@
 #   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and servers that speak as S3 and as Azure do
 #   build-tools.sh issuer          cert-manager, for the test of the chart's certificates that it issues; the last version whose module has its program
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
+#   build-tools.sh bundle          what checks the bundle for the Operator Lifecycle Manager: operator-framework's operator-verify
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
@@ -123,6 +124,7 @@ issuer) build cert-manager cert-manager github.com/cert-manager/cert-manager/cmd
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
+bundle) build operator-verify operator-verify github.com/operator-framework/api/cmd/operator-verify "-s -w" ;;
 helm-operator)
 	# The tag is the one of its own Makefile.
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \
@@ -132,5 +134,5 @@ operator-sdk)
 		github.com/operator-framework/operator-sdk/cmd/operator-sdk \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, helm-operator, operator-sdk or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk or traces" >&2; exit 2 ;;
 esac; done

@@ -5,6 +5,7 @@ mod access;
 mod chaos;
 mod etcd;
 mod failures;
+mod install;
 mod issued;
 mod project;
 mod restore;
@@ -14,6 +15,8 @@ mod volumes;
 mod support;
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::Command;
 use support::harness::{self, eventually, kubectl};
 use support::writer;
 
@@ -31,6 +34,33 @@ pub fn kubectl_in(namespace: &str, args: &[&str]) -> Result<String, String> {
 pub fn get_in(namespace: &str, what: &[&str]) -> Result<Value, String> {
     let text = kubectl_in(namespace, &[&["get", "-o", "json"], what].concat())?;
     serde_json::from_str(&text).map_err(|e| e.to_string())
+}
+
+/// The requests of an account that were refused for want of a right, from this place of the audit log on.
+pub fn forbidden(namespace: &str, account: &str, from: usize) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(harness::cluster_dir().join("log/audit.log")).unwrap();
+    let text = text.get(from..).unwrap_or(&text);
+    let refused = |line: &str| -> Option<String> {
+        let entry: Value = serde_json::from_str(line).ok()?;
+        let user = format!("system:serviceaccount:{namespace}:{account}");
+        let ours = entry.pointer("/user/username")? == user.as_str();
+        let forbidden = ours && entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
+        let part =
+            |name: &str| entry.pointer(&format!("/objectRef/{name}")).and_then(Value::as_str).unwrap_or_default();
+        forbidden.then(|| format!("{} {}/{}", entry["verb"], part("resource"), part("subresource")))
+    };
+    text.lines().filter_map(refused).collect()
+}
+
+/// The status and the text of the metrics of a pod, for the bearer of a token.
+pub fn metrics(pod: &Value, token: &str) -> (String, String) {
+    let address = format!("https://{}:8443/metrics", pod["status"]["podIP"].as_str().unwrap());
+    let header = format!("Authorization: Bearer {token}");
+    let header = if token.is_empty() { "Accept: */*" } else { &header };
+    let curl = Command::new("curl").args(["-sk", "-w", "\n%{http_code}", "-H", header, &address]).output().unwrap();
+    let answer = String::from_utf8(curl.stdout).unwrap();
+    let (text, code) = answer.rsplit_once('\n').unwrap();
+    (code.to_owned(), text.to_owned())
 }
 
 /// A namespace for one test.

@@ -1,11 +1,10 @@
 //! The project itself: from a custom resource to pods that answer, a change, and the deletion.
 
-use crate::harness::{cluster_dir, kubectl};
-use crate::{MANAGER, Place, SYSTEM, eventually};
+use crate::harness::kubectl;
+use crate::{MANAGER, Place, SYSTEM, eventually, metrics};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::process::Command;
 
 /// What a pod's web server says; the node's pods can be reached from here.
 fn page(address: &str) -> Result<String, String> {
@@ -34,20 +33,10 @@ fn says_everywhere(place: &Place, replicas: usize, words: &str) {
     });
 }
 
-/// The requests of the project's operator that were refused for want of a right since it was deployed, from the audit log.
+/// The requests of the project's operator that were refused since it was deployed.
 fn forbidden() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(cluster_dir().join("log/audit.log")).unwrap();
-    let deployed: usize = std::env::var("TILLERMAN_TEST_AUDIT_FROM").unwrap().parse().unwrap();
-    let text = text.get(deployed..).unwrap_or(&text);
-    let refused = |line: &str| -> Option<String> {
-        let entry: Value = serde_json::from_str(line).ok()?;
-        let ours = entry.pointer("/user/username")? == format!("system:serviceaccount:{SYSTEM}:{MANAGER}").as_str();
-        let forbidden = ours && entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
-        let part =
-            |name: &str| entry.pointer(&format!("/objectRef/{name}")).and_then(Value::as_str).unwrap_or_default();
-        forbidden.then(|| format!("{} {}/{}", entry["verb"], part("resource"), part("subresource")))
-    };
-    text.lines().filter_map(refused).collect()
+    let deployed = std::env::var("TILLERMAN_TEST_AUDIT_FROM").unwrap().parse().unwrap();
+    crate::forbidden(SYSTEM, MANAGER, deployed)
 }
 
 /// The operator's Deployment has one pod, which is ready and of its newest template; the pod.
@@ -92,15 +81,7 @@ fn a_project_of_operator_sdk_runs_with_only_its_image_changed() {
 #[test]
 fn the_projects_metrics_are_for_those_who_may_read_them() {
     let pod = manager();
-    let address = format!("https://{}:8443/metrics", pod["status"]["podIP"].as_str().unwrap());
-    let fetch = |token: &str| {
-        let header = format!("Authorization: Bearer {token}");
-        let curl =
-            Command::new("curl").args(["-sk", "-w", "\n%{http_code}", "-H", &header, &address]).output().unwrap();
-        let answer = String::from_utf8(curl.stdout).unwrap();
-        let (text, code) = answer.rsplit_once('\n').unwrap();
-        (code.to_owned(), text.to_owned())
-    };
+    let fetch = |token: &str| metrics(&pod, token);
     assert_eq!(fetch("nobody").0, "401");
     let place = Place::new("metrics");
     place.kubectl(&["create", "serviceaccount", "prometheus"]).unwrap();

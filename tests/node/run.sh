@@ -21,7 +21,7 @@ undeploy() {
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
-"$here/../cluster/build-tools.sh" members backup issuer
+"$here/../cluster/build-tools.sh" members backup issuer helm
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
@@ -38,6 +38,11 @@ for archive in "$work"/etcd/*.tar; do
 	"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
 		images import --snapshotter overlayfs "$archive" >/dev/null
 done
+"$here/install-images.sh" "$bin" "$work/install"
+for archive in "$work"/install/*.tar; do
+	"$here/../cluster/node-in.sh" "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io \
+		images import --snapshotter overlayfs "$archive" >/dev/null
+done
 
 # The definitions of cert-manager, whose labels are templates of its chart, and of ServiceMonitors.
 module() { (cd "$here/../cluster/tools/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }
@@ -47,14 +52,25 @@ for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus
 	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
 done
 
+export TILLERMAN_TEST_CLUSTER=$STATE
+# Installs an operator of all namespaces and removes it again, so nothing runs beside it.
+case ${TEST:-install} in install*)
+	nice cargo test --features cluster-tests --test node install:: -- --nocapture || {
+		kubectl -n tillerman-system describe pods >&2
+		kubectl -n tillerman-system logs deployment/tillerman --tail=50 >&2
+		exit 1
+	}
+	[ -z "${TEST:-}" ] || exit 0 ;;
+esac
+
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF
 images:
 - {name: controller, newName: ${image%:*}, newTag: ${image##*:}}
 EOF
-export TILLERMAN_TEST_CLUSTER=$STATE TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
+export TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
 kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
-nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- --test-threads=4 || {
+nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- --skip install:: --test-threads=4 || {
 	kubectl -n page-operator-system describe pods >&2
 	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
 	exit 1

@@ -20,6 +20,7 @@ mod health;
 mod history;
 mod hooks;
 mod immutable;
+mod install;
 mod lease;
 mod lifecycle;
 mod lookup;

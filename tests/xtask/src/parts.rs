@@ -149,12 +149,12 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "alerts",
-        about: "alert rules and dashboard against Prometheus' own tool",
-        tools: &["metrics"],
+        about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's",
+        tools: &["metrics", "bundle"],
         release: false,
         alone: false,
         compiles: false,
-        steps: || vec![Step::whole("alerts", "tests/alerts.sh")],
+        steps: || vec![Step::whole("alerts", "tests/alerts.sh"), Step::whole("bundle", "tests/bundle.sh")],
     },
     Part {
         name: "conformance",
@@ -240,7 +240,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
-        tools: &["node", "issuer", "members", "backup"],
+        tools: &["node", "issuer", "members", "backup", "helm"],
         release: true,
         alone: true,
         compiles: false,

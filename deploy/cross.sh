@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the static program for another machine: cross.sh TARGET writes target/tillerman-TARGET
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+target=${1:?usage: cross.sh TARGET}
+. "$here/tests/cluster/lib.sh"
+cd "$here"
+need_protoc
+[ -d "$(rustc --print target-libdir --target "$target")" ] ||
+	die "the standard library for $target is missing: rustup target add $target"
+tools=
+case $target in aarch64-unknown-linux-gnu)
+	tools=aarch64-linux-gnu-
+	need ${tools}gcc gcc-aarch64-linux-gnu
+	[ -e /usr/aarch64-linux-gnu/lib/libc.a ] || need libc.a libc6-dev-arm64-cross
+	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc
+	;;
+esac
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0" \
+	nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
+out=${CARGO_TARGET_DIR:-target}
+"${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"

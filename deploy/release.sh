@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Puts what a release consists of into a folder: release.sh FOLDER TARGET=PROGRAM...
+# TARGET is what rustc calls the machine, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
+# IMAGE=registry.example.com/tillerman says under which name the image will be found; it is then in all that names it.
+# WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+usage="usage: release.sh FOLDER TARGET=PROGRAM..."
+out=${1:?$usage}
+shift
+[ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
+image=${IMAGE:-tillerman}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -1)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -rf "$out"
+mkdir -p "$out"
+
+# platform TARGET: the machine as Kubernetes calls it
+platform() {
+	case $1 in
+	x86_64-*-linux-*) echo linux-amd64 ;;
+	aarch64-*-linux-*) echo linux-arm64 ;;
+	*-apple-darwin) echo "darwin-$(sed 's/^aarch64/arm64/; s/^x86_64/amd64/; s/-.*//' <<<"$1")" ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# archive FOLDER OUT.tgz: the same bytes for the same files
+archive() {
+	tar -C "$(dirname "$1")" --sort=name --numeric-owner --owner=0 --group=0 --mode=go=rX,u+rw --mtime=@0 -cf - "$(basename "$1")" | gzip -n9 >"$2"
+}
+
+# The programs. The first that runs here, or that of SELF, makes what programs make.
+self=${SELF:-}
+for pair in "$@"; do
+	target=${pair%%=*} program=${pair#*=}
+	name=tillerman-$version-$(platform "$target")
+	install -D -m 755 "$program" "$work/$name/tillerman"
+	cp "$here/../LICENSE" "$work/$name/"
+	if [ -z "$self" ] && "$program" --version >/dev/null 2>&1; then self=$program; fi
+done
+[ -n "$self" ] || { echo "error: none of the programs runs on this machine" >&2; exit 1; }
+offers() { "$self" "$1" --help >/dev/null 2>&1; }
+for shell in bash zsh fish; do
+	offers completion || break
+	"$self" completion $shell >"$work/tillerman.$shell"
+done
+for folder in "$work"/tillerman-"$version"-*; do
+	cp "$work"/tillerman.{bash,zsh,fish} "$folder/" 2>/dev/null || true
+	archive "$folder" "$out/${folder##*/}.tar.gz"
+done
+
+# The definitions and the operator in one file each.
+cat "$here"/install/crds/*.dev.yaml "$here"/install/crds/*.com.yaml | awk 'FNR > 1 && /^# Written/ { print "---"; next } !/^# Written/' >"$out/crds.yaml"
+sed "s|tillerman:$version|$image:$version|g" "$here/install/base/operator.yaml" >"$work/operator.yaml"
+{
+	cat "$out/crds.yaml"
+	for file in "$here/install/base/namespace.yaml" "$work/operator.yaml"; do
+		echo ---
+		grep -v '^# Written' "$file"
+	done
+} >"$out/install.yaml"
+
+# The chart.
+cp -r "$here/chart" "$work/tillerman"
+sed -i "s|^  repository: tillerman$|  repository: $image|" "$work/tillerman/values.yaml"
+archive "$work/tillerman" "$out/tillerman-$version.tgz"
+"$self" lint "$out/tillerman-$version.tgz" >"$work/lint" || { cat "$work/lint" >&2; exit 1; }
+
+# The bundle for the Operator Lifecycle Manager.
+cp -r "$here/bundle" "$work/tillerman-bundle-$version"
+sed -i "s|tillerman:$version|$image:$version|g" "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterserviceversion,-watches.configmap}.yaml
+archive "$work/tillerman-bundle-$version" "$out/tillerman-bundle-$version.tar.gz"
+
+# The notes: what the changelog says of this version.
+awk -v version="$version" '/^## / { found = ($2 == version); next } found' "$here/../CHANGELOG.md" | sed '/./,$!d' >"$out/notes.md"
+[ -s "$out/notes.md" ] || { echo "error: CHANGELOG.md has no section $version" >&2; exit 1; }
+
+# The image of all programs for Linux, and lists of what is in it (SPDX).
+make_image() {
+	local pair target flags=() charts=() chart
+	for chart in "$here"/../charts/*/; do charts+=(--chart "${chart%/}"); done
+	for pair in "$@"; do
+		target=${pair%%=*}
+		case $target in *-linux-*) ;; *) continue ;; esac
+		flags+=(--program "${pair#*=}")
+		"$self" image --bare --tag "$image:$version" "${charts[@]}" --program "${pair#*=}" \
+			--output "$work/image.tar" --sbom "$out/tillerman-$version-$(platform "$target").spdx.json" >/dev/null
+	done
+	"$self" image --bare --tag "$image:$version" "${charts[@]}" "${flags[@]}" --format oci-archive --output "$out/tillerman-$version-image.tar"
+}
+if [ -n "${WITHOUT_IMAGE:-}" ]; then
+	echo "no image is made"
+elif offers image; then
+	make_image "$@"
+else
+	echo "no image is made: this program has no command image"
+fi
+
+(cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
