@@ -4,13 +4,16 @@ mod bundle;
 #[cfg(feature = "operator")]
 mod chaos;
 mod chart_path;
+mod completion;
 mod crd;
 mod create;
 mod dependency;
 mod explain;
+mod explain_chart;
 mod image;
 mod init;
 mod lint;
+mod man;
 mod pull;
 mod rbac;
 #[cfg(feature = "operator")]
@@ -100,6 +103,13 @@ const ENTRIES: &[Entry] = &[
         run: |matches, _| Ok(lint::run(&lint::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
+        name: "explain",
+        aliases: &[],
+        about: "Show the values of a chart as a table",
+        flags: explain_chart::Args::augment_args,
+        run: |matches, _| Ok(explain_chart::run(&explain_chart::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
         name: "crd",
         aliases: &[],
         about: "Make the typed CustomResourceDefinition of a chart",
@@ -155,6 +165,20 @@ const ENTRIES: &[Entry] = &[
         flags: chaos::Args::augment_args,
         run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
     },
+    Entry {
+        name: "completion",
+        aliases: &[],
+        about: "Print the script by which a shell completes commands and flags",
+        flags: completion::Args::augment_args,
+        run: |matches, _| Ok(completion::run(&completion::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "man",
+        aliases: &[],
+        about: "Print or write manual pages",
+        flags: man::Args::augment_args,
+        run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?)),
+    },
 ];
 
 impl Entry {
@@ -166,6 +190,14 @@ impl Entry {
         let command = if with_flags { (self.flags)(command) } else { command };
         command.about(self.about).long_about(None).visible_aliases(self.aliases)
     }
+}
+
+/// The whole command line, with the flags of all commands.
+fn whole() -> clap::Command {
+    program(None).mut_subcommands(|command| {
+        let entry = ENTRIES.iter().find(|entry| entry.name == command.get_name());
+        entry.map_or_else(|| command, |entry| entry.command(true))
+    })
 }
 
 /// The program's command line, with the flags of the command that is `given`.

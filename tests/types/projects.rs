@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tillerman::crd;
 use tillerman::template::yaml;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -18,7 +19,8 @@ fn object(project: &Path, folder: &str) -> Value {
     let files = std::fs::read_dir(project.join(folder)).expect("the project has the folder");
     let paths = files.map(|file| file.expect("it can be read").path());
     let path = paths.into_iter().find(|path| !path.ends_with("kustomization.yaml")).expect("there is one kind");
-    yaml::parse(&std::fs::read(path).expect("it can be read")).expect("it is YAML")
+    // As kubectl sends a YAML file: what has no fraction is an integer.
+    crd::plain(&yaml::parse(&std::fs::read(path).expect("it can be read")).expect("it is YAML"))
 }
 
 /// The project of a chart, or why there is none.
