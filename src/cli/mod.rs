@@ -7,6 +7,10 @@ mod crd;
 mod dependency;
 mod explain;
 mod lint;
+#[cfg(feature = "operator")]
+mod list;
+#[cfg(feature = "operator")]
+mod output;
 mod pull;
 mod rbac;
 #[cfg(feature = "operator")]
@@ -15,6 +19,8 @@ mod run;
 mod snapshot;
 #[cfg(feature = "operator")]
 mod status;
+#[cfg(feature = "operator")]
+mod target;
 mod template;
 mod values;
 pub mod values_files;
@@ -118,6 +124,14 @@ const ENTRIES: &[Entry] = &[
         about: "Inject faults into a cluster of etcd, and check whether a write is lost",
         flags: chaos::Args::augment_args,
         run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "list",
+        aliases: &["ls"],
+        about: "List the custom resources of charts, with their releases",
+        flags: list::Args::augment_args,
+        run: |matches, _| Ok(list::run(&list::Args::from_arg_matches_mut(matches)?)),
     },
 ];
 

@@ -302,6 +302,28 @@ impl Cluster {
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
+    /// The metadata of the objects that match a label selector, in one namespace or in all, read page by page.
+    pub async fn list_metadata(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {}", resource.plural);
+        let (mut found, mut next) = (Vec::new(), None);
+        loop {
+            let params =
+                kube::core::params::ListParams { limit: Some(PAGE), continue_token: next, ..Default::default() };
+            let request = Request::new(resource.path(namespace));
+            let request = request.list_metadata(&params.labels(selector)).map_err(|e| unsent(&what, &e))?;
+            let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
+            found.append(list.get_mut("items").and_then(Value::as_array_mut).unwrap_or(&mut Vec::new()));
+            let token = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty());
+            let Some(token) = token else { return Ok(found) };
+            next = Some(token.to_owned());
+        }
+    }
+
     /// Whether an object in a namespace that matches a label selector has an owner with this uid. Reads only metadata.
     pub async fn has_owned(
         &self,
