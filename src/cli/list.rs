@@ -187,7 +187,8 @@ fn state(cr: &Value) -> &'static str {
 pub(super) fn name_and_version(label: &str) -> (&str, &str) {
     let is_version = |text: &str| {
         let number = text.split(['-', '+']).next().unwrap_or_default().trim_start_matches('v');
-        number.split('.').count() > 1 && number.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        number.split('.').count() > 1
+            && number.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     let dashes = label.match_indices('-').map(|(at, _)| (&label[..at], &label[at + 1..]));
     dashes.into_iter().find(|(_, rest)| is_version(rest)).unwrap_or((label, ""))
@@ -226,8 +227,13 @@ mod tests {
 
     #[test]
     fn a_chart_is_its_name_and_its_version() {
-        let table = [("web-1.2.3", ("web", "1.2.3")), ("my-2-web-1.2.3-rc.1+x", ("my-2-web", "1.2.3-rc.1+x")),
-            ("web-v1.0.0", ("web", "v1.0.0")), ("web", ("web", "")), ("", ("", ""))];
+        let table = [
+            ("web-1.2.3", ("web", "1.2.3")),
+            ("my-2-web-1.2.3-rc.1+x", ("my-2-web", "1.2.3-rc.1+x")),
+            ("web-v1.0.0", ("web", "v1.0.0")),
+            ("web", ("web", "")),
+            ("", ("", "")),
+        ];
         for (label, expected) in table {
             assert_eq!(name_and_version(label), expected);
         }
@@ -236,7 +242,8 @@ mod tests {
     #[test]
     fn the_state_is_what_matters_most() {
         let cr = |conditions: &[(&str, &str)]| {
-            let conditions: Vec<_> = conditions.iter().map(|(name, status)| json!({"type": name, "status": status})).collect();
+            let conditions: Vec<_> =
+                conditions.iter().map(|(name, status)| json!({"type": name, "status": status})).collect();
             json!({"metadata": {}, "status": {"conditions": conditions}})
         };
         assert_eq!(state(&cr(&[("Ready", "True"), ("Paused", "True")])), "Paused");

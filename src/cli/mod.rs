@@ -1,18 +1,34 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
 #[cfg(feature = "operator")]
+mod adopt;
+#[cfg(feature = "operator")]
+mod ask;
+#[cfg(feature = "operator")]
 mod chaos;
 mod chart_path;
 mod crd;
 mod dependency;
+#[cfg(feature = "operator")]
+mod diff;
+#[cfg(feature = "operator")]
+mod doctor;
 mod explain;
+#[cfg(feature = "operator")]
+mod history;
 mod lint;
 #[cfg(feature = "operator")]
 mod list;
 #[cfg(feature = "operator")]
 mod output;
+#[cfg(feature = "operator")]
+mod pause;
+#[cfg(feature = "operator")]
+mod plan;
 mod pull;
 mod rbac;
+#[cfg(feature = "operator")]
+mod rollback;
 #[cfg(feature = "operator")]
 mod run;
 #[cfg(feature = "operator")]
@@ -132,6 +148,81 @@ const ENTRIES: &[Entry] = &[
         about: "List the custom resources of charts, with their releases",
         flags: list::Args::augment_args,
         run: |matches, _| Ok(list::run(&list::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "diff",
+        aliases: &[],
+        about: "Show what the next pass would change on the live cluster",
+        flags: diff::Args::augment_args,
+        run: |matches, _| Ok(diff::run(&diff::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "plan",
+        aliases: &[],
+        about: "Show the state of a release, and what the next pass would do",
+        flags: plan::Args::augment_args,
+        run: |matches, _| Ok(plan::run(&plan::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "history",
+        aliases: &[],
+        about: "Show the revisions of a release, and which values each of them changed",
+        flags: history::Args::augment_args,
+        run: |matches, _| Ok(history::run(&history::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "rollback",
+        aliases: &[],
+        about: "Give a custom resource the values of an earlier revision",
+        flags: rollback::Args::augment_args,
+        run: |matches, _| Ok(rollback::run(&rollback::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "pause",
+        aliases: &[],
+        about: "Let the operator do nothing for a custom resource",
+        flags: pause::PauseArgs::augment_args,
+        run: |matches, _| Ok(pause::pause(&pause::PauseArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "resume",
+        aliases: &[],
+        about: "End a pause",
+        flags: pause::ResumeArgs::augment_args,
+        run: |matches, _| Ok(pause::resume(&pause::ResumeArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "reconcile",
+        aliases: &[],
+        about: "Ask for a pass over a custom resource, and wait for it",
+        flags: pause::ReconcileArgs::augment_args,
+        run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "adopt",
+        aliases: &[],
+        about: "Make custom resources of Helm releases, or of loose objects",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            adopt::Command::augment_subcommands(command)
+        },
+        run: |matches, _| Ok(adopt::run(&adopt::Command::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "doctor",
+        aliases: &[],
+        about: "Check a cluster and the operator in it",
+        flags: doctor::Args::augment_args,
+        run: |matches, _| Ok(doctor::run(&doctor::Args::from_arg_matches_mut(matches)?)),
     },
 ];
 

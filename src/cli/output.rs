@@ -71,7 +71,8 @@ pub fn lines(text: &str) -> String {
 }
 
 fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Rows in columns, the first row being the head. Cells are cut where they are very long.
@@ -144,8 +145,17 @@ mod tests {
 
     #[test]
     fn ages_are_those_of_kubectl() {
-        let table = [(-5, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (3_599, "59m"), (14_460, "4h1m"),
-            (100_000, "27h"), (200_000, "2d7h"), (900_000, "10d")];
+        let table = [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3_599, "59m"),
+            (14_460, "4h1m"),
+            (100_000, "27h"),
+            (200_000, "2d7h"),
+            (900_000, "10d"),
+        ];
         for (seconds, expected) in table {
             assert_eq!(age(seconds), expected);
         }

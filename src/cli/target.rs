@@ -163,7 +163,8 @@ mod tests {
     fn the_status_says_which_release_it_is_and_annotations_do_before() {
         let mut cr = json!({"metadata": {"name": "a", "namespace": "ns"}});
         assert_eq!(release_of(&cr), ("ns".into(), "a".into()));
-        cr["metadata"]["annotations"] = json!({"tillerman.dev/release-name": "b", "tillerman.dev/target-namespace": "t"});
+        cr["metadata"]["annotations"] =
+            json!({"tillerman.dev/release-name": "b", "tillerman.dev/target-namespace": "t"});
         assert_eq!(release_of(&cr), ("t".into(), "b".into()));
         cr["status"] = json!({"release": {"name": "c", "namespace": "u"}});
         assert_eq!(release_of(&cr), ("u".into(), "c".into()));
