@@ -334,6 +334,7 @@ fn propose(
         if matches!(common.output.output, Format::Text | Format::Wide) {
             print(&format!("---\n# {}\n{}", line(&proposal.from), as_yaml(&body)?));
             notes(&preview);
+            check(&preview)?;
             let mut rest = Preview { changes: preview.changes.clone(), ..preview };
             rest.changes.retain(|change| !change.is_mark);
             let said = text(&rest, common.color.is_on());
@@ -347,7 +348,6 @@ fn propose(
                 eprintln!("note: the first pass would fail: {}", line(why));
             }
             eprintln!("{}", verdict(is_same, is_refused, touched, marked));
-            check(&rest)?;
         }
         if common.apply && !is_same && !common.allow_changes {
             let why = "was not created: the first pass would change something. --allow-changes creates it";

@@ -147,6 +147,9 @@ fn entry(kind: &Resource, cr: &Value) -> Value {
     let (chart, version) = name_and_version(text("/status/release/chart"));
     let ready = condition(cr, "Ready");
     let field = |name: &str| ready.and_then(|c| c.get(name)).and_then(Value::as_str).unwrap_or_default();
+    let (state, pause) =
+        (state(cr), cr.pointer("/metadata/annotations").and_then(|a| a.get(names::PAUSE_REASON)?.as_str()));
+    let paused = pause.filter(|_| state == "Paused");
     json!({
         "namespace": text("/metadata/namespace"),
         "name": text("/metadata/name"),
@@ -156,10 +159,10 @@ fn entry(kind: &Resource, cr: &Value) -> Value {
         "version": version,
         "release": text("/status/release/name"),
         "revision": cr.pointer("/status/release/revision").cloned().unwrap_or_default(),
-        "state": state(cr),
+        "state": state,
         "ready": if field("status").is_empty() { "Unknown" } else { field("status") },
-        "reason": field("reason"),
-        "message": field("message"),
+        "reason": if paused.is_some() { "Paused" } else { field("reason") },
+        "message": paused.unwrap_or_else(|| field("message")),
         "created": text("/metadata/creationTimestamp"),
     })
 }

@@ -241,12 +241,20 @@ impl Entry {
 fn program(given: Option<&OsString>) -> clap::Command {
     let commands = ENTRIES.iter().map(|entry| entry.command(given.is_some_and(|name| entry.is_called(name))));
     clap::Command::new("tillerman")
+        .bin_name(called())
         .about("Turns charts into operators, and renders charts as Helm does")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(commands)
+}
+
+/// How the program was called: kubectl runs `kubectl-tillerman` for `kubectl tillerman`.
+fn called() -> &'static str {
+    let name = std::env::args_os().next();
+    let name = name.as_deref().and_then(|path| std::path::Path::new(path).file_name());
+    if name.is_some_and(|name| name == "kubectl-tillerman") { "kubectl tillerman" } else { "tillerman" }
 }
 
 /// An error to be printed behind `Error: `.
