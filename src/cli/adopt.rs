@@ -50,7 +50,7 @@ struct CommonArgs {
     /// With --apply: create them also if the first pass would change something.
     #[arg(long, requires = "apply")]
     allow_changes: bool,
-    /// Colours: on a terminal, unless NO_COLOR is set; always; or never.
+    /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
     #[command(flatten)]
@@ -113,14 +113,13 @@ fn releases(args: &ReleaseArgs) -> Result<(), CliError> {
     let namespace = common.connect.namespace();
     let wanted = server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
-        let names: Vec<String> = match &args.name {
-            Some(name) => vec![name.clone()],
-            None => {
-                let secrets = cluster.list_metadata(&Resource::secrets(), Some(&namespace), "owner=helm").await;
-                let secrets = secrets.map_err(|e| CliError(line(&e.whole())))?;
-                let name = |secret: &Value| secret.pointer("/metadata/labels/name")?.as_str().map(str::to_owned);
-                secrets.iter().filter_map(name).collect::<BTreeSet<_>>().into_iter().collect()
-            }
+        let names: Vec<String> = if let Some(name) = &args.name {
+            vec![name.clone()]
+        } else {
+            let secrets = cluster.list_metadata(&Resource::secrets(), Some(&namespace), "owner=helm").await;
+            let secrets = secrets.map_err(|e| CliError(line(&e.whole())))?;
+            let name = |secret: &Value| secret.pointer("/metadata/labels/name")?.as_str().map(str::to_owned);
+            secrets.iter().filter_map(name).collect::<BTreeSet<_>>().into_iter().collect()
         };
         let mut wanted = Vec::new();
         for name in names {

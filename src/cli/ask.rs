@@ -214,16 +214,14 @@ async fn chart(
 /// The kinds of the watches file, or one kind that allows what its custom resource asks for.
 pub fn kinds(file: Option<&Path>, gvk: &Gvk) -> Result<Vec<Kind>, CliError> {
     let base = std::env::current_dir().map_err(CliError::new)?;
-    let (text, name) = match file {
-        Some(file) => {
-            let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
-            (text, file.display().to_string())
-        }
-        None => {
-            let allow: Vec<&str> = Reach::ALL.iter().map(|reach| reach.field()).collect();
-            let entry = json!([{"group": &*gvk.group, "version": &*gvk.version, "kind": &*gvk.kind, "chart": ".", "allow": allow}]);
-            (entry.to_string(), "the kind".to_owned())
-        }
+    let (text, name) = if let Some(file) = file {
+        let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
+        (text, file.display().to_string())
+    } else {
+        let allow: Vec<&str> = Reach::ALL.iter().map(|reach| reach.field()).collect();
+        let Gvk { group, version, kind } = gvk;
+        let entry = json!([{"group": &**group, "version": &**version, "kind": &**kind, "chart": ".", "allow": allow}]);
+        (entry.to_string(), "the kind".to_owned())
     };
     Ok(watches::parse(&text, &base).map_err(|e| CliError(format!("{name}: {e}")))?.kinds)
 }

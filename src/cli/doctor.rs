@@ -1,6 +1,7 @@
 //! `tillerman doctor`: checks a cluster and an operator in it, one line each, and says what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,9 +92,9 @@ impl Checks {
     fn text(&self) -> String {
         let mut text = String::new();
         for check in &self.0 {
-            text.push_str(&format!("{:5} {:12} {}\n", check.outcome.word(), check.what, line(&check.message)));
+            let _ = writeln!(text, "{:5} {:12} {}", check.outcome.word(), check.what, line(&check.message));
             if !check.remedy.is_empty() {
-                text.push_str(&format!("{:18} -> {}\n", "", line(&check.remedy)));
+                let _ = writeln!(text, "{:18} -> {}", "", line(&check.remedy));
             }
         }
         text
@@ -123,9 +124,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                     return None;
                 }
                 version(discovery, &mut checks);
-                let served = definitions(kinds.as_deref(), place, cluster, discovery, &mut checks).await;
+                let found = definitions(kinds.as_deref(), place, cluster, discovery, &mut checks).await;
                 let account = operator(place, cluster, &mut checks).await;
-                leftovers(&served, kinds.as_deref(), place, cluster, &mut checks).await;
+                leftovers(&found, kinds.as_deref(), place, cluster, &mut checks).await;
                 webhooks(cluster, &mut checks).await;
                 account
             });
@@ -193,7 +194,11 @@ async fn definitions(
             Ok(None) => checks.ok("definitions", format!("{word} is served, and as its chart makes it")),
             Ok(Some(remedy)) => checks.warn("definitions", format!("{word} is not as its chart makes it"), remedy),
             Err(why) => {
-                checks.warn("definitions", format!("{word} is served; it cannot be compared with its chart: {why}"), "")
+                checks.warn(
+                    "definitions",
+                    format!("{word} is served; it cannot be compared with its chart: {why}"),
+                    "",
+                );
             }
         }
         served.push(resource);

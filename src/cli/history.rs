@@ -1,5 +1,7 @@
 //! `tillerman history`: the revisions of a release, with the names of the values that each of them changed.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::CliError;
@@ -107,7 +109,7 @@ fn rows(entries: &[Value], is_wide: bool) -> Vec<Vec<String>> {
         let mut changed =
             names.iter().take(if is_wide { usize::MAX } else { SHOWN }).copied().collect::<Vec<_>>().join(", ");
         if !is_wide && names.len() > SHOWN {
-            changed.push_str(&format!(" and {} more", names.len() - SHOWN));
+            let _ = write!(changed, " and {} more", names.len() - SHOWN);
         }
         vec![
             entry["revision"].to_string(),

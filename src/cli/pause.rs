@@ -142,13 +142,11 @@ pub(super) fn reconcile(args: &ReconcileArgs) -> Result<(), CliError> {
         let mut failed = Vec::new();
         for target in targets.iter().filter(|_| args.wait) {
             let reported = tokio::time::timeout_at(end, reported(target, &asked, cluster)).await;
-            let reported = match reported {
-                Ok(reported) => reported?,
-                Err(_) => {
-                    let why = "no pass was reported in time: does an operator serve it, and is it not paused?";
-                    return Err(CliError(format!("{}: {why}", target.shown())));
-                }
+            let Ok(reported) = reported else {
+                let why = "no pass was reported in time: does an operator serve it, and is it not paused?";
+                return Err(CliError(format!("{}: {why}", target.shown())));
             };
+            let reported = reported?;
             println!("{} {}", target.shown(), ready(&reported));
             if let Some(why) = failure(&reported) {
                 failed.push(format!("{}: {}", target.shown(), line(&why)));

@@ -9,6 +9,7 @@ use super::ask::{AskArgs, ask};
 use super::chart_path::print;
 use super::diff::{document, notes};
 use super::output::{OutputArgs, line};
+use super::status::tree::plan;
 use crate::plan::Verb;
 use crate::reconcile::preview::{Fate, Preview};
 
@@ -39,6 +40,7 @@ fn whole(preview: &Preview) -> Value {
     let mut document = document(preview);
     document["steps"] = preview.steps.iter().map(|step| Value::from(line(step))).collect();
     let hook = |(event, id): &(String, String)| json!({"event": event, "object": line(id)});
+    document["running"] = preview.running.clone().into();
     document["hooks"] = preview.hooks.iter().map(hook).collect();
     document
 }
@@ -79,6 +81,11 @@ fn text(preview: &Preview) -> String {
                 _ => String::new(),
             };
             let _ = writeln!(text, "  {:14} {}{more}", change.fate.word(), line(&change.id.to_string()));
+        }
+    }
+    if let Some(running) = &preview.running {
+        for shown in plan(running).to_string().lines() {
+            let _ = writeln!(text, "{}", line(shown));
         }
     }
     if preview.unchanged > 0 {

@@ -14,7 +14,7 @@ use crate::chart::Values;
 use crate::plan::status::difference;
 use crate::reconcile::history::Kept;
 use crate::release::changes::{is_of_spec_alone, without_overrides};
-use crate::release::record::Status;
+use crate::release::record::{Record, Status};
 use crate::render::Capabilities;
 
 /// Arguments of `tillerman rollback`.
@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
-    /// Colours: on a terminal, unless NO_COLOR is set; always; or never.
+    /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
     #[command(flatten)]
@@ -112,7 +112,7 @@ fn chosen(
     }
     let spec = cr.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
     let is_observed = cr.pointer("/status/observedGeneration") == cr.pointer("/metadata/generation");
-    let present = newest.record.as_ref().map(|record| record.config()).unwrap_or_default();
+    let present = newest.record.as_ref().map(Record::config).unwrap_or_default();
     Ok((number, if is_observed { without_overrides(config, &present, &spec) } else { config }))
 }
 

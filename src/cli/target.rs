@@ -91,12 +91,11 @@ impl Target {
 pub fn words(given: &[String]) -> Result<(&str, &str, &[String]), CliError> {
     let missing = || CliError::new("name the custom resource: KIND NAME, or KIND/NAME");
     let (first, rest) = given.split_first().ok_or_else(missing)?;
-    let (kind, name, rest) = match first.split_once('/') {
-        Some((kind, name)) => (kind, name, rest),
-        None => {
-            let (name, rest) = rest.split_first().ok_or_else(missing)?;
-            (first.as_str(), name.as_str(), rest)
-        }
+    let (kind, name, rest) = if let Some((kind, name)) = first.split_once('/') {
+        (kind, name, rest)
+    } else {
+        let (name, rest) = rest.split_first().ok_or_else(missing)?;
+        (first.as_str(), name.as_str(), rest)
     };
     if kind.is_empty() || name.is_empty() { Err(missing()) } else { Ok((kind, name, rest)) }
 }

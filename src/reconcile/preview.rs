@@ -89,6 +89,8 @@ pub struct Preview {
     pub changes: Vec<Change>,
     /// Objects that stay as they are.
     pub unchanged: usize,
+    /// The plan of members or of an operation that is being carried out, as the status has it.
+    pub running: Option<Value>,
     /// What else is to be said.
     pub notes: Vec<String>,
     /// Why it cannot go on, if it cannot.
@@ -279,6 +281,7 @@ async fn look(observed: Observed, mut notes: Vec<String>, ctx: &Context) -> Prev
         hooks: Vec::new(),
         changes: Vec::new(),
         unchanged: 0,
+        running: observed.cr.status().get("plan").cloned(),
         notes: Vec::new(),
         error: None,
     };
@@ -587,7 +590,9 @@ mod tests {
 
     fn made(kind: &str, before: Value, after: Value) -> Option<Change> {
         let id = ObjectId { gvk: Gvk::new("", "v1", kind), namespace: Some("ns".into()), name: "a".into() };
-        change(id, Fate::Changed, Some(before), Some(after), |text| Some(text.replace("hunter22", "****")))
+        change(id, Fate::Changed, Some(before), Some(after), |text| {
+            Some(text.replace("hunter22", "****").replace("another33", "****"))
+        })
     }
 
     #[test]
@@ -607,7 +612,7 @@ mod tests {
     #[test]
     fn a_text_of_a_secret_elsewhere_is_masked_and_its_change_is_said() {
         let map = |text: &str| json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": text}});
-        let change = made("ConfigMap", map("hunter22"), map("****")).unwrap();
+        let change = made("ConfigMap", map("x-hunter22"), map("x-another33")).unwrap();
         assert!(!change.before.contains("hunter22"), "{}", change.before);
         assert!(change.after.ends_with("# what changes came from a Secret, and is not shown\n"), "{}", change.after);
     }

@@ -20,7 +20,7 @@ use unified::{Mark, unified};
 pub(super) struct Args {
     #[command(flatten)]
     ask: AskArgs,
-    /// Colours: on a terminal, unless NO_COLOR is set; always; or never.
+    /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
     #[command(flatten)]

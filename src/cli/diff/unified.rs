@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_far_apart_has_places_of_its_own() {
-        let before: String = (1..=20).map(|n| format!("{n}\n")).collect();
+        let before = (1..=20).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
         let after = before.replacen("2\n", "two\n", 1).replacen("19\n", "", 1);
         let expected = "@@ -1,5 +1,5 @@\n 1\n-2\n+two\n 3\n 4\n 5\n@@ -16,5 +16,4 @@\n 16\n 17\n 18\n-19\n 20\n";
         assert_eq!(text(&before, &after), expected);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn very_long_texts_are_not_compared_line_by_line() {
-        let long = |word: &str| (0..5000).map(|n| format!("{word}{n}\n")).collect::<String>();
+        let long = |word: &str| (0..5000).map(|n| format!("{word}{n}")).collect::<Vec<_>>().join("\n");
         assert_eq!(unified(&long("a"), &long("b")).len(), 10_001);
     }
 }

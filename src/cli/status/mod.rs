@@ -1,7 +1,7 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
 mod rollouts;
-mod tree;
+pub mod tree;
 
 use std::sync::Arc;
 use std::time::Duration;
