@@ -11,11 +11,15 @@ use super::history::revisions;
 use super::output::{as_yaml, line};
 use super::target::{ConnectArgs, Target, release_of, words};
 use crate::chart::Values;
+use crate::cluster::client::Cluster;
 use crate::plan::status::difference;
 use crate::reconcile::history::Kept;
 use crate::release::changes::{is_of_spec_alone, without_overrides};
 use crate::release::record::{Record, Status};
 use crate::render::Capabilities;
+
+/// How often the spec is written again after a change of the status.
+const ATTEMPTS: usize = 5;
 
 /// Arguments of `tillerman rollback`.
 #[derive(Debug, clap::Args)]
@@ -62,17 +66,30 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         if !args.yes && !confirmed()? {
             return Err(CliError::new("nothing was changed"));
         }
-        let version = cr.pointer("/metadata/resourceVersion");
-        let patch = json!({"metadata": {"resourceVersion": version}, "spec": difference(&before, &after)});
+        write(&target, cr, &difference(&before, &after), cluster).await?;
+        println!("{} rolled back to revision {number}", target.shown());
+        Ok(())
+    })
+}
+
+/// Changes the spec, if nobody else has. The operator may have written the status meanwhile.
+async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) -> Result<(), CliError> {
+    let seen = |cr: &Value| ["uid", "generation"].map(|field| cr["metadata"][field].clone());
+    for _ in 0..ATTEMPTS {
+        let patch = json!({"metadata": {"resourceVersion": cr["metadata"]["resourceVersion"]}, "spec": spec});
         match cluster.edit(&target.resource, &target.id, &patch).await {
-            Ok(_) => println!("{} rolled back to revision {number}", target.shown()),
+            Ok(_) => return Ok(()),
             Err(e) if e.is_conflict() => {
-                return Err(CliError(format!("{} was changed meanwhile: look again", target.shown())));
+                let now = target.get(cluster).await?;
+                if seen(&now) != seen(&cr) {
+                    break;
+                }
+                cr = now;
             }
             Err(e) => return Err(CliError(line(&e.whole()))),
         }
-        Ok(())
-    })
+    }
+    Err(CliError(format!("{} was changed meanwhile: look again", target.shown())))
 }
 
 /// The revision to go back to, and the spec that it had.

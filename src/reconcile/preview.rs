@@ -1,6 +1,6 @@
 //! A pass that writes nothing: what the next pass over one custom resource would do, asked by a person.
 //!
-//! The steps are those of [`pass`](super::pass): observe, verify, render and plan are the same code. Instead of [`apply`](super::apply), each
+//! The steps are those of [`pass`](super::pass): observe, verify, render and plan are the same code. Instead of `apply`, each
 //! object is applied as a dry run. The client refuses every other write.
 //!
 //! # Caveats

@@ -243,7 +243,7 @@ impl Record {
     }
 
     /// Bytes of the whole, before it is packed.
-    pub(super) fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(key, value)| key.len() + value.get().len() + 4);
         fields.sum::<usize>() + raw(&self.info).get().len()
     }

@@ -1,11 +1,12 @@
 //! The commands for people, as somebody runs them who has a kubeconfig.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Space, program, repository};
+use crate::harness::{Space, eventually, program, repository};
 
 /// The exit code of a command, and what it printed.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ fn command(space: &Space, program: &str, args: &[&str]) -> Command {
 }
 
 fn ran(mut command: Command) -> Ran {
-    let output = command.stdin(std::process::Stdio::null()).output().expect("the program starts");
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ran { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
 }
@@ -43,6 +44,25 @@ fn done(space: &Space, args: &[&str]) -> String {
     let ran = run(space, args);
     assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
     ran.out
+}
+
+/// Runs a command in a terminal, does something while it asks, and answers yes; what it printed.
+fn answered(space: &Space, args: &[&str], meanwhile: impl FnOnce()) -> String {
+    let kubeconfig = space.kubeconfig(None);
+    let line = format!("{} {} -n {} --kubeconfig {}", program(), args.join(" "), space.name, kubeconfig.display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().unwrap();
+    let (mut output, mut printed) = (child.stdout.take().unwrap(), Vec::new());
+    let mut byte = [0];
+    while !printed.ends_with(b"[y/N] ") && output.read(&mut byte).unwrap() > 0 {
+        printed.push(byte[0]);
+    }
+    meanwhile();
+    child.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    output.read_to_end(&mut printed).unwrap();
+    child.wait().unwrap();
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 fn path(path: &Path) -> &str {
@@ -112,7 +132,17 @@ fn what_would_change_is_shown_and_not_done_and_no_secret_is_in_it() {
     // Drift, and an object that goes.
     assert!(operator.stop());
     space.kubectl(&["scale", "deployment/app-web", "--replicas=5"]).unwrap();
+    let audited = space.audited().len();
     let drift = run(&space, &["diff", "web", "app", "--color", "always"]);
+    // All that was sent and is no read is a dry run.
+    let is_dry = |entry: &Value| entry["requestURI"].as_str().unwrap().contains("dryRun=All");
+    eventually("the dry run is in the audit log", || {
+        if space.audited().iter().skip(audited).any(is_dry) { Ok(()) } else { Err("not yet") }
+    });
+    let read = ["get", "list", "watch"].map(|verb| json!(verb));
+    let writes = space.audited().into_iter().skip(audited).filter(|entry| !read.contains(&entry["verb"]));
+    let wet: Vec<Value> = writes.filter(|entry| !is_dry(entry)).collect();
+    assert!(wet.is_empty(), "{wet:?}");
     assert!(drift.out.contains("\u{1b}[31m-  replicas: 5\u{1b}[0m") && drift.code == 1, "{drift:?}");
     let gone = run(&space, &["plan", "-f", &web(&space, &json!({}))]);
     assert!(gone.out.contains("pruned         ConfigMap app-extra"), "{gone:?}");
@@ -143,6 +173,11 @@ fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret
     assert!(done.ends_with("web.test.tillerman.dev/app rolled back to revision 1\n"), "{done}");
     assert_eq!(space.get("web/app").unwrap()["spec"], json!({"replicas": 1, "greeting": "hi"}));
     wait_revision(&space, 3);
+    let answered = answered(&space, &["rollback", "web", "app", "2"], || {
+        space.apply("Web", "app", &json!({"replicas": 7, "greeting": "hi"}));
+    });
+    assert!(answered.contains("app was changed meanwhile"), "{answered}");
+    assert_eq!(space.get("web/app").unwrap()["spec"]["replicas"], 7);
 
     space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=hunter22"]).unwrap();
     let sources = json!([{"kind": "Secret", "name": "login", "key": "pw", "targetPath": "password"}]);
