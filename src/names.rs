@@ -4,6 +4,10 @@
 
 /// Nothing is done while it is `true`.
 pub const PAUSED: &str = "tillerman.dev/paused";
+/// Why it is paused, for people. `tillerman pause --reason` writes it.
+pub const PAUSE_REASON: &str = "tillerman.dev/pause-reason";
+/// A new text asks for a pass.
+pub const RECONCILE_AT: &str = "tillerman.dev/reconcile-at";
 /// The operation that is asked for.
 pub const OPERATION: &str = "tillerman.dev/operation";
 /// The name of the release.

@@ -1,5 +1,9 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
+#[cfg(feature = "operator")]
+mod adopt;
+#[cfg(feature = "operator")]
+mod ask;
 mod bundle;
 #[cfg(feature = "operator")]
 mod chaos;
@@ -8,14 +12,30 @@ mod completion;
 mod crd;
 mod create;
 mod dependency;
+#[cfg(feature = "operator")]
+mod diff;
+#[cfg(feature = "operator")]
+mod doctor;
 mod explain;
 mod explain_chart;
+#[cfg(feature = "operator")]
+mod history;
 mod image;
 mod init;
 mod lint;
+#[cfg(feature = "operator")]
+mod list;
 mod man;
+#[cfg(feature = "operator")]
+mod output;
+#[cfg(feature = "operator")]
+mod pause;
+#[cfg(feature = "operator")]
+mod plan;
 mod pull;
 mod rbac;
+#[cfg(feature = "operator")]
+mod rollback;
 #[cfg(feature = "operator")]
 mod run;
 mod scratch;
@@ -23,6 +43,8 @@ mod scratch;
 mod snapshot;
 #[cfg(feature = "operator")]
 mod status;
+#[cfg(feature = "operator")]
+mod target;
 mod template;
 mod values;
 pub mod values_files;
@@ -179,6 +201,89 @@ const ENTRIES: &[Entry] = &[
         flags: man::Args::augment_args,
         run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?)),
     },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "list",
+        aliases: &["ls"],
+        about: "List the custom resources of charts, with their releases",
+        flags: list::Args::augment_args,
+        run: |matches, _| Ok(list::run(&list::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "diff",
+        aliases: &[],
+        about: "Show what the next pass would change on the live cluster",
+        flags: diff::Args::augment_args,
+        run: |matches, _| Ok(diff::run(&diff::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "plan",
+        aliases: &[],
+        about: "Show the state of a release, and what the next pass would do",
+        flags: plan::Args::augment_args,
+        run: |matches, _| Ok(plan::run(&plan::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "history",
+        aliases: &[],
+        about: "Show the revisions of a release, and which values each of them changed",
+        flags: history::Args::augment_args,
+        run: |matches, _| Ok(history::run(&history::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "rollback",
+        aliases: &[],
+        about: "Give a custom resource the values of an earlier revision",
+        flags: rollback::Args::augment_args,
+        run: |matches, _| Ok(rollback::run(&rollback::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "pause",
+        aliases: &[],
+        about: "Let the operator do nothing for a custom resource",
+        flags: pause::PauseArgs::augment_args,
+        run: |matches, _| Ok(pause::pause(&pause::PauseArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "resume",
+        aliases: &[],
+        about: "End a pause",
+        flags: pause::ResumeArgs::augment_args,
+        run: |matches, _| Ok(pause::resume(&pause::ResumeArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "reconcile",
+        aliases: &[],
+        about: "Ask for a pass over a custom resource, and wait for it",
+        flags: pause::ReconcileArgs::augment_args,
+        run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "adopt",
+        aliases: &[],
+        about: "Make custom resources of Helm releases, or of loose objects",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            adopt::Command::augment_subcommands(command)
+        },
+        run: |matches, _| Ok(adopt::run(&adopt::Command::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "doctor",
+        aliases: &[],
+        about: "Check a cluster and the operator in it",
+        flags: doctor::Args::augment_args,
+        run: |matches, _| Ok(doctor::run(&doctor::Args::from_arg_matches_mut(matches)?)),
+    },
 ];
 
 impl Entry {
@@ -204,12 +309,20 @@ fn whole() -> clap::Command {
 fn program(given: Option<&OsString>) -> clap::Command {
     let commands = ENTRIES.iter().map(|entry| entry.command(given.is_some_and(|name| entry.is_called(name))));
     clap::Command::new("tillerman")
+        .bin_name(called())
         .about("Turns charts into operators, and renders charts as Helm does")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(commands)
+}
+
+/// How the program was called: kubectl runs `kubectl-tillerman` for `kubectl tillerman`.
+fn called() -> &'static str {
+    let name = std::env::args_os().next();
+    let name = name.as_deref().and_then(|path| std::path::Path::new(path).file_name());
+    if name.is_some_and(|name| name == "kubectl-tillerman") { "kubectl tillerman" } else { "tillerman" }
 }
 
 /// An error to be printed behind `Error: `.

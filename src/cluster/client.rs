@@ -35,6 +35,9 @@ use crate::telemetry::spans;
 /// or an `Update` entry of that name would co-own fields (docs/design/applying.md B5).
 pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
+/// Field manager of what a person changes with the command line.
+const PERSON: &str = "tillerman-cli";
+
 /// The timeout of a request. It does not apply to watches.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -196,6 +199,24 @@ impl Cluster {
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
 
+    /// Sends a JSON merge patch in the name of a person.
+    pub async fn edit(&self, resource: &Resource, id: &ObjectId, patch: &Value) -> Result<Value, ApiError> {
+        let what = describe("patch", id);
+        let params = PatchParams { field_manager: Some(PERSON.to_owned()), ..PatchParams::default() };
+        let request = collection(resource, id).patch(&id.name, &params, &Patch::Merge(patch));
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, is_secret(id)).await
+    }
+
+    /// Creates an object in the name of a person.
+    pub async fn create_by_hand(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
+        let what = describe("create", id);
+        let params = PostParams { field_manager: Some(PERSON.to_owned()), ..PostParams::default() };
+        let request = collection(resource, id).create(&params, body.to_string().into_bytes());
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, is_secret(id)).await
+    }
+
     /// Creates an object. Returns the object or its metadata.
     pub async fn create(
         &self,
@@ -300,6 +321,28 @@ impl Cluster {
         let request = Request::new(resource.path(Some(namespace))).list(&params).map_err(|e| unsent(&what, &e))?;
         let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
+    /// The metadata of the objects that match a label selector, in one namespace or in all, read page by page.
+    pub async fn list_metadata(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<Value>, ApiError> {
+        let what = format!("list {}", resource.plural);
+        let (mut found, mut next) = (Vec::new(), None);
+        loop {
+            let params =
+                kube::core::params::ListParams { limit: Some(PAGE), continue_token: next, ..Default::default() };
+            let request = Request::new(resource.path(namespace));
+            let request = request.list_metadata(&params.labels(selector)).map_err(|e| unsent(&what, &e))?;
+            let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
+            found.append(list.get_mut("items").and_then(Value::as_array_mut).unwrap_or(&mut Vec::new()));
+            let token = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty());
+            let Some(token) = token else { return Ok(found) };
+            next = Some(token.to_owned());
+        }
     }
 
     /// Whether an object in a namespace that matches a label selector has an owner with this uid. Reads only metadata.
@@ -407,7 +450,8 @@ impl Cluster {
         };
         let unreachable = |message: String| ApiError::Unreachable { what: what.to_owned(), message };
         self.identity.enter(&mut request, what, self.is_another)?;
-        if request.method() != http::Method::GET && !self.fence.is_open() {
+        let writes = request.method() != http::Method::GET && !is_dry(&request);
+        if writes && !self.fence.is_open() {
             return Err(unreachable("the lease was not renewed in time, so another instance may lead".to_owned()));
         }
         let sending = async {
@@ -430,6 +474,11 @@ impl Cluster {
             .unwrap_or_else(|_| Status::failure(&format!("HTTP status {code}"), ""));
         Err(ApiError::refused(what, code, &status, sent).seen_by(self.account()))
     }
+}
+
+/// Whether a request is a dry run, which stores nothing.
+fn is_dry(request: &http::Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "dryRun=All"))
 }
 
 /// The part of a written object that the API server should return.

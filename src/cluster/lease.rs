@@ -57,6 +57,11 @@ impl Fence {
         Some(Duration::from_millis(closed))
     }
 
+    /// Forbids all writes from now on.
+    pub fn close(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
     /// Allows writes until this time.
     fn open_until(&self, until: Instant) {
         self.0.store(millis(until), Ordering::Release);

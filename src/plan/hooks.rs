@@ -187,14 +187,24 @@ pub struct Progress {
     pub done: bool,
 }
 
-/// The next steps of an event of a revision.
-pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progress {
+/// The hooks of an event, in the order in which they run.
+pub fn of_event(hooks: &[Hook], event: Event) -> Vec<&Hook> {
+    order(hooks, event).into_iter().map(|at| &hooks[at]).collect()
+}
+
+fn order(hooks: &[Hook], event: Event) -> Vec<usize> {
     let mut order: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].runs_at(event)).collect();
     // The record has them sorted by kind, and Helm's sort by weight is stable.
     order.sort_by(|a, b| {
         let key = |i: usize| (hooks[i].record.weight, hooks[i].record.name.as_str());
         key(*a).cmp(&key(*b))
     });
+    order
+}
+
+/// The next steps of an event of a revision.
+pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progress {
+    let order = order(hooks, event);
     let mut steps = Vec::new();
     let mut started = Vec::new();
     for hook in order.iter().copied() {

@@ -160,6 +160,11 @@ impl Served {
         Self { kind, controller, definition, chart: RwLock::new(Ok(chart)), rollout: Mutex::default() }
     }
 
+    /// A kind with this chart, whichever it names.
+    pub fn with_chart(kind: Kind, chart: Arc<Loaded>) -> Self {
+        Self { definition: None, ..Self::defined("", kind, chart) }
+    }
+
     /// Whether the chart has to be fetched.
     pub fn is_remote(&self) -> bool {
         matches!(self.kind.chart, ChartRef::Link(_))

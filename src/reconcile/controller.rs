@@ -37,6 +37,7 @@ use crate::cluster::cache::{Cache, ReleaseKey, Releases};
 use crate::cluster::client::Cluster;
 use crate::cluster::cr::CrObject;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::error::ApiError;
 use crate::cluster::events::Events;
 use crate::cluster::watch::{End, watch};
 use crate::harm;
@@ -167,17 +168,8 @@ impl Controller {
         if !self.discover().await {
             return;
         }
-        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
-            if let Some(resource) = self.ctx.discovery.cached(served.gvk()) {
-                self.ctx.cache.set_scope(kind, resource.namespaced);
-            }
-        }
-        self.watch_history();
+        self.watch();
         let Self { tasks, stop, .. } = &self;
-        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
-            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone(), stop.clone());
-            tasks.base(format!("custom resources of {}", served.gvk()), task);
-        }
         if let Some(settings) = &self.definitions {
             let definitions = Definitions::new(Arc::clone(&self.ctx), settings.clone());
             tasks.base("definitions of charts", definitions.run());
@@ -203,6 +195,31 @@ impl Controller {
         // The sender task sends the last events after the last sending handle is dropped.
         drop(ctx);
         let _ = tokio::time::timeout(Duration::from_secs(2), tasks.ended()).await;
+    }
+
+    /// The state that passes use.
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.ctx
+    }
+
+    /// Starts the watches of records and of custom resources.
+    pub(super) fn watch(&self) {
+        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
+            if let Some(resource) = self.ctx.discovery.cached(served.gvk()) {
+                self.ctx.cache.set_scope(kind, resource.namespaced);
+            }
+        }
+        self.watch_history();
+        let Self { tasks, stop, .. } = self;
+        for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
+            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone(), stop.clone());
+            tasks.base(format!("custom resources of {}", served.gvk()), task);
+        }
+    }
+
+    /// Asks once for the served kinds and the version.
+    pub(super) async fn discover_once(&self) -> Result<(), ApiError> {
+        self.ctx.discovery.refresh().await
     }
 
     /// Asks for the served kinds and the version until the API server answers. Returns `false` if the stop signal came

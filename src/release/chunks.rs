@@ -76,7 +76,7 @@ impl Record {
     pub fn cut(&mut self) -> Result<Option<Chunks>, RecordError> {
         self.is_cut = false;
         // A record that fits unpacked need not be packed to see that: deflate adds less than a thousandth.
-        let plain = self.len();
+        let plain = self.bytes();
         if (plain + plain / 1000) / 3 * 4 + 2 * ROOM <= MAX_ENCODED {
             return Ok(None);
         }

@@ -243,7 +243,7 @@ impl Record {
     }
 
     /// Bytes of the whole, before it is packed.
-    pub(super) fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(key, value)| key.len() + value.get().len() + 4);
         fields.sum::<usize>() + raw(&self.info).get().len()
     }
@@ -272,6 +272,48 @@ impl Record {
         }
         self.field::<OnlyMetadata>("chart").map(|c| c.metadata).unwrap_or_default()
     }
+    /// The chart that it was rendered from. Records do not keep dependencies, as in Helm.
+    ///
+    /// # Errors
+    /// Why the chart cannot be taken from the record, in a sentence.
+    pub fn embedded_chart(&self) -> Result<Chart, String> {
+        #[derive(serde::Deserialize)]
+        struct Embedded {
+            metadata: Value,
+            #[serde(default)]
+            templates: Option<Vec<EmbeddedFile>>,
+            #[serde(default)]
+            values: Value,
+            #[serde(default)]
+            schema: Option<String>,
+            #[serde(default)]
+            files: Option<Vec<EmbeddedFile>>,
+        }
+        #[derive(serde::Deserialize)]
+        struct EmbeddedFile {
+            name: String,
+            #[serde(default)]
+            data: String,
+        }
+        let chart: Embedded = self.field("chart").ok_or("the record has no chart")?;
+        if chart.metadata.get("dependencies").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
+            return Err("the chart has dependencies, which records do not keep".to_owned());
+        }
+        let decoded = |text: &str| BASE64.decode(text).map_err(|_| "the record's chart is not base64".to_owned());
+        let file = |name: &str, data: Vec<u8>| File { name: name.to_owned(), data: data.into() };
+        // JSON is YAML.
+        let mut files = vec![file("Chart.yaml", chart.metadata.to_string().into_bytes())];
+        if chart.values.is_object() {
+            files.push(file("values.yaml", chart.values.to_string().into_bytes()));
+        }
+        if let Some(schema) = &chart.schema {
+            files.push(file("values.schema.json", decoded(schema)?));
+        }
+        for kept in chart.templates.into_iter().chain(chart.files).flatten() {
+            files.push(file(&kept.name, decoded(&kept.data)?));
+        }
+        crate::chart::load_files(files, &crate::chart::Limits::default()).map_err(|e| e.to_string())
+    }
     /// NOTES.txt as rendered.
     pub fn notes(&self) -> &str {
         self.info.get("notes").and_then(Value::as_str).unwrap_or_default()
@@ -283,6 +325,10 @@ impl Record {
     /// When the release was first deployed.
     pub fn first_deployed(&self) -> Option<&str> {
         self.info.get("first_deployed").and_then(Value::as_str)
+    }
+    /// When this revision was deployed.
+    pub fn last_deployed(&self) -> Option<&str> {
+        self.info.get("last_deployed").and_then(Value::as_str)
     }
     /// Status.
     pub fn status(&self) -> Status {

@@ -7,6 +7,7 @@ mod attempts;
 mod bad_input;
 mod before_deletion;
 mod chaos;
+mod commands;
 mod coreos;
 mod crds;
 mod definitions;

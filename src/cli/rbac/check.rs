@@ -14,6 +14,27 @@ use std::collections::BTreeSet;
 /// # Errors
 /// One of the rights is missing, or the API server does not answer.
 pub fn run(args: &Args, rules: &[Rule], subject: &Subject) -> Result<(), CliError> {
+    let cluster = ClusterArgs::of(args.kubeconfig.clone(), args.kube_context.clone());
+    let (who, asked, missing) = missing(&cluster, rules, subject)?;
+    for line in &missing {
+        println!("{line}");
+    }
+    if missing.is_empty() {
+        println!("{who} has all {asked} rights");
+        return Ok(());
+    }
+    Err(CliError(format!("{who} lacks rights: add the rules above")))
+}
+
+/// The account, the number of questions, and the rules that it lacks.
+///
+/// # Errors
+/// The API server does not answer.
+pub fn missing(
+    cluster: &ClusterArgs,
+    rules: &[Rule],
+    subject: &Subject,
+) -> Result<(String, usize, Vec<String>), CliError> {
     let Some((namespace, name)) = &subject.account else {
         return Err(CliError::new("--check needs --service-account"));
     };
@@ -23,7 +44,7 @@ pub fn run(args: &Args, rules: &[Rule], subject: &Subject) -> Result<(), CliErro
     if subject.namespaces.is_empty() && !subject.everywhere {
         subject.namespaces.push(namespace.clone());
     }
-    let server = Server::connect(&ClusterArgs::of(args.kubeconfig.clone(), args.kube_context.clone()))?;
+    let server = Server::connect(cluster)?;
     let documents = subject.documents(rules);
     let (mut asked, mut missing) = (0, Vec::new());
     for document in &documents {
@@ -43,15 +64,7 @@ pub fn run(args: &Args, rules: &[Rule], subject: &Subject) -> Result<(), CliErro
             missing.extend(lines(&denied, document.namespace.as_deref(), &rule.why));
         }
     }
-    for line in &missing {
-        println!("{line}");
-    }
-    let who = format!("ServiceAccount {name} in namespace {namespace}");
-    if missing.is_empty() {
-        println!("{who} has all {asked} rights");
-        return Ok(());
-    }
-    Err(CliError(format!("{who} lacks rights: add the rules above")))
+    Ok((format!("ServiceAccount {name} in namespace {namespace}"), asked, missing))
 }
 
 /// The questions that a rule comes to, each with the rule that it alone would need.

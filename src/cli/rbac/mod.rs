@@ -3,6 +3,8 @@
 #[cfg(feature = "operator")]
 mod check;
 
+#[cfg(feature = "operator")]
+use super::template::context::ClusterArgs;
 use super::{CliError, chart_path, values_files};
 use crate::chart::Chart;
 use crate::crd::{Evidence, Names, plural};
@@ -17,7 +19,7 @@ use crate::rbac::{Reach, Rights, Subject, print};
 use std::path::{Path, PathBuf};
 
 /// Charts, and how the operator is run.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// The charts: directories or .tgz archives.
@@ -82,18 +84,51 @@ struct Input {
     kind: Option<Kind>,
 }
 
+/// What an account lacks of the rights for the charts of a watches file, in one namespace or in all: who it is, how many rights were asked
+/// for, and the rules to add.
+#[cfg(feature = "operator")]
+pub fn lacking(
+    watches: &Path,
+    account: &str,
+    namespace: Option<String>,
+    cluster: &ClusterArgs,
+) -> Result<(String, usize, Vec<String>), CliError> {
+    let mut args = Args {
+        watches: Some(watches.to_owned()),
+        service_account: Some(account.to_owned()),
+        all_namespaces: namespace.is_none(),
+        ..Args::default()
+    };
+    args.namespace.extend(namespace);
+    let found = found(&args)?;
+    check::missing(cluster, &found.rules, &found.subject)
+}
+
+/// The rights that the arguments mean.
+struct Found {
+    inputs: Vec<Input>,
+    charts: Vec<Rights>,
+    rules: Vec<Rule>,
+    subject: Subject,
+}
+
 /// Prints the roles as YAML, or what a ServiceAccount lacks.
 pub fn run(args: &Args) -> Result<(), CliError> {
-    let inputs = inputs(args)?;
-    let settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
-    let (charts, rules) = rules(&inputs, settings);
-    let subject = subject(args, &inputs)?;
+    let Found { inputs, charts, rules, subject } = found(args)?;
     #[cfg(feature = "operator")]
     if args.check {
         return check::run(args, &rules, &subject);
     }
     chart_path::print(&print(&title(&inputs), &charts, &rules, &subject));
     Ok(())
+}
+
+fn found(args: &Args) -> Result<Found, CliError> {
+    let inputs = inputs(args)?;
+    let settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
+    let (charts, rules) = rules(&inputs, settings);
+    let subject = subject(args, &inputs)?;
+    Ok(Found { inputs, charts, rules, subject })
 }
 
 /// The files with the roles of a project's operator, for the charts of `watches.yaml`: the `ClusterRole` for everything, and the Role in

@@ -1,7 +1,7 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
 mod rollouts;
-mod tree;
+pub mod tree;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::CliError;
+use super::target::resource;
 use super::template::context::ClusterArgs;
 use super::template::server::Server;
 use crate::cluster::client::Cluster;
@@ -74,22 +75,7 @@ async fn find(
     cluster: &Cluster,
     discovery: &Discovery,
 ) -> Result<(Arc<Resource>, ObjectId), CliError> {
-    let kind = |word: &str| -> Result<Arc<Resource>, CliError> {
-        match discovery.named(word).as_slice() {
-            [] => Err(CliError::new(format!("the API server has no kind {word}"))),
-            [one] => Ok(Arc::clone(one)),
-            [first, others @ ..] => {
-                let group = |resource: &Arc<Resource>| format!("{}.{}", resource.plural, resource.gvk.group);
-                match others.iter().find(|other| other.gvk.group != first.gvk.group) {
-                    None => Ok(Arc::clone(first)),
-                    Some(other) => {
-                        let (first, other) = (group(first), group(other));
-                        Err(CliError::new(format!("{word} may be {first} or {other}: say which")))
-                    }
-                }
-            }
-        }
-    };
+    let kind = |word: &str| resource(word, discovery);
     if let Some((word, name)) = name.split_once('/') {
         let resource = kind(word)?;
         let namespace = resource.namespaced.then(|| namespace.into());

@@ -130,7 +130,8 @@ fn member_set(name: &str, members: &Value) -> Node {
     Node::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"))
 }
 
-fn plan(plan: &Value) -> Node {
+/// The plan of members or of an operation that is being carried out.
+pub fn plan(plan: &Value) -> Node {
     let since = plan.get("since").and_then(Value::as_i64).and_then(|at| jiff::Timestamp::from_second(at).ok());
     let since = since.map(|at| format!("since {at}")).unwrap_or_default();
     let name = match text(plan, "operation") {

@@ -39,6 +39,7 @@ pub struct Server {
     runtime: Runtime,
     cluster: Cluster,
     discovery: Arc<Discovery>,
+    config: Config,
 }
 
 impl Server {
@@ -58,11 +59,16 @@ impl Server {
         let config = runtime.block_on(config(args))?;
         let link = format!("{}/version", config.cluster_url.to_string().trim_end_matches('/'));
         let guard = runtime.enter();
-        let cluster = Cluster::new(config, &Arc::new(Metrics::new())).map_err(|e| e.to_string())?;
+        let cluster = Cluster::new(config.clone(), &Arc::new(Metrics::new())).map_err(|e| e.to_string())?;
         drop(guard);
         runtime.block_on(reach(&cluster, &link))?;
         let discovery = Arc::new(Discovery::new(cluster.clone()));
-        Ok(Self { runtime, cluster, discovery })
+        Ok(Self { runtime, cluster, discovery, config })
+    }
+
+    /// How the server is reached, and as whom.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Runs what asks more of the server.

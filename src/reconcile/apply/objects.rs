@@ -68,6 +68,21 @@ pub struct AppliedObject {
     pub notices: Vec<Notice>,
 }
 
+/// What an apply would do.
+pub enum Tried {
+    /// The object would be so.
+    Applied(Value),
+    /// It would be deleted and created with this body, since these fields cannot be changed.
+    Recreated {
+        /// The fields.
+        fields: String,
+        /// The body.
+        body: Value,
+    },
+    /// It would be refused.
+    Refused(Text),
+}
+
 /// Something about an object that people should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
@@ -134,6 +149,7 @@ impl<'a> Objects<'a> {
             object,
             body: Cow::Borrowed(&object.body),
             is_stepped: substituted.is_some(),
+            is_dry: false,
             first,
             duplicates: Vec::new(),
             twins: tolerate::Twins::default(),
@@ -186,6 +202,56 @@ impl<'a> Objects<'a> {
         }
         let reference = Reference { uid: live.uid, digest: live.digest.unwrap_or_default(), finished: false };
         Ok(AppliedObject { id, reference: Some(reference), changed, notices })
+    }
+
+    /// Reads an object; `None` if it or its kind does not exist.
+    pub async fn live(&self, id: &ObjectId) -> Result<Option<Value>, Error> {
+        let Some(resource) = self.ctx.discovery.resolve(&id.gvk).await? else { return Ok(None) };
+        Ok(self.observed.cluster.get(&resource, id).await?)
+    }
+
+    /// The object as it is, and what [`Objects::apply`] would do, found with a dry run.
+    pub async fn try_out(&self, object: &Stamped, known: bool) -> Result<(Option<Value>, Tried), Error> {
+        let id = &object.id;
+        let resource = self.resource(id, "apply").await?;
+        let found = self.observed.cluster.get(&resource, id).await?;
+        let substituted = self.substitute(object, &resource).await?;
+        let object = substituted.as_ref().map_or(object, |s| &s.object);
+        let mut one = One {
+            objects: self,
+            resource: &resource,
+            object,
+            body: Cow::Borrowed(&object.body),
+            is_stepped: substituted.is_some(),
+            is_dry: true,
+            first: None,
+            duplicates: Vec::new(),
+            twins: tolerate::Twins::default(),
+            notices: Vec::new(),
+        };
+        if let Some(found) = &found {
+            if let Ownership::Refused(why) = self.ownership(found)
+                && !known
+            {
+                let why = ApiError::Foreign { what: describe("apply", id), why };
+                return Ok((Some(found.clone()), Tried::Refused(why.text())));
+            }
+            one.leave(found);
+        }
+        let tried = match one.request(found.is_none()).await {
+            Ok(mut answer) => {
+                if let Some(found) = &found {
+                    one.drop_handed_over(found, &mut answer);
+                }
+                Tried::Applied(answer)
+            }
+            Err(e) if let (false, Some(found)) = (e.immutable().is_empty(), &found) => match one.remaking(&e, found) {
+                (fields, Ok(_)) => Tried::Recreated { fields, body: Value::Object(one.body.clone().into_owned()) },
+                (_, Err(why)) => Tried::Refused(why.text()),
+            },
+            Err(e) => Tried::Refused(e.text()),
+        };
+        Ok((found, tried))
     }
 
     fn ownership(&self, object: &Value) -> Ownership {
@@ -285,6 +351,8 @@ struct One<'a> {
     body: Cow<'a, Map<String, Value>>,
     /// Whether the operator sets its replicas, so that they are never left out.
     is_stepped: bool,
+    /// Nothing is stored.
+    is_dry: bool,
     /// An apply to send before it.
     first: Option<Map<String, Value>>,
     /// Items with the same key that were removed from `body`.
@@ -346,22 +414,8 @@ impl One<'_> {
         if metadata(&live).get("deletionTimestamp").is_some() {
             return Err(ApiError::Remaking { what }.into());
         }
-        let wanted = Value::Object(self.body.clone().into_owned());
-        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(&live, &wanted, field, why));
-        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
-        let (remake, lost) = immutable::remake(&id.gvk);
-        let pending = observed.facts.history.last().map(|revision| revision.status);
-        let rolls_back =
-            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
-        let forced = immutable::is_allowed(&observed.cr.annotations, rolls_back);
-        let remedy = match remake {
-            Remake::Never => ", so it never is".to_owned(),
-            _ if forced => String::new(),
-            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
-        };
-        if !remedy.is_empty() {
-            return Err(ApiError::Immutable { what, fields, lost, remedy }.into());
-        }
+        let (fields, remake) = self.remaking(refused, &live);
+        let remake = remake?;
         let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
         let left = match remake {
             Remake::Orphan => observed.cluster.orphan(self.resource, id, uid).await?,
@@ -383,6 +437,26 @@ impl One<'_> {
         }
     }
 
+    /// The immutable fields that differ, and how the object is recreated with them, if the custom resource allows this.
+    fn remaking(&self, refused: &ApiError, live: &Value) -> (String, Result<Remake, ApiError>) {
+        let (Objects { observed, .. }, id) = (self.objects, &self.object.id);
+        let wanted = Value::Object(self.body.clone().into_owned());
+        let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(live, &wanted, field, why));
+        let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let (remake, lost) = immutable::remake(&id.gvk);
+        let pending = observed.facts.history.last().map(|revision| revision.status);
+        let rolls_back =
+            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
+        let forced = immutable::is_allowed(&observed.cr.annotations, rolls_back);
+        let remedy = match remake {
+            Remake::Never => ", so it never is".to_owned(),
+            _ if forced => return (fields, Ok(remake)),
+            _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
+        };
+        let what = describe("apply", id);
+        (fields.clone(), Err(ApiError::Immutable { what, fields, lost, remedy }))
+    }
+
     /// Applies the object once, without the faults that the API server refuses and Helm deploys
     /// (docs/design/applying.md B3).
     async fn request(&mut self, new: bool) -> Result<Value, ApiError> {
@@ -393,7 +467,7 @@ impl One<'_> {
                 _ => None,
             };
             let Some(faults) = faults else {
-                if self.twins.can_be_restored() {
+                if self.twins.can_be_restored() && !self.is_dry {
                     return self.replace(answer?, new).await;
                 }
                 self.note_lost();
@@ -410,6 +484,7 @@ impl One<'_> {
     }
 
     async fn apply_once(&self, new: bool, dry: bool) -> Result<Value, ApiError> {
+        let dry = dry || self.is_dry;
         let (cluster, id) = (&self.objects.observed.cluster, &self.object.id);
         if new {
             cluster.apply_new(self.resource, id, &self.body, dry).await
@@ -546,6 +621,22 @@ impl One<'_> {
         Ok(true)
     }
 
+    /// Removes from the answer to a dry run what [`One::hand_over`] would let an apply remove: top fields of maps that only Helm owned, and
+    /// that the chart no longer has.
+    fn drop_handed_over(&self, found: &Value, answer: &mut Value) {
+        let Some(before) = self.objects.previous.get(&self.object.id) else { return };
+        if !managers::needs_hand_over(managed(found)) {
+            return;
+        }
+        let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
+        for pointer in dropped(&before, &now) {
+            let Some((parent, key)) = pointer.rsplit_once('/') else { continue };
+            if let Some(Value::Object(map)) = answer.pointer_mut(parent) {
+                map.shift_remove(&key.replace("~1", "/").replace("~0", "~"));
+            }
+        }
+    }
+
     /// Reports fields that the chart dropped and that another manager keeps.
     fn check_survivors(&mut self, answer: &Value) {
         let Some(before) = self.objects.previous.get(&self.object.id).filter(|o| o.body != self.object.body) else {
@@ -570,6 +661,20 @@ fn whole(found: &Value) -> Map<String, Value> {
         metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
     }
     body
+}
+
+/// The fields of maps that `before` has and `now` lacks, as JSON pointers.
+fn dropped(before: &Value, now: &Value) -> Vec<String> {
+    let (Value::Object(before), Value::Object(now)) = (before, now) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (key, value) in before {
+        let step = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+        match now.get(key) {
+            None => found.push(step),
+            Some(now) => found.extend(dropped(value, now).into_iter().map(|rest| format!("{step}{rest}"))),
+        }
+    }
+    found
 }
 
 fn managed(object: &Value) -> &[Value] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::Value;
 
+use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
@@ -24,23 +25,28 @@ pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<
     let id = secret_id(owner, revision);
     let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
     ctx.memory.records.put(&release, &secret);
-    if let Some(release) = secret_data(&secret, "release")? {
-        return Ok(Some(Record::decode(&release)?));
+    decode(&secret, &owner.release_namespace, &owner.release_name, &ctx.cluster).await.map(Some)
+}
+
+/// Reads the record in a Secret of a release, with one request for each part that does not fit into it.
+pub async fn decode(secret: &Value, namespace: &Arc<str>, release: &str, cluster: &Cluster) -> Result<Record, Error> {
+    if let Some(release) = secret_data(secret, "release")? {
+        return Ok(Record::decode(&release)?);
     }
-    let head = secret_data(&secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
+    let head = secret_data(secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
     let annotations = secret.pointer("/metadata/annotations");
     let annotation = annotations.and_then(|a| a.get(chunks::CHUNKS)).and_then(Value::as_str);
     let (digest, count) =
         annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
     let mut text = String::new();
     for index in 0..count {
-        let id = ObjectId { name: chunks::name(&owner.release_name, digest, index).into(), ..id.clone() };
-        let chunk =
-            ctx.cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
+        let name = chunks::name(release, digest, index).into();
+        let id = ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(namespace)), name };
+        let chunk = cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
         let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
         text.push_str(&String::from_utf8_lossy(&part));
     }
-    Ok(Some(Record::join(&head, &text, digest)?))
+    Ok(Record::join(&head, &text, digest)?)
 }
 
 fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError> {

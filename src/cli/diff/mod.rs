@@ -1,0 +1,185 @@
+//! `tillerman diff`: what the next pass would change on the live cluster.
+
+pub mod unified;
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::ask::{AskArgs, ask};
+use super::chart_path::print;
+use super::output::{OutputArgs, line, lines};
+use crate::plan::Verb;
+use crate::reconcile::preview::{Change, Fate, Preview};
+use unified::{Mark, unified};
+
+/// Arguments of `tillerman diff`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    color: Color,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal.
+    Auto,
+    /// Also in a pipe.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl Color {
+    /// Whether there are colours now.
+    pub(super) fn is_on(self) -> bool {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb,
+        }
+    }
+}
+
+/// Prints the diff. Ends with 0 if nothing would change, with 1 if something would, and with 2 after an error, as `kubectl diff` does.
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let preview = match ask(&args.ask) {
+        Ok(preview) => preview,
+        Err(error) => fail(&error.0),
+    };
+    let printed = args.output.print(&document(&preview));
+    if !printed? {
+        notes(&preview);
+        print(&text(&preview, args.color.is_on()));
+    }
+    if let Some(why) = &preview.error {
+        fail(&line(why));
+    }
+    if is_change(&preview) {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("Error: {why}");
+    std::process::exit(2);
+}
+
+/// Whether the pass would change an object.
+pub(super) fn is_change(preview: &Preview) -> bool {
+    !preview.changes.is_empty() || matches!(preview.verb, Verb::CreateCrds | Verb::Uninstall | Verb::Abandon)
+}
+
+/// What is to be said, to standard error.
+pub(super) fn notes(preview: &Preview) {
+    for note in &preview.notes {
+        eprintln!("note: {}", line(note));
+    }
+    if matches!(preview.state.0, "Refused" | "Awaiting" | "Waiting" | "Blocked") {
+        eprintln!("note: {}: {}", preview.state.0, line(&preview.state.1));
+    }
+}
+
+/// The changes as text.
+pub(super) fn text(preview: &Preview, color: bool) -> String {
+    let mut text = String::new();
+    for change in &preview.changes {
+        write_change(&mut text, change, color);
+    }
+    text
+}
+
+fn write_change(text: &mut String, change: &Change, color: bool) {
+    let paint = |code: &'static str, line: &str| {
+        if color { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }
+    };
+    let id = line(&change.id.to_string());
+    let head = match &change.fate {
+        Fate::Recreated(fields) => format!("{id} is recreated, since {} cannot be changed", line(fields)),
+        Fate::Refused(why) => format!("{id} is refused: {}", line(why)),
+        fate => format!("{id} is {}", fate.word()),
+    };
+    let _ = writeln!(text, "{}", paint("1", &head));
+    let changed = unified(&change.before, &change.after);
+    if changed.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "{}", paint("1", "--- live"));
+    let _ = writeln!(text, "{}", paint("1", "+++ after the next pass"));
+    for (mark, shown) in changed {
+        let shown = line(&shown);
+        let shown = match mark {
+            Mark::Same => shown,
+            Mark::Removed => paint("31", &shown),
+            Mark::Added => paint("32", &shown),
+            Mark::Place => paint("36", &shown),
+        };
+        let _ = writeln!(text, "{shown}");
+    }
+}
+
+/// The same as a document.
+pub(super) fn document(preview: &Preview) -> Value {
+    let change = |change: &Change| {
+        let diff: Vec<String> = unified(&change.before, &change.after).into_iter().map(|(_, line)| line).collect();
+        let why = match &change.fate {
+            Fate::Recreated(fields) => Some(fields.clone()),
+            Fate::Refused(why) => Some(why.clone()),
+            _ => None,
+        };
+        let id = &change.id;
+        json!({"apiVersion": id.gvk.api_version(), "kind": &*id.gvk.kind, "namespace": id.namespace.as_deref(), "name": &*id.name,
+            "change": change.fate.word(), "reason": why, "diff": lines(&diff.join("\n"))})
+    };
+    json!({
+        "state": preview.state.0, "message": preview.state.1, "action": format!("{:?}", preview.verb), "revision": preview.revision,
+        "changes": preview.changes.iter().map(change).collect::<Vec<_>>(), "unchanged": preview.unchanged, "notes": preview.notes,
+        "error": preview.error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Fate, write_change};
+    use crate::release::object::{Gvk, ObjectId};
+
+    fn change(fate: Fate, before: &str, after: &str) -> Change {
+        let id = ObjectId { gvk: Gvk::new("apps", "v1", "Deployment"), namespace: Some("ns".into()), name: "a".into() };
+        Change { id, fate, before: before.into(), after: after.into(), is_mark: false }
+    }
+
+    fn text(change: &Change, color: bool) -> String {
+        let mut text = String::new();
+        write_change(&mut text, change, color);
+        text
+    }
+
+    #[test]
+    fn a_change_is_a_unified_diff_and_in_colours_on_a_terminal() {
+        let change = change(Fate::Changed, "a: 1\nb: 2\n", "a: 1\nb: 3\n");
+        let plain = text(&change, false);
+        assert_eq!(
+            plain,
+            "Deployment a is changed\n--- live\n+++ after the next pass\n@@ -1,2 +1,2 @@\n a: 1\n-b: 2\n+b: 3\n"
+        );
+        let coloured = text(&change, true);
+        assert!(coloured.contains("\u{1b}[31m-b: 2\u{1b}[0m\n") && coloured.contains("\u{1b}[32m+b: 3"), "{coloured}");
+    }
+
+    #[test]
+    fn what_a_tenant_wrote_moves_no_cursor() {
+        let change = change(Fate::Refused("no\u{1b}[2J".into()), "a: \u{1b}[2J\n", "");
+        assert!(!text(&change, false).contains('\u{1b}'));
+    }
+}

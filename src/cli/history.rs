@@ -1,0 +1,126 @@
+//! `tillerman history`: the revisions of a release, with the names of the values that each of them changed.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::CliError;
+use super::chart_path::print;
+use super::list::name_and_version;
+use super::output::{Format, OutputArgs, line, table};
+use super::target::{ConnectArgs, Target, is_label_value, release_of, two_words};
+use crate::chart::Values;
+use crate::cluster::client::Cluster;
+use crate::reconcile::history::{Kept, history};
+use crate::release::changes::changed_names;
+
+/// The names of values in a row, but for `-o wide`.
+const SHOWN: usize = 4;
+
+/// Arguments of `tillerman history`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The custom resource: KIND NAME, or KIND/NAME.
+    #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
+    what: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Prints the revisions.
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let server = args.connect.connect()?;
+    let namespace = args.connect.namespace();
+    server.block_on(async |cluster, discovery| {
+        discovery.refresh().await.map_err(CliError::new)?;
+        let (kind, name) = two_words(&args.what)?;
+        let target = Target::find(kind, name, &namespace, discovery)?;
+        let cr = target.get(cluster).await?;
+        let kept = revisions(&cr, cluster).await?;
+        let found = entries(&kept);
+        if !args.output.print(&json!({"revisions": found}))? {
+            print(&table(&rows(&found, args.output.output == Format::Wide)));
+        }
+        Ok(())
+    })
+}
+
+/// The revisions of a custom resource's release, oldest first; at least one.
+pub(super) async fn revisions(cr: &Value, cluster: &Cluster) -> Result<Vec<Kept>, CliError> {
+    let (namespace, release) = release_of(cr);
+    let none = || CliError(format!("there is no release {} in namespace {}", line(&release), line(&namespace)));
+    if !is_label_value(&release) {
+        return Err(none());
+    }
+    let kept = history(&namespace, &release, cluster).await.map_err(|e| CliError(line(&e.whole())))?;
+    let uid = cr.pointer("/metadata/uid").and_then(Value::as_str);
+    let newest = kept.last().ok_or_else(none)?;
+    if newest.revision.owner_uid.as_deref().is_some_and(|owner| Some(owner) != uid) {
+        let owner = newest.revision.owner.as_deref().unwrap_or("another custom resource");
+        return Err(CliError(line(&format!("release {release} in namespace {namespace} belongs to {owner}"))));
+    }
+    Ok(kept)
+}
+
+fn entries(kept: &[Kept]) -> Vec<Value> {
+    let mut before: Option<Values> = None;
+    let mut entries = Vec::with_capacity(kept.len());
+    for Kept { revision, record } in kept {
+        let at = jiff::Timestamp::from_second(revision.at).map(|at| at.to_string()).unwrap_or_default();
+        let mut entry = json!({"revision": revision.revision, "updated": at, "status": revision.status.as_str()});
+        match record {
+            Ok(record) => {
+                let (chart, config) = (record.chart(), record.config());
+                if let Some(at) = record.last_deployed().and_then(|at| at.parse::<jiff::Timestamp>().ok()) {
+                    entry["updated"] = at.round(jiff::Unit::Second).unwrap_or(at).to_string().into();
+                }
+                let changed = before.as_ref().map(|before| changed_names(before, &config));
+                entry["chart"] = format!("{}-{}", chart.name, chart.version).into();
+                entry["appVersion"] = chart.app_version.into();
+                entry["description"] = record.description().into();
+                entry["changedValues"] = changed.into();
+                before = Some(config);
+            }
+            Err(why) => {
+                entry["description"] = format!("the record cannot be read: {why}").into();
+                before = None;
+            }
+        }
+        entries.push(entry);
+    }
+    // The values of the oldest revision are all new, if it is the first; else what it changed is not known.
+    if let (Some(entry), Some(Kept { revision, record: Ok(record) })) = (entries.first_mut(), kept.first())
+        && revision.revision == 1
+    {
+        entry["changedValues"] = changed_names(&Map::new(), &record.config()).into();
+    }
+    entries
+}
+
+fn rows(entries: &[Value], is_wide: bool) -> Vec<Vec<String>> {
+    let head = ["REVISION", "UPDATED", "STATUS", "CHART", "VERSION", "APP", "DESCRIPTION", "CHANGED VALUES"];
+    let row = |entry: &Value| {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let (chart, version) = name_and_version(entry["chart"].as_str().unwrap_or_default());
+        let names: Vec<&str> =
+            entry["changedValues"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut changed =
+            names.iter().take(if is_wide { usize::MAX } else { SHOWN }).copied().collect::<Vec<_>>().join(", ");
+        if !is_wide && names.len() > SHOWN {
+            let _ = write!(changed, " and {} more", names.len() - SHOWN);
+        }
+        vec![
+            entry["revision"].to_string(),
+            text("updated"),
+            text("status"),
+            chart.to_owned(),
+            version.to_owned(),
+            text("appVersion"),
+            text("description"),
+            changed,
+        ]
+    };
+    std::iter::once(head.map(str::to_owned).to_vec()).chain(entries.iter().map(row)).collect()
+}

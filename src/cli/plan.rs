@@ -1,0 +1,101 @@
+//! `tillerman plan`: what state a release is in, and what the next pass would do about it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::ask::{AskArgs, ask};
+use super::chart_path::print;
+use super::diff::{document, notes};
+use super::output::{OutputArgs, line};
+use super::status::tree::plan;
+use crate::plan::Verb;
+use crate::reconcile::preview::{Fate, Preview};
+
+/// Arguments of `tillerman plan`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints the plan.
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let preview = ask(&args.ask)?;
+    if !args.output.print(&whole(&preview))? {
+        notes(&preview);
+        print(&text(&preview));
+    }
+    match &preview.error {
+        Some(why) => Err(CliError(line(why))),
+        None => Ok(()),
+    }
+}
+
+/// The plan as a document: that of `diff`, with the steps and the hooks.
+fn whole(preview: &Preview) -> Value {
+    let mut document = document(preview);
+    document["steps"] = preview.steps.iter().map(|step| Value::from(line(step))).collect();
+    let hook = |(event, id): &(String, String)| json!({"event": event, "object": line(id)});
+    document["running"] = preview.running.clone().into();
+    document["hooks"] = preview.hooks.iter().map(hook).collect();
+    document
+}
+
+/// What a verb means for people.
+fn action(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Rest => "nothing",
+        Verb::Install => "install",
+        Verb::Upgrade => "upgrade",
+        Verb::Resume => "continue",
+        Verb::Repair => "repair",
+        Verb::Note => "note the inputs, and change no object",
+        Verb::CreateCrds => "write the chart's definitions first",
+        Verb::RollBack => "roll back",
+        Verb::Abandon => "remove what was begun",
+        Verb::Uninstall => "uninstall",
+    }
+}
+
+fn text(preview: &Preview) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "state     {}: {}", preview.state.0, line(&preview.state.1));
+    let revision = if preview.revision == 0 { String::new() } else { format!(", revision {}", preview.revision) };
+    let _ = writeln!(text, "action    {}{revision}", action(preview.verb));
+    if !preview.hooks.is_empty() {
+        text.push_str("hooks\n");
+        for (event, id) in &preview.hooks {
+            let _ = writeln!(text, "  {event:14} {}", line(id));
+        }
+    }
+    if !preview.changes.is_empty() {
+        text.push_str("objects\n");
+        for change in &preview.changes {
+            let more = match &change.fate {
+                Fate::Recreated(why) | Fate::Refused(why) => format!(": {}", line(why)),
+                _ if change.is_mark => ": only whose it is".to_owned(),
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "  {:14} {}{more}", change.fate.word(), line(&change.id.to_string()));
+        }
+    }
+    if let Some(running) = &preview.running {
+        for shown in plan(running).to_string().lines() {
+            let _ = writeln!(text, "{}", line(shown));
+        }
+    }
+    if preview.unchanged > 0 {
+        let _ = writeln!(text, "unchanged {}", preview.unchanged);
+    }
+    if !preview.steps.is_empty() {
+        text.push_str("steps of the next pass\n");
+        for (at, step) in preview.steps.iter().enumerate() {
+            let _ = writeln!(text, "  {:>3}. {}", at + 1, line(step));
+        }
+    }
+    text
+}

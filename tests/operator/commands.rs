@@ -1,0 +1,344 @@
+//! The commands for people, as somebody runs them who has a kubeconfig.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Space, eventually, program, repository};
+
+/// The exit code of a command, and what it printed.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e} in {self:?}"))
+    }
+}
+
+fn command(space: &Space, program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).args(["--namespace", &space.name]).env_remove("NO_COLOR").env("TERM", "xterm");
+    command.arg("--kubeconfig").arg(space.kubeconfig(None));
+    command
+}
+
+fn ran(mut command: Command) -> Ran {
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ran { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+fn run(space: &Space, args: &[&str]) -> Ran {
+    ran(command(space, &program(), args))
+}
+
+/// Runs a command that must succeed; its output.
+fn done(space: &Space, args: &[&str]) -> String {
+    let ran = run(space, args);
+    assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+    ran.out
+}
+
+/// Runs a command in a terminal, does something while it asks, and answers yes; what it printed.
+fn answered(space: &Space, args: &[&str], meanwhile: impl FnOnce()) -> String {
+    let kubeconfig = space.kubeconfig(None);
+    let line = format!("{} {} -n {} --kubeconfig {}", program(), args.join(" "), space.name, kubeconfig.display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().unwrap();
+    let (mut output, mut printed) = (child.stdout.take().unwrap(), Vec::new());
+    let mut byte = [0];
+    while !printed.ends_with(b"[y/N] ") && output.read(&mut byte).unwrap() > 0 {
+        printed.push(byte[0]);
+    }
+    meanwhile();
+    child.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    output.read_to_end(&mut printed).unwrap();
+    child.wait().unwrap();
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A file with the Web `app`.
+fn web(space: &Space, spec: &Value) -> String {
+    let body = json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web", "metadata": {"name": "app"}, "spec": spec});
+    space.file("web.json", &body.to_string()).display().to_string()
+}
+
+fn wait_revision(space: &Space, revision: u64) {
+    space.wait_field("web/app", "/status/release/revision", &json!(revision));
+}
+
+#[test]
+fn what_would_change_is_shown_and_not_done_and_no_secret_is_in_it() {
+    let space = Space::new("diff");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    space.apply("Web", "app", &json!({"secret": "hunter22", "more": {"url": "x-hunter22-y"}}));
+    space.wait_web("app");
+    let secret = space.get("secret/app-secret").unwrap();
+
+    let same = run(&space, &["diff", "web", "app"]);
+    assert_eq!((same.code, same.out.as_str()), (0, ""), "{same:?}");
+    assert!(same.err.contains("record of revision 1"), "{same:?}");
+
+    let spec = json!({"secret": "another33", "more": {"url": "x-another33-y"}, "replicas": 2, "extra": true});
+    let file = web(&space, &spec);
+    let before = operator.settle();
+    for source in [vec![], vec!["--watches-file", path(&watches)]] {
+        let mut args = vec!["diff", "-f", file.as_str()];
+        args.extend(source);
+        let changed = run(&space, &args);
+        assert_eq!(changed.code, 1, "{changed:?}");
+        for line in [
+            "Deployment app-web is changed",
+            "-  replicas: 1",
+            "+  replicas: 2",
+            "ConfigMap app-extra is created",
+            "+  a: b",
+            "-  password: '***'",
+            "+  password: '*** (changed)'",
+        ] {
+            assert!(changed.out.contains(line), "{line} in {}", changed.out);
+        }
+        for secret in ["hunter22", "another33", "aHVudGVyMjI", "YW5vdGhlcjMz", "\u{1b}"] {
+            assert!(!changed.out.contains(secret) && !changed.err.contains(secret), "{secret} in {changed:?}");
+        }
+    }
+    assert_eq!(operator.settle(), before, "the operator heard of nothing");
+    assert_eq!(space.get("secret/app-secret").unwrap(), secret);
+    assert!(space.get("configmap/app-extra").is_err());
+
+    let plan = run(&space, &["plan", "web/app", "-f", &file, "-o", "json"]).json();
+    assert_eq!((&plan["state"], &plan["action"], &plan["revision"]), (&json!("Changed"), &json!("Upgrade"), &json!(2)));
+    let steps = plan["steps"].to_string();
+    assert!(steps.contains("record revision 2") && steps.contains("apply ConfigMap app-extra"), "{steps}");
+
+    let wrong = run(&space, &["diff", "web", "nope"]);
+    assert_eq!((wrong.code, wrong.err.as_str()), (2, "Error: there is no Web nope\n"));
+    space.apply("Web", "app", &json!({"extra": true}));
+    wait_revision(&space, 2);
+    operator.settle();
+    // Drift, and an object that goes.
+    assert!(operator.stop());
+    space.kubectl(&["scale", "deployment/app-web", "--replicas=5"]).unwrap();
+    let audited = space.audited().len();
+    let drift = run(&space, &["diff", "web", "app", "--color", "always"]);
+    // All that was sent and is no read is a dry run.
+    let is_dry = |entry: &Value| entry["requestURI"].as_str().unwrap().contains("dryRun=All");
+    eventually("the dry run is in the audit log", || {
+        if space.audited().iter().skip(audited).any(is_dry) { Ok(()) } else { Err("not yet") }
+    });
+    let read = ["get", "list", "watch"].map(|verb| json!(verb));
+    let writes = space.audited().into_iter().skip(audited).filter(|entry| !read.contains(&entry["verb"]));
+    let wet: Vec<Value> = writes.filter(|entry| !is_dry(entry)).collect();
+    assert!(wet.is_empty(), "{wet:?}");
+    assert!(drift.out.contains("\u{1b}[31m-  replicas: 5\u{1b}[0m") && drift.code == 1, "{drift:?}");
+    let gone = run(&space, &["plan", "-f", &web(&space, &json!({}))]);
+    assert!(gone.out.contains("pruned         ConfigMap app-extra"), "{gone:?}");
+}
+
+#[test]
+fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret() {
+    let space = Space::new("rollback");
+    let watches = space.watches_with(&[("Web", "web"), ("Other", "valued")], "  allow: [valuesFrom]\n");
+    let _operator = space.operator(&watches, &[]);
+    space.apply("Web", "app", &json!({"replicas": 1, "greeting": "hi"}));
+    wait_revision(&space, 1);
+    space.apply("Web", "app", &json!({"replicas": 2, "greeting": "hi", "login": {"token\u{1b}[2J": "t0ken"}}));
+    wait_revision(&space, 2);
+
+    let history = done(&space, &["history", "web/app"]);
+    let line = history.lines().last().unwrap();
+    assert!(line.starts_with("2 ") && line.contains("login.token\\u{1b}[2J, replicas"), "{history}");
+    assert!(!history.contains("t0ken"), "{history}");
+    let listed = run(&space, &["list", "-o", "json"]).json();
+    assert_eq!(listed["items"][0]["revision"], 2);
+    assert_eq!((&listed["items"][0]["chart"], &listed["items"][0]["version"]), (&json!("web"), &json!("1.2.3")));
+
+    let nobody = run(&space, &["rollback", "web", "app", "1"]);
+    assert!(nobody.code == 1 && nobody.out.contains("-replicas: 2\n+replicas: 1"), "{nobody:?}");
+    assert_eq!(space.get("web/app").unwrap()["spec"]["replicas"], 2);
+    let done = done(&space, &["rollback", "web", "app", "1", "--yes"]);
+    assert!(done.ends_with("web.test.tillerman.dev/app rolled back to revision 1\n"), "{done}");
+    assert_eq!(space.get("web/app").unwrap()["spec"], json!({"replicas": 1, "greeting": "hi"}));
+    wait_revision(&space, 3);
+    let answered = answered(&space, &["rollback", "web", "app", "2"], || {
+        space.apply("Web", "app", &json!({"replicas": 7, "greeting": "hi"}));
+    });
+    assert!(answered.contains("app was changed meanwhile"), "{answered}");
+    assert_eq!(space.get("web/app").unwrap()["spec"]["replicas"], 7);
+
+    space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=hunter22"]).unwrap();
+    let sources = json!([{"kind": "Secret", "name": "login", "key": "pw", "targetPath": "password"}]);
+    let annotations = json!({"tillerman.dev/values-from": sources.to_string()});
+    space.apply_with("Other", "sourced", &annotations, &json!({"from": "a"}));
+    space.wait_field("other/sourced", "/status/release/revision", &json!(1));
+    space.apply_with("Other", "sourced", &annotations, &json!({"from": "b"}));
+    space.wait_field("other/sourced", "/status/release/revision", &json!(2));
+    let refused = run(&space, &["rollback", "other/sourced", "--yes"]);
+    assert!(refused.code == 1 && refused.err.contains("cannot be told apart"), "{refused:?}");
+    assert_eq!(space.get("other/sourced").unwrap()["spec"], json!({"from": "b"}));
+}
+
+#[test]
+fn a_release_is_paused_resumed_and_asked_for_a_pass() {
+    let space = Space::new("pause");
+    let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    wait_revision(&space, 1);
+    assert_eq!(done(&space, &["pause", "web", "app", "--reason", "a move"]), "web.test.tillerman.dev/app paused\n");
+    space.wait("web/app", "Paused", "True");
+    assert_eq!(space.get("web/app").unwrap()["metadata"]["annotations"]["tillerman.dev/pause-reason"], "a move");
+    let listed = done(&space, &["list", "-o", "wide"]);
+    assert!(listed.contains("Paused") && listed.contains("a move"), "{listed}");
+    assert_eq!(done(&space, &["resume", "webs", "--all"]), "web.test.tillerman.dev/app resumed\n");
+    let waited = done(&space, &["reconcile", "web/app", "--wait", "--timeout", "60s"]);
+    assert!(waited.starts_with("web.test.tillerman.dev/app Ready="), "{waited}");
+    assert!(space.get("web/app").unwrap()["metadata"]["annotations"].get("tillerman.dev/pause-reason").is_none());
+    space.apply("Web", "app", &json!({"replicas": "many"}));
+    let failed = run(&space, &["reconcile", "web/app", "--wait", "--timeout", "60s"]);
+    assert!(failed.code == 1 && failed.err.contains("web.test.tillerman.dev/app: "), "{failed:?}");
+}
+
+/// uid, spec and data: what changes when an object is recreated or written. The API server counts a generation of a Deployment also for a
+/// new annotation.
+fn identities(space: &Space, names: &[&str]) -> Vec<[Value; 3]> {
+    let of = |object: &&str| {
+        let object = space.get(object).unwrap();
+        [object["metadata"]["uid"].clone(), object["spec"].clone(), object["data"].clone()]
+    };
+    names.iter().map(of).collect()
+}
+
+#[test]
+fn a_release_of_helm_and_loose_objects_become_custom_resources_and_nothing_changes() {
+    let space = Space::new("adopts");
+    let chart = repository("tests/charts/web").display().to_string();
+    space.helm(&["install", "app", &chart, "--set", "replicas=2,extra=true"]).unwrap();
+    space.helm(&["install", "drifted", &chart]).unwrap();
+    let config = "configmap/drifted-config";
+    space.kubectl(&["patch", config, "--type=merge", "-p", "{\"data\": {\"greeting\": \"changed\"}}"]).unwrap();
+    let watches = space.watches_with(&[("Web", "web")], "  allow: [takeOwnership]\n");
+    let objects = ["deployment/app-web", "service/app-web", "configmap/app-config", "configmap/app-extra"];
+    let before = identities(&space, &objects);
+
+    let shown = run(&space, &["adopt", "release", "app", "--watches-file", path(&watches)]);
+    assert!(shown.code == 0 && shown.err.contains("the first pass would change nothing; 4 objects"), "{shown:?}");
+    assert!(shown.out.contains("  replicas: 2\n") && space.get("web/app").is_err(), "{shown:?}");
+    let refused = run(&space, &["adopt", "release", "drifted", "--watches-file", path(&watches), "--apply"]);
+    assert!(refused.code == 1 && refused.err.contains("-  greeting: changed"), "{refused:?}");
+    assert!(space.get("web/drifted").is_err());
+
+    let _operator = space.operator(&watches, &[]);
+    done(&space, &["adopt", "release", "app", "--watches-file", path(&watches), "--apply"]);
+    space.wait("web/app", "Deployed", "True");
+    assert_eq!(identities(&space, &objects), before);
+    let again = run(&space, &["adopt", "release", "app", "--watches-file", path(&watches)]);
+    assert!(again.code == 1 && again.err.contains("already"), "{again:?}");
+
+    // Loose objects.
+    let manifest = space.helm(&["template", "loose", &chart, "--set", "replicas=3"]).unwrap();
+    let file = space.file("loose.yaml", &manifest);
+    space.kubectl(&["apply", "-f", path(&file)]).unwrap();
+    space
+        .kubectl(&["label", "deployment/loose-web", "service/loose-web", "configmap/loose-config", "app=loose"])
+        .unwrap();
+    space.kubectl(&["create", "configmap", "more"]).unwrap();
+    space.kubectl(&["label", "configmap/more", "app=loose"]).unwrap();
+    let objects = ["deployment/loose-web", "service/loose-web", "configmap/loose-config"];
+    let before = identities(&space, &objects);
+    let values = space.file("values.yaml", "replicas: 3\n");
+    let args = [
+        "adopt",
+        "objects",
+        "-l",
+        "app=loose",
+        "--kind",
+        "Web",
+        "--name",
+        "loose",
+        "-f",
+        path(&values),
+        "--watches-file",
+        path(&watches),
+        "--apply",
+    ];
+    let adopted = run(&space, &args);
+    assert!(adopted.code == 0 && adopted.err.contains("ConfigMap more is not of the chart"), "{adopted:?}");
+    space.wait("web/loose", "Deployed", "True");
+    assert_eq!(identities(&space, &objects), before);
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_what_to_do() {
+    let space = Space::new("doctor");
+    let watches = space.watches(&[("Web", "web")]);
+    let (account, args) = (format!("{}:default", space.name), ["doctor", "--watches-file", path(&watches)]);
+    let ill = run(&space, &[&args[..], &["--service-account", &account]].concat());
+    assert_eq!(ill.code, 1, "{ill:?}");
+    let has = |start: &str, part: &str| ill.out.lines().any(|line| line.starts_with(start) && line.contains(part));
+    assert!(
+        has("ok    API server", "v1.") && has("warn  definitions", "Web.test.tillerman.dev is not as"),
+        "{}",
+        ill.out
+    );
+    assert!(has("fail  rights", "lacks") && ill.out.contains("-> tillerman rbac --watches"), "{}", ill.out);
+    let well = run(&space, &["doctor", "-o", "json"]);
+    assert_eq!((well.code, &well.json()["checks"][0]["result"]), (0, &json!("ok")), "{well:?}");
+    // A release whose custom resource is gone.
+    let record = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "metadata": {
+        "name": "sh.helm.release.v1.lost.v1", "labels": {"owner": "helm", "name": "lost", "version": "1", "status": "deployed",
+        "tillerman.dev/owner": "00000000-0000-0000-0000-000000000001"},
+        "annotations": {"tillerman.dev/owner": format!("Web.test.tillerman.dev {}/lost", space.name)}}});
+    let file = space.file("lost.json", &record.to_string());
+    space.kubectl(&["create", "-f", path(&file)]).unwrap();
+    let lost = done(&space, &["doctor"]);
+    assert!(lost.contains(&format!("releases without a custom resource: {}/lost", space.name)), "{lost}");
+}
+
+#[test]
+fn there_are_colours_on_a_terminal_and_as_a_plugin_of_kubectl_it_has_that_name() {
+    let space = Space::new("terminal");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    wait_revision(&space, 1);
+    operator.settle();
+    let (file, kubeconfig) = (web(&space, &json!({"replicas": 4})), space.kubeconfig(None));
+    let line = |more: &str| {
+        let kubeconfig = kubeconfig.display();
+        format!("{} diff -f {file} -n {} --kubeconfig {kubeconfig} {more}", program(), space.name)
+    };
+    let in_terminal = |line: &str| {
+        let mut script = Command::new("script");
+        script.args(["-qec", line, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm");
+        ran(script)
+    };
+    let coloured = in_terminal(&line(""));
+    assert!(coloured.code == 1 && coloured.out.contains("\u{1b}[32m+  replicas: 4\u{1b}[0m"), "{coloured:?}");
+    for plain in [in_terminal(&format!("NO_COLOR=1 {}", line(""))), in_terminal(&line("--color never"))] {
+        assert!(plain.out.contains("+  replicas: 4") && !plain.out.contains("\u{1b}["), "{plain:?}");
+    }
+
+    let plugin = space.dir().join("kubectl-tillerman");
+    std::os::unix::fs::symlink(program(), &plugin).unwrap();
+    let paths = format!("{}:{}", space.dir().display(), std::env::var("PATH").unwrap());
+    let mut kubectl = command(&space, "kubectl", &["tillerman", "list"]);
+    kubectl.env("PATH", &paths);
+    let listed = ran(kubectl);
+    assert!(listed.out.contains("app    Web"), "{listed:?}");
+    let mut help = Command::new("kubectl");
+    help.args(["tillerman", "list", "--help"]).env("PATH", &paths);
+    let help = ran(help);
+    assert!(help.out.contains("Usage: kubectl tillerman list"), "{help:?}");
+}
