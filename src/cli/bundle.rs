@@ -14,7 +14,7 @@ pub struct Args {
     /// Version of the operator.
     #[arg(long)]
     version: String,
-    /// Name of the package [default: as the ClusterServiceVersion is named].
+    /// Name of the package [default: as the `ClusterServiceVersion` is named].
     #[arg(long, default_value = "", hide_default_value = true)]
     package: String,
     /// Channels of the package, divided by commas.

@@ -1,6 +1,6 @@
 //! `tillerman completion`: scripts by which shells complete the command line.
 
-use super::{CliError, chart_path::print};
+use super::chart_path::print;
 use clap_complete::Shell;
 
 /// A shell.
@@ -12,7 +12,7 @@ pub struct Args {
 }
 
 /// Prints the script: `source <(tillerman completion bash)`.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &Args) {
     let shell = match &*args.shell {
         "fish" => Shell::Fish,
         "zsh" => Shell::Zsh,
@@ -21,5 +21,4 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let mut out = Vec::new();
     clap_complete::generate(shell, &mut super::whole(), "tillerman", &mut out);
     print(&String::from_utf8_lossy(&out));
-    Ok(())
 }

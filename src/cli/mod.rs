@@ -192,7 +192,10 @@ const ENTRIES: &[Entry] = &[
         aliases: &[],
         about: "Print the script by which a shell completes commands and flags",
         flags: completion::Args::augment_args,
-        run: |matches, _| Ok(completion::run(&completion::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| {
+            completion::run(&completion::Args::from_arg_matches_mut(matches)?);
+            Ok(Ok(()))
+        },
     },
     Entry {
         name: "man",

@@ -1,6 +1,6 @@
 //! The bundle of an operator for the Operator Lifecycle Manager (OLM), from the objects that deploy it.
 //!
-//! OLM creates the Deployment, the ServiceAccount and the rights itself, from the ClusterServiceVersion; the other objects lie beside it.
+//! OLM creates the Deployment, the ServiceAccount and the rights itself, from the `ClusterServiceVersion`; the other objects lie beside it.
 
 use super::Files;
 use crate::template::value::Value as Yaml;
@@ -22,7 +22,7 @@ pub struct Settings {
     pub default_channel: String,
 }
 
-/// The kinds that the ClusterServiceVersion has in it, or that OLM brings.
+/// The kinds that the `ClusterServiceVersion` has in it, or that OLM brings.
 const TAKEN: [&str; 8] = [
     "ClusterRole",
     "ClusterRoleBinding",
@@ -112,7 +112,7 @@ fn kind<'a>(objects: &'a [Value], kind: &'static str) -> impl Iterator<Item = &'
     objects.iter().filter(move |object| object["kind"] == kind)
 }
 
-/// The ServiceAccounts of the Deployments.
+/// The `ServiceAccount`s of the Deployments.
 fn accounts(objects: &[Value]) -> Vec<&str> {
     kind(objects, "Deployment").map(|object| text(object, "/spec/template/spec/serviceAccountName")).collect()
 }
@@ -127,7 +127,7 @@ fn is_sample(object: &Value, objects: &[Value]) -> bool {
     })
 }
 
-/// The ClusterServiceVersion, and the roles whose rules it has: kind and name.
+/// The `ClusterServiceVersion`, and the roles whose rules it has: kind and name.
 fn service_version<'a>(
     base: &Value,
     objects: &'a [Value],
@@ -256,9 +256,9 @@ mod tests {
             named("ClusterRole", "viewer"),
         ];
         let files = of(&objects, &settings()).unwrap();
-        let names: Vec<&str> = files.keys().map(String::as_str).collect();
+        let paths: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(
-            names,
+            paths,
             [
                 "bundle.Dockerfile",
                 "bundle/manifests/example.com_webs.yaml",
