@@ -63,7 +63,7 @@ fn leader(pods: &[Value]) -> String {
 /// The pods of releases: who they are, and how often their containers were started again.
 fn pods() -> BTreeMap<String, String> {
     let pods = items(&get_in(APPS, &["pods"]).unwrap());
-    let told = |pod: &Value| {
+    let said = |pod: &Value| {
         let restarts: i64 = pod["status"]["containerStatuses"]
             .as_array()
             .into_iter()
@@ -72,7 +72,7 @@ fn pods() -> BTreeMap<String, String> {
             .sum();
         (pod["metadata"]["name"].as_str().unwrap().to_owned(), format!("{} {restarts}", pod["metadata"]["uid"]))
     };
-    pods.iter().map(told).collect()
+    pods.iter().map(said).collect()
 }
 
 fn apply(object: &Value) {

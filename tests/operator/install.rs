@@ -22,8 +22,8 @@ fn quiet(args: &[&str], input: &str) -> String {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_empty(), "{args:?}: {told}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -62,8 +62,8 @@ fn what_is_installed_is_accepted_without_a_warning() {
     let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server"];
     for overlay in ["cluster-wide", "namespaced", "base"] {
         let folder = format!("deploy/install/{overlay}");
-        let told = quiet(&[&apply[..], &["-k", &folder]].concat(), "");
-        assert!(told.contains("deployment.apps/tillerman"), "{told}");
+        let said = quiet(&[&apply[..], &["-k", &folder]].concat(), "");
+        assert!(said.contains("deployment.apps/tillerman"), "{said}");
     }
     let values: [&[&str]; 9] = [
         &[],
@@ -99,8 +99,8 @@ fn what_is_installed_is_accepted_without_a_warning() {
         ],
     ];
     for values in values {
-        let told = quiet(&[&apply[..], &["-f", "-"]].concat(), &rendered(values));
-        assert!(told.contains("deployment.apps/"), "{told}");
+        let said = quiet(&[&apply[..], &["-f", "-"]].concat(), &rendered(values));
+        assert!(said.contains("deployment.apps/"), "{said}");
     }
     kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"], None).unwrap();
 }
