@@ -2,15 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use kube::client::Body;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Request, Status};
 use kube::{Client, Config};
@@ -18,18 +13,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use super::access::Account;
 use super::discovery::Resource;
 use super::error::{ApiError, Sent};
-use super::identity::{Identity, one_user};
+use super::identity::Identity;
 use super::lease::Fence;
 use super::progress;
+use super::transport::{CountLayer, Presence, client};
 use crate::release::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::spans;
 
 /// Field manager of everything except the objects of charts: finalizers, status, records. It must not be [`MANAGER`],
 /// or an `Update` entry of that name would co-own fields (docs/design/applying.md B5).
@@ -40,9 +34,6 @@ const PERSON: &str = "tillerman-cli";
 
 /// The timeout of a request. It does not apply to watches.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// If no request is answered for this long, the API server was down. A shorter gap may be one interrupted connection.
-const AWAY: Duration = Duration::from_secs(1);
 
 /// The limits for a pod's log in a condition, of which people read the first lines.
 const LOG_LINES: usize = 10;
@@ -74,10 +65,21 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a client from a configuration. The metrics count its requests.
+    /// Creates the operator's client from a configuration. The metrics count its requests.
     pub fn new(mut config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
         // The library's own retries would hide a 429 for minutes. The queue retries.
         config.default_retry = false;
+        Self::with(config, metrics)
+    }
+
+    /// Creates a command's client. As kubectl, it sends a request again if the API server asks it to wait (429, 503):
+    /// a command has no queue that would.
+    pub fn of_command(mut config: Config) -> Result<Self, kube::Error> {
+        config.default_retry = true;
+        Self::with(config, &Arc::new(Metrics::new()))
+    }
+
+    fn with(config: Config, metrics: &Arc<Metrics>) -> Result<Self, kube::Error> {
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let presence = Arc::default();
         let count = CountLayer { metrics: Arc::clone(metrics), host: host.into(), presence: Arc::clone(&presence) };
@@ -501,34 +503,6 @@ impl Answer {
 }
 
 /// Builds a client like kube's, with connections that send at once. Through a proxy, kube's own connections are used.
-fn client(config: Config, count: &CountLayer) -> Result<Client, kube::Error> {
-    if config.proxy_url.is_some() {
-        return Ok(ClientBuilder::try_from(config)?.with_layer(count).build());
-    }
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_request(one_user)
-        .map_err(BoxError::from)
-        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
-    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(count).build())
-}
-
-/// Connections without Nagle's algorithm, which kube's have. With it, the first request of a connection waits until the
-/// API server has acknowledged the end of the handshake, which takes 40 milliseconds.
-fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp
-}
-
 /// The newest pod, and its first failed container or, if none failed, its first container.
 fn last_pod(list: &Value) -> Option<(String, String)> {
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -591,134 +565,9 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
     ApiError::refused(what, 400, &status, Sent::Object)
 }
 
-/// The Kubernetes verb of a request.
-fn verb<B>(request: &http::Request<B>) -> &'static str {
-    let parts: Vec<&str> = request.uri().path().split('/').filter(|p| !p.is_empty()).collect();
-    let rest = match parts.as_slice() {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => &["", ""],
-    };
-    let named = match rest {
-        ["namespaces", _, _, rest @ ..] | [_, rest @ ..] => !rest.is_empty(),
-        [] => true,
-    };
-    let has = |part: &str| request.uri().query().is_some_and(|q| q.split('&').any(|p| p == part));
-    let content = request.headers().get(http::header::CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
-    match request.method().as_str() {
-        "GET" if has("watch=true") || has("watch=1") => "watch",
-        "GET" if named => "get",
-        "GET" => "list",
-        "POST" => "create",
-        "PATCH" if content.starts_with(b"application/apply-patch") => "apply",
-        "PATCH" => "patch",
-        "DELETE" if named => "delete",
-        "DELETE" => "deletecollection",
-        _ => "update",
-    }
-}
-
-/// Whether the API server is up. Any answer counts: a 503 may come from the server of an extension, which may be down
-/// for long.
-#[derive(Default)]
-struct Presence {
-    missed_since: Mutex<Option<Instant>>,
-    /// Changes when the API server is up again.
-    back: watch::Sender<()>,
-}
-
-impl Presence {
-    fn request(&self, answered: bool, now: Instant) {
-        let mut since = self.missed_since.lock().unwrap_or_else(PoisonError::into_inner);
-        if !answered {
-            since.get_or_insert(now);
-        } else if since.take().is_some_and(|since| now - since >= AWAY) {
-            self.back.send_replace(());
-        }
-    }
-}
-
-/// Counts requests, creates a span for each of them, and notices when the API server goes down and comes back.
-#[derive(Clone)]
-struct CountLayer {
-    metrics: Arc<Metrics>,
-    host: Arc<str>,
-    presence: Arc<Presence>,
-}
-
-impl<S> Layer<S> for CountLayer {
-    type Service = Count<S>;
-    fn layer(&self, inner: S) -> Count<S> {
-        Count { inner, layer: self.clone() }
-    }
-}
-
-#[derive(Clone)]
-struct Count<S> {
-    inner: S,
-    layer: CountLayer,
-}
-
-impl<S, B> Service<http::Request<Body>> for Count<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<B>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    B: 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let method = request.method().to_string();
-        let verb = verb(&request);
-        let span = spans::request(verb, request.uri().path());
-        let answer = self.inner.call(request);
-        let CountLayer { metrics, host, presence } = self.layer.clone();
-        Box::pin(async move {
-            let answer = answer.await;
-            let code = answer.as_ref().ok().map(|response| response.status().as_u16());
-            metrics.request(code, &host, &method, verb);
-            presence.request(code.is_some(), Instant::now());
-            spans::answered(&span, code);
-            answer
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{AWAY, LOG_BYTES, LOG_READ, Presence, tcp, verb, whole_lines};
-    use std::time::{Duration, Instant};
-    use tower::Service as _;
-
-    #[test]
-    fn the_api_server_is_back_when_anybody_is_answered_after_a_while() {
-        let (presence, now) = (Presence::default(), Instant::now());
-        let mut back = presence.back.subscribe();
-        let mut told = |answers: &[(bool, Duration)]| {
-            for (answered, after) in answers {
-                presence.request(*answered, now + *after);
-            }
-            back.has_changed().unwrap().then(|| back.mark_unchanged()).is_some()
-        };
-        assert!(!told(&[(true, Duration::ZERO), (true, AWAY)]), "it was never away");
-        assert!(!told(&[(false, Duration::ZERO), (true, AWAY / 2)]), "a connection was cut");
-        assert!(told(&[(false, Duration::ZERO), (false, AWAY / 2), (true, AWAY)]));
-        assert!(!told(&[(true, AWAY * 3)]), "once");
-    }
-
-    #[tokio::test]
-    async fn a_connection_sends_at_once() {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let stream = tcp().call(uri).await.unwrap();
-        assert!(stream.inner().nodelay().unwrap());
-    }
+    use super::{LOG_BYTES, LOG_READ, whole_lines};
 
     #[test]
     fn of_a_log_the_last_whole_lines_are_told() {
@@ -734,27 +583,5 @@ mod tests {
         // The API server cut the log in the middle of the last line.
         let cut = format!("told\n{}", "z".repeat(LOG_READ - 5));
         assert_eq!(whole_lines(&cut), "told");
-    }
-
-    #[test]
-    fn requests_have_kubernetes_verbs() {
-        for (method, uri, expected) in [
-            ("GET", "/api/v1/namespaces/a/secrets?labelSelector=x", "list"),
-            ("GET", "/api/v1/namespaces/a/secrets?watch=true&x=y", "watch"),
-            ("GET", "/api/v1/namespaces/a/secrets/b", "get"),
-            ("GET", "/api/v1/namespaces/a", "get"),
-            ("GET", "/apis/apps/v1/deployments", "list"),
-            ("GET", "/apis/g/v1/namespaces/a/webs/b/status", "get"),
-            ("GET", "/version", "get"),
-            ("POST", "/api/v1/namespaces/a/events", "create"),
-            ("PATCH", "/api/v1/namespaces/a/secrets/b", "patch"),
-            ("DELETE", "/api/v1/namespaces/a/secrets/b", "delete"),
-        ] {
-            let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
-            assert_eq!(verb(&request), expected, "{method} {uri}");
-        }
-        let apply = http::Request::builder().method("PATCH").uri("/api/v1/pods/a");
-        let apply = apply.header("Content-Type", "application/apply-patch+yaml").body(()).unwrap();
-        assert_eq!(verb(&apply), "apply");
     }
 }

@@ -19,4 +19,5 @@ pub mod lease;
 pub mod progress;
 pub mod readiness;
 pub mod sources;
+mod transport;
 pub mod watch;

@@ -10,7 +10,6 @@ use crate::host::System;
 use crate::lookup::ClusterHost;
 use crate::release::object::{Gvk, ObjectId};
 use crate::render::{Capabilities, Release, order};
-use crate::telemetry::metrics::Metrics;
 use crate::template::function::{FnError, FnResult, Host};
 use crate::template::go::quote::quoted;
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -59,7 +58,7 @@ impl Server {
         let config = runtime.block_on(config(args))?;
         let link = format!("{}/version", config.cluster_url.to_string().trim_end_matches('/'));
         let guard = runtime.enter();
-        let cluster = Cluster::new(config.clone(), &Arc::new(Metrics::new())).map_err(|e| e.to_string())?;
+        let cluster = Cluster::of_command(config.clone()).map_err(|e| e.to_string())?;
         drop(guard);
         runtime.block_on(reach(&cluster, &link))?;
         let discovery = Arc::new(Discovery::new(cluster.clone()));

@@ -11,7 +11,6 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId};
-use crate::telemetry::metrics::Metrics;
 
 const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";
@@ -47,7 +46,7 @@ impl World {
         // Another provider that is installed already serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = kube::Config::infer().await.map_err(|e| CliError(format!("no cluster is configured: {e}")))?;
-        let cluster = Cluster::new(config, &Arc::new(Metrics::new())).map_err(CliError::new)?;
+        let cluster = Cluster::of_command(config).map_err(CliError::new)?;
         let mut world =
             Self { cluster, name: name.into(), namespace: namespace.into(), restore: "".into(), uid: String::new() };
         let jobs = resource("batch", "v1", "Job", "jobs");
