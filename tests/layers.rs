@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 21] = [
+const FOLDERS: [&str; 22] = [
+    "agent",
     "backup",
     "chaos",
     "chart",
@@ -106,6 +107,10 @@ fn the_cluster_knows_nothing_of_charts_and_decides_nothing() {
 fn what_decides_does_not_know_who_asks() {
     assert_without(&["plan"], &["cluster", "reconcile", "server", "telemetry"].map(|layer| format!("crate::{layer}")));
     // A driver of members decides about its application alone.
+    assert_without(
+        &["agent"],
+        &["chart", "cluster", "members", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")),
+    );
     assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
     assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
     assert_without(&["release"], &["cluster", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));

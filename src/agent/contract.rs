@@ -1,0 +1,335 @@
+//! The requests of the operator to an agent, and the answers: version 1 of the contract in docs/primary.md.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::position::Position;
+
+/// The path of [`State`]. `GET`.
+pub const STATE: &str = "/v1/state";
+/// The path of a copy of the data for another member. `GET`.
+pub const COPY: &str = "/v1/copy";
+/// The largest answer to a request other than [`COPY`], and the largest request, in bytes.
+pub const LIMIT: usize = 1 << 20;
+
+/// What a member says of itself. Every verb is answered with it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct State {
+    /// The name of the member, which is the name of its pod.
+    pub member: String,
+    /// Another value after each start of the database: what it had received and not applied may be gone.
+    pub start: String,
+    /// The identity of the data, which all members of a cluster share; `None` if there is no data.
+    pub data: Option<String>,
+    /// The highest epoch that the agent has obeyed. It is stored beside the data.
+    pub epoch: u64,
+    /// What the member does by the last order.
+    pub role: Role,
+    /// Whether clients can write.
+    pub writable: bool,
+    /// The host that it follows.
+    pub source: Option<String>,
+    /// Whether it is connected to its source and receives.
+    pub receiving: bool,
+    /// Whether it applies what it received. `false` after an error in it, and on a primary.
+    pub applying: bool,
+    /// What it would have after it has applied everything that it received.
+    pub got: Position,
+    /// What it has applied.
+    pub has: Position,
+    /// The oldest writes that it can no longer send to others: a member that lacks one of these has to be seeded.
+    pub purged: Position,
+    /// Commits that wait for the acknowledgement of another member.
+    pub waiting: u32,
+    /// How many acknowledgements a commit waits for. It does not decrease by itself.
+    pub acks: u32,
+    /// The members that may connect and follow, by name.
+    pub admitted: Vec<String>,
+    /// The members that are connected to this one and acknowledge, by name.
+    pub acknowledging: Vec<String>,
+    /// Whether it acknowledges what it receives.
+    pub acknowledges: bool,
+    /// Seconds between a write on the primary and here; `None` if unknown.
+    pub lag: Option<f64>,
+    /// The version of the database, such as `10.11.19`.
+    pub version: Option<String>,
+    /// Work that takes long.
+    pub busy: Option<Busy>,
+    /// Writes that no other member has cannot be taken back here, so that it has to be seeded again.
+    pub diverged: bool,
+    /// What is wrong, in words. It contains no values of the data.
+    pub problem: Option<String>,
+}
+
+/// What a member does by the last order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// It has started, and has no order since. It is read-only.
+    #[default]
+    Waiting,
+    /// It receives nothing, and applies what it received. It is read-only.
+    Fenced,
+    /// It follows [`State::source`]. It is read-only.
+    Replica,
+    /// It takes writes as soon as [`State::writable`] says so.
+    Primary,
+}
+
+/// Work that takes long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Busy {
+    /// The verb or the work, such as `seed`.
+    pub work: String,
+    /// How much is done, in bytes or another unit that does not decrease.
+    pub done: u64,
+    /// How much there is; `None` if unknown.
+    pub of: Option<u64>,
+}
+
+/// A verb: `POST /v1/NAME` with its fields as JSON. Each can be repeated: an agent that has done it already answers as the first
+/// time. An agent refuses an epoch below [`State::epoch`], and stores a higher one before it acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. What it had received
+    /// is applied, and not discarded. After the answer the member acknowledges nothing until an order of this or a later epoch.
+    Fence(Order),
+    /// Be the primary. The member applies everything that it received, stops following, and takes writes as soon as enough of the
+    /// admitted members acknowledge. On a primary it changes whom it admits, and how many acknowledgements it waits for.
+    Promote(Promote),
+    /// Be a replica. Unacknowledged writes of an earlier primary are taken back where the database can.
+    Follow(Follow),
+    /// On a primary: take no more writes, wait until all commits have been acknowledged, and end the sessions. If the time is over,
+    /// it takes writes again, and answers [`Reason::TimeOver`].
+    Demote(Demote),
+    /// Replace the data by a copy from another member.
+    Seed(Seed),
+    /// Read certificates and passwords from their files again.
+    Reload(Reload),
+}
+
+/// The fields of all orders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Order {
+    /// The epoch, which increases with each new primary.
+    pub epoch: u64,
+    /// The data that is meant. A member with other data refuses.
+    pub data: String,
+}
+
+/// The fields of [`Verb::Promote`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Promote {
+    /// The epoch.
+    pub epoch: u64,
+    /// The data that is meant.
+    pub data: String,
+    /// How many acknowledgements a commit waits for; 0 for none.
+    pub acks: u32,
+    /// The members that may connect and follow. The connections of all others end.
+    pub admitted: Vec<String>,
+}
+
+/// The fields of [`Verb::Follow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Follow {
+    /// The epoch.
+    pub epoch: u64,
+    /// The data that is meant.
+    pub data: String,
+    /// The host of the primary.
+    pub source: String,
+    /// Whether it may acknowledge.
+    pub acknowledge: bool,
+}
+
+/// The fields of [`Verb::Demote`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Demote {
+    /// The epoch.
+    pub epoch: u64,
+    /// The data that is meant.
+    pub data: String,
+    /// How long it may take, in milliseconds.
+    pub within: u64,
+}
+
+/// The fields of [`Verb::Seed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Seed {
+    /// The epoch.
+    pub epoch: u64,
+    /// The data that is copied.
+    pub data: String,
+    /// The URL of the agent of the member that the copy is taken from.
+    pub donor: String,
+    /// [`State::start`] of the member whose data is discarded; `None` if it must have no data.
+    pub discard: Option<String>,
+}
+
+/// [`Verb::Reload`] has no fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reload {}
+
+impl Verb {
+    /// The names of the verbs, which are the last part of their paths.
+    pub const NAMES: [&'static str; 6] = ["fence", "promote", "follow", "demote", "seed", "reload"];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fence(_) => "fence",
+            Self::Promote(_) => "promote",
+            Self::Follow(_) => "follow",
+            Self::Demote(_) => "demote",
+            Self::Seed(_) => "seed",
+            Self::Reload(_) => "reload",
+        }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> String {
+        format!("/v1/{}", self.name())
+    }
+
+    /// The fields, as the body of the request.
+    pub fn body(&self) -> Vec<u8> {
+        let text = match self {
+            Self::Fence(order) => serde_json::to_vec(order),
+            Self::Promote(order) => serde_json::to_vec(order),
+            Self::Follow(order) => serde_json::to_vec(order),
+            Self::Demote(order) => serde_json::to_vec(order),
+            Self::Seed(order) => serde_json::to_vec(order),
+            Self::Reload(order) => serde_json::to_vec(order),
+        };
+        text.expect("numbers, texts and lists are JSON")
+    }
+
+    /// Reads a request. The error is a sentence.
+    pub fn read(name: &str, body: &[u8]) -> Result<Self, String> {
+        fn fields<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+            serde_json::from_slice(body).map_err(|error| error.to_string())
+        }
+        Ok(match name {
+            "fence" => Self::Fence(fields(body)?),
+            "promote" => Self::Promote(fields(body)?),
+            "follow" => Self::Follow(fields(body)?),
+            "demote" => Self::Demote(fields(body)?),
+            "seed" => Self::Seed(fields(body)?),
+            "reload" => Self::Reload(if body.is_empty() { Reload {} } else { fields(body)? }),
+            other => return Err(format!("the verb {other:?} is unknown")),
+        })
+    }
+
+    /// The epoch and the data that are meant; [`Verb::Reload`] has none.
+    pub fn order(&self) -> Option<(u64, &str)> {
+        match self {
+            Self::Fence(order) => Some((order.epoch, &order.data)),
+            Self::Promote(order) => Some((order.epoch, &order.data)),
+            Self::Follow(order) => Some((order.epoch, &order.data)),
+            Self::Demote(order) => Some((order.epoch, &order.data)),
+            Self::Seed(order) => Some((order.epoch, &order.data)),
+            Self::Reload(_) => None,
+        }
+    }
+}
+
+/// Why an agent did not do what it was asked to. The body of an answer with a status of 400 or more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The reason.
+    pub reason: Reason,
+    /// A sentence. It contains no values of the data, and no passwords.
+    pub message: String,
+}
+
+/// Why an agent did not do what it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// The request is not understood (400).
+    Invalid,
+    /// It obeys a later epoch (409).
+    StaleEpoch,
+    /// It has other data, or none (409).
+    OtherData,
+    /// It has data that may not be discarded (409).
+    HasData,
+    /// It has not applied everything yet (503): ask again.
+    NotApplied,
+    /// It does something that has to end first (503): ask again.
+    Busy,
+    /// The database does not answer (503): ask again.
+    DatabaseDown,
+    /// The time is over, and everything is as it was before (504).
+    TimeOver,
+    /// It cannot be done, whatever the operator does (422).
+    Impossible,
+    /// It failed (500).
+    Failed,
+}
+
+impl Reason {
+    /// The status of the answer.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Invalid => 400,
+            Self::StaleEpoch | Self::OtherData | Self::HasData => 409,
+            Self::Impossible => 422,
+            Self::Failed => 500,
+            Self::NotApplied | Self::Busy | Self::DatabaseDown => 503,
+            Self::TimeOver => 504,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_passing(self) -> bool {
+        matches!(self, Self::NotApplied | Self::Busy | Self::DatabaseDown)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.reason, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Promote, Reason, Reload, State, Verb};
+    use serde_json::json;
+
+    #[test]
+    fn a_verb_is_read_as_it_is_sent_and_an_unknown_field_is_refused() {
+        let promote = Promote { epoch: 3, data: "u".into(), acks: 1, admitted: vec!["db-1".into()] };
+        let verb = Verb::Promote(promote);
+        assert_eq!(verb.path(), "/v1/promote");
+        assert_eq!(Verb::read("promote", &verb.body()), Ok(verb));
+        assert_eq!(Verb::read("reload", b""), Ok(Verb::Reload(Reload {})));
+        for (name, body) in
+            [("fence", "{}"), ("fence", "{\"epoch\":1,\"data\":\"u\",\"x\":1}"), ("kill", "{}"), ("seed", "")]
+        {
+            assert!(Verb::read(name, body.as_bytes()).is_err(), "{name} {body}");
+        }
+        for name in Verb::NAMES {
+            assert_ne!(Verb::read(name, b"1").unwrap_err(), format!("the verb {name:?} is unknown"));
+        }
+    }
+
+    #[test]
+    fn a_state_may_lack_fields_and_have_others() {
+        let state: State =
+            serde_json::from_value(json!({"member": "db-0", "role": "Primary", "got": "a:1-3", "of": "later"}))
+                .unwrap();
+        assert_eq!(serde_json::to_value(&state).unwrap()["got"], json!("a:1-3"));
+        assert!(serde_json::from_value::<State>(json!({"got": "a:3-1"})).is_err());
+        assert!(Reason::Busy.is_passing() && Reason::Busy.status() == 503 && !Reason::Impossible.is_passing());
+    }
+}
