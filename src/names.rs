@@ -100,6 +100,8 @@ pub const SCALE_HOOK: &str = "tillerman.dev/scale-hook";
 pub const SCALE_HOOK_RUN: &str = "tillerman.dev/scale-hook-run";
 /// The `ConfigMap` from which members of etcd start: the release.
 pub const INITIAL_CLUSTER: &str = "tillerman.dev/initial-cluster";
+/// Label of a pod: its role in a database with one primary and replicas, `primary` or `replica`.
+pub const MEMBER_ROLE: &str = "tillerman.dev/role";
 /// A namespace in which `tillerman chaos` may do harm.
 pub const CHAOS_ALLOWED: &str = "tillerman.dev/chaos";
 /// A network policy of `tillerman chaos`.

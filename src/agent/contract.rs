@@ -19,7 +19,9 @@ pub const LIMIT: usize = 1 << 20;
 pub struct State {
     /// The name of the member, which is the name of its pod.
     pub member: String,
-    /// Another value after each start of the database: what it had received and not applied may be gone.
+    /// Another value after each start of the database: what it had received and not applied may be gone. Empty while the database does
+    /// not run: one that was the primary, and waited for acknowledgements, does not start before an order says what it is. Started as
+    /// a replica, it takes unacknowledged writes back; started as the primary, it keeps them.
     pub start: String,
     /// The identity of the data, which all members of a cluster share; `None` if there is no data.
     pub data: Option<String>,
@@ -45,6 +47,9 @@ pub struct State {
     pub waiting: u32,
     /// How many acknowledgements a commit waits for. It does not decrease by itself.
     pub acks: u32,
+    /// How many acknowledgements everything has, also what was written while a commit waited for fewer: [`Self::acks`] as soon as a
+    /// commit that was made after the order has as many.
+    pub confirmed: u32,
     /// The members that may connect and follow, by name.
     pub admitted: Vec<String>,
     /// The members that are connected to this one and acknowledge, by name.

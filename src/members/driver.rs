@@ -53,6 +53,15 @@ pub enum MemberStep<A> {
         /// Its uid.
         uid: Box<str>,
     },
+    /// Give a pod its role by a label, by which Services select it; `None` removes the label.
+    LabelPod {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Its uid.
+        uid: Box<str>,
+        /// The role.
+        role: Option<&'static str>,
+    },
     /// Carry out an action of the driver.
     Act(A),
     /// Carry out an action of the driver, and store this latch in the status when it is done. After a crash in between,
@@ -78,6 +87,7 @@ impl<A> MemberStep<A> {
             Self::DeleteClaim { name, uid } => MemberStep::DeleteClaim { name, uid },
             Self::DeletePod { ordinal, uid } => MemberStep::DeletePod { ordinal, uid },
             Self::EvictPod { ordinal, uid } => MemberStep::EvictPod { ordinal, uid },
+            Self::LabelPod { ordinal, uid, role } => MemberStep::LabelPod { ordinal, uid, role },
             Self::Act(action) => MemberStep::Act(other(action)),
             Self::ActThen { action, latch } => MemberStep::ActThen { action: other(action), latch },
         }

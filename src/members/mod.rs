@@ -11,8 +11,10 @@
 //! - [`conditions`](mod@conditions): the conditions that coreos' etcd-operator reported for a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
+//! - [`primary`]: the driver of databases with one primary and replicas.
 //! - [`drivers`]: drivers that a program registers.
 //! - [`progress`]: what the status reports about members.
+//! - [`url`]: the ordinal that a URL belongs to.
 //! - [`substitute`]: what the operator inserts when it applies the StatefulSet.
 
 pub mod conditions;
@@ -21,6 +23,8 @@ pub mod driver;
 pub mod drivers;
 pub mod etcd;
 pub mod jobs;
+pub mod primary;
 pub mod progress;
 pub mod substitute;
+pub mod url;
 pub mod workload;

@@ -1,5 +1,6 @@
 //! The observed state of a StatefulSet with members, by ordinals.
 
+use super::primary::state::Latched;
 use crate::names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub struct Pod {
     pub exit: Option<Exit>,
     /// Why it is not ready, for people: `ImagePullBackOff: …`, `Unschedulable: …`; empty if it is ready.
     pub reason: Box<str>,
+    /// The role that the operator gave it by a label.
+    pub role: Option<Box<str>>,
     /// Whether it accepts clients only over TLS, by its own template, which may be outdated; `None` if the template
     /// does not show it.
     pub secure: Option<bool>,
@@ -199,6 +202,9 @@ pub struct Latch {
     /// The last or current attempt to reclaim space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimed: Option<Reclaimed>,
+    /// Who takes writes, and who acknowledges them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Latched>,
     /// The member that is being added, removed or restarted, for a driver that cannot ask the application which one it
     /// is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -358,6 +364,7 @@ impl Pod {
             restarts: 0,
             exit: None,
             reason: Box::default(),
+            role: None,
             secure: None,
         }
     }

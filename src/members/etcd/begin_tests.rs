@@ -377,7 +377,7 @@ fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
     let mut world = World::grown(3);
     world.leader = world.member(1).unwrap().id;
     let url = "https://$(POD).peer.ns.svc:2380";
-    world.settings.peer_url = crate::members::etcd::url::Pattern::new(url, "e").unwrap();
+    world.settings.peer_url = crate::members::url::Pattern::new(url, "e").unwrap();
     world.template = "r2";
     let mut order = Vec::new();
     for _ in 0..40 {

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::state::{Defragmentation, NoSpace, Settings, Version};
-use super::url::Pattern;
 use crate::kind::duration;
+use crate::members::url::Pattern;
 
 /// Label of the `ConfigMap` that members without data start from. Its value is the name of the release.
 pub const LABEL: &str = names::INITIAL_CLUSTER;

@@ -6,7 +6,6 @@
 //! - [`driver`]: asks the members, and carries out decisions.
 //! - [`client`]: one client for each member. `verdict`: the meaning of errors.
 //! - [`secret`]: certificates and passwords, as Secrets contain them.
-//! - [`url`]: the ordinal that a peer URL belongs to.
 
 #[cfg(test)]
 mod begin_tests;
@@ -24,7 +23,6 @@ pub mod secret;
 pub mod state;
 #[cfg(test)]
 mod upkeep_tests;
-pub mod url;
 mod verdict;
 #[cfg(test)]
 mod world_tests;

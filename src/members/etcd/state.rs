@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::url::Pattern;
+use crate::members::url::Pattern;
 use crate::members::workload::Workload;
 
 /// The settings of a cluster in the Members document.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
 use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, NoSpace, Observed, Settings, Version};
-use super::url::Pattern;
 use crate::members::driver::MemberStep;
+use crate::members::url::Pattern;
 use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, Target, VolumeClaim, Workload};
 
 pub(super) const CLUSTER: u64 = 0xc1;
@@ -250,6 +250,7 @@ impl World {
             self.latch = latch;
         }
         match step {
+            MemberStep::LabelPod { .. } => unreachable!("members of etcd have no roles"),
             MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
             // The user does what the message asks for.
             MemberStep::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {

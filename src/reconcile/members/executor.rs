@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
@@ -11,6 +11,7 @@ use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::names;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::reconcile::apply::objects::Objects;
@@ -150,6 +151,12 @@ impl SetPass<'_> {
                 } else {
                     (Doing::Waiting(format!("a budget to allow the eviction of pod {}", id.name)), Some(STOPPED))
                 }
+            }
+            MemberStep::LabelPod { ordinal, uid, role } => {
+                let id = self.id(&pods(), &format!("{name}-{ordinal}"));
+                let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
+                self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await?;
+                did(format!("pod {} has the role {}", id.name, role.unwrap_or("none")))
             }
             // Only the leader may send commands to members, just as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {

@@ -5,8 +5,9 @@ use serde_json::Value;
 use crate::cluster::discovery::Resource;
 use crate::cluster::readiness::pod_reason;
 use crate::mask::Text;
-use crate::members::etcd::url::takes_tls;
+use crate::members::url::takes_tls;
 use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
+use crate::names;
 use crate::release::object::Gvk;
 
 pub fn core(kind: &str, plural: &str) -> Resource {
@@ -60,8 +61,14 @@ pub fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
         restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
         exit,
         reason: if ready { "".into() } else { pod_reason(object).map(|text| shown(&text)).unwrap_or_default().into() },
+        role: object.pointer(&role_pointer()).and_then(Value::as_str).map(Into::into),
         secure: takes_tls(object),
     }
+}
+
+/// Where a pod has the label with its role.
+fn role_pointer() -> String {
+    format!("/metadata/labels/{}", names::MEMBER_ROLE.replace('/', "~1"))
 }
 
 pub fn claim(object: &Value) -> VolumeClaim {

@@ -32,7 +32,12 @@ impl Pattern {
         self.text.replace("$(ORDINAL)", &ordinal.to_string())
     }
 
-    /// The same with `https` or `http`, whatever the scheme of the pattern is.
+    /// The host of the pod of an ordinal.
+    pub fn host(&self, ordinal: u32) -> String {
+        host(&self.url(ordinal)).to_owned()
+    }
+
+    /// The same URL with `https` or `http`, whatever the scheme of the pattern is.
     pub fn url_by(&self, ordinal: u32, secure: bool) -> String {
         let url = self.url(ordinal);
         let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);

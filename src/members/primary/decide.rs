@@ -1,0 +1,345 @@
+//! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that finish
+//! something come before those that begin something. So whatever was interrupted is found and finished.
+//!
+//! P is the primary, E the epoch, N the set of members that may acknowledge, and W the number of acknowledgements that a commit
+//! waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every acknowledged write is
+//! then on one of them.
+//!
+//! The table and its rows: docs/primary.md.
+
+mod change;
+mod follow;
+mod size;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::state::{Action, Change, ChangeKind, Latched, Observed, Roles, Settings};
+use crate::agent::contract::{Order, Promote, Role, State, Verb};
+use crate::members::driver::MemberStep;
+use crate::members::workload::{Latch, Mode, Target, Workload};
+
+/// When to observe again what is in progress.
+const SOON: Duration = Duration::from_secs(1);
+/// When to observe again what others have to do.
+const LATER: Duration = Duration::from_secs(10);
+
+/// Decides the next step. `now` is in seconds since 1970.
+pub fn decide(
+    settings: &Settings,
+    workload: &Workload,
+    observed: &Observed,
+    target: &Target,
+    latch: &Latch,
+    now: i64,
+) -> MemberStep<Action> {
+    let nothing = Latched::default();
+    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let scene = Scene { settings, workload, observed, target, latch, held, now };
+    rows().iter().find_map(|row| row(&scene)).unwrap_or(MemberStep::Quiet)
+}
+
+type Step = Option<MemberStep<Action>>;
+
+/// The rows, in order.
+fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 26] {
+    [
+        Scene::row_0_deleting_or_paused,
+        Scene::row_1_seed,
+        Scene::row_2_first_answer,
+        Scene::row_3_split_brain,
+        Scene::row_scaled_by_hand,
+        Scene::row_4_foreign_primary,
+        Scene::row_lost_in_a_switch_over,
+        Scene::row_roles,
+        Scene::rows_9_to_12_fail_over,
+        Scene::row_19_switch_over,
+        Scene::row_6_restarted,
+        Scene::row_7_silent,
+        Scene::row_promote,
+        Scene::row_13_diverged,
+        Scene::row_15_seed,
+        Scene::row_follow,
+        Scene::row_starts,
+        Scene::row_label,
+        Scene::row_14_leaving,
+        Scene::row_14_silent_acker,
+        Scene::row_16_acknowledgements,
+        Scene::row_grow_n,
+        Scene::row_16_opens,
+        Scene::row_lost_volume,
+        Scene::rows_17_and_18_size,
+        Scene::row_20_template,
+    ]
+}
+
+/// Everything that the decision depends on.
+struct Scene<'a> {
+    settings: &'a Settings,
+    workload: &'a Workload,
+    observed: &'a Observed,
+    target: &'a Target,
+    latch: &'a Latch,
+    held: &'a Latched,
+    now: i64,
+}
+
+impl Scene<'_> {
+    /// Row 0: the custom resource is deleted with all its members. Paused: nothing.
+    fn row_0_deleting_or_paused(&self) -> Step {
+        (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
+    }
+
+    /// Row 1: the first member may create the data. If claims are there already and may be adopted, their members answer first, and
+    /// then one of them is chosen: all of them have to be heard.
+    fn row_1_seed(&self) -> Step {
+        if self.latch.bootstrapped || self.workload.replicas > 0 {
+            return None;
+        }
+        if self.target.size == 0 {
+            return Some(MemberStep::Quiet);
+        }
+        if let Some(why) = self.workload.predecessor() {
+            return Some(wait(why, SOON));
+        }
+        let claims = self.workload.claims.iter().filter(|(_, claims)| !claims.is_empty());
+        let Some(highest) = claims.map(|(ordinal, _)| *ordinal).max() else {
+            let roles = Roles { primary: self.pod(0), epoch: 1, acks: 0, data: String::new() };
+            return Some(self.written(roles).unwrap_or(MemberStep::Scale(1)));
+        };
+        if !self.target.adopt_claims {
+            let why = format!(
+                "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
+                self.workload.name
+            );
+            return Some(stop("OrphanedVolumes", why));
+        }
+        // Nobody may create data.
+        let roles = Roles { primary: String::new(), epoch: 1, acks: 1, data: "unknown".into() };
+        Some(self.written(roles).unwrap_or(MemberStep::Scale(highest + 1)))
+    }
+
+    /// Row 2: the first answer with data. From now on nobody else may create data.
+    fn row_2_first_answer(&self) -> Step {
+        if self.latch.bootstrapped {
+            return None;
+        }
+        let silent = |k: &u32| !self.observed.answers.contains_key(k);
+        let created = matches!(&self.observed.roles, Ok(Some(roles)) if !roles.primary.is_empty());
+        if created {
+            let Some(data) = self.answer(0).and_then(|answer| answer.data.clone()) else {
+                return Some(self.broken_pod().unwrap_or_else(|| wait(self.first_answer_of(0), SOON)));
+            };
+            let held = Latched { ordinal: Some(0), epoch: 1, ..Latched::default() };
+            return Some(self.begun(data, held));
+        }
+        if let Err(why) = &self.observed.roles {
+            return Some(wait(why.clone(), LATER));
+        }
+        if self.observed.roles == Ok(None) && self.workload.replicas == 1 && !self.target.adopt_claims {
+            let roles = Roles { primary: self.pod(0), epoch: 1, acks: 0, data: String::new() };
+            return self.written(roles);
+        }
+        // Adopted claims: one of the members has every acknowledged write, and nobody knows which one.
+        if let Some(k) = (0..self.workload.replicas).find(silent) {
+            return Some(self.broken_pod().unwrap_or_else(|| wait(self.first_answer_of(k), SOON)));
+        }
+        let with_data = self.observed.answers.iter().filter(|(_, answer)| answer.data.is_some());
+        let ackers: BTreeSet<u32> = with_data.clone().map(|(k, _)| *k).collect();
+        let data = with_data.clone().find_map(|(_, answer)| answer.data.clone());
+        let Some(data) = data else {
+            let why = "no member has data that its agent knows: delete the claims, or restore a backup".to_owned();
+            return Some(stop("DataLost", why));
+        };
+        let epoch = with_data.map(|(_, answer)| answer.epoch).max().unwrap_or_default() + 1;
+        let why = "the volumes of an earlier cluster were adopted".to_owned();
+        let change = Change { kind: ChangeKind::FailOver, from: None, to: None, since: self.now, why };
+        let starts = ackers.iter().filter_map(|k| Some((*k, self.answer(*k)?.start.clone()))).collect();
+        Some(self.begun(data, Latched { epoch, ackers, acks: 1, starts, change: Some(change), ..Latched::default() }))
+    }
+
+    fn begun(&self, data: String, held: Latched) -> MemberStep<Action> {
+        MemberStep::Latch(Latch {
+            bootstrapped: true,
+            replicas: Some(self.workload.replicas),
+            cluster: Some(data),
+            primary: Some(held),
+            ..self.latch.clone()
+        })
+    }
+
+    fn first_answer_of(&self, ordinal: u32) -> String {
+        let problem = self.answer(ordinal).and_then(|answer| answer.problem.clone());
+        let problem = problem.map_or_else(|| self.reason(ordinal), |problem| format!(" ({problem})"));
+        format!("the first answer of {}{problem}", self.pod(ordinal))
+    }
+
+    /// Row 3: somebody else gave orders, or there are two clusters.
+    fn row_3_split_brain(&self) -> Step {
+        let ours = self.data();
+        for (ordinal, answer) in &self.observed.answers {
+            let pod = self.pod(*ordinal);
+            if answer.data.as_deref().is_some_and(|data| data != ours) {
+                let why = format!(
+                    "{pod} has data of another cluster: nothing is changed until it is gone (delete its claim and its pod)"
+                );
+                return Some(stop("SplitBrain", why));
+            }
+            if answer.epoch > self.held.epoch {
+                let why = format!(
+                    "{pod} obeys epoch {}, and the last one here is {}: somebody else gives orders to these members",
+                    answer.epoch, self.held.epoch
+                );
+                return Some(stop("SplitBrain", why));
+            }
+        }
+        None
+    }
+
+    /// Somebody else lowered the replicas.
+    fn row_scaled_by_hand(&self) -> Step {
+        let last = self.latch.replicas?;
+        (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
+    }
+
+    /// Row 4: a member takes writes and is not the primary, or not any more.
+    fn row_4_foreign_primary(&self) -> Step {
+        let foreign = |(k, answer): &(&u32, &State)| answer.writable && self.held.ordinal != Some(**k);
+        let (ordinal, _) = self.observed.answers.iter().find(foreign)?;
+        Some(self.fence(*ordinal))
+    }
+
+    /// The `ConfigMap` that pods read when their containers start. It is written before an order that needs it.
+    fn row_roles(&self) -> Step {
+        let is_lost = matches!(&self.held.change, Some(change) if change.kind == ChangeKind::FailOver);
+        let primary = self.held.ordinal.filter(|_| !is_lost).map(|k| self.pod(k)).unwrap_or_default();
+        let roles = Roles { primary, epoch: self.held.epoch, acks: self.held.acks, data: self.data().to_owned() };
+        self.written(roles)
+    }
+
+    /// The primary gets its orders: how many acknowledgements a commit waits for, and who may follow.
+    fn row_promote(&self) -> Step {
+        let (p, answer) = self.primary()?;
+        let (acks, admitted) = (self.asked_acks(), self.admitted());
+        let given: BTreeSet<&str> = answer.admitted.iter().map(String::as_str).collect();
+        let wanted: BTreeSet<&str> = admitted.iter().map(String::as_str).collect();
+        let done =
+            answer.role == Role::Primary && answer.epoch == self.held.epoch && answer.acks == acks && given == wanted;
+        (!done).then(|| {
+            let order = Promote { epoch: self.held.epoch, data: self.data().to_owned(), acks, admitted };
+            MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) })
+        })
+    }
+
+    /// The acknowledgements that the primary is asked to wait for. More than are latched: they count as soon as everything has them.
+    /// Fewer are latched first.
+    fn asked_acks(&self) -> u32 {
+        let staying = count(&self.held.ackers).saturating_sub(u32::from(self.held.leaving.is_some()));
+        self.settings.acks.min(staying).max(self.held.acks)
+    }
+
+    /// The names of the members that may follow: those of N, and those that are known not to acknowledge. A member that was taken out
+    /// of N while it was silent would acknowledge as soon as it connects.
+    fn admitted(&self) -> Vec<String> {
+        let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
+        let harmless = |k: u32| self.answer(k).is_some_and(|answer| !answer.acknowledges);
+        let may = |k: &u32| {
+            let other = Some(*k) != self.held.ordinal && Some(*k) != leaving;
+            other && (self.held.ackers.contains(k) || harmless(*k))
+        };
+        (0..self.workload.replicas).filter(may).map(|k| self.pod(k)).collect()
+    }
+
+    /// The primary and its answer.
+    fn primary(&self) -> Option<(u32, &State)> {
+        let p = self.held.ordinal?;
+        Some((p, self.answer(p)?))
+    }
+
+    /// The identity of the cluster's data.
+    fn data(&self) -> &str {
+        self.latch.cluster.as_deref().unwrap_or_default()
+    }
+
+    fn answer(&self, ordinal: u32) -> Option<&State> {
+        self.observed.answers.get(&ordinal)
+    }
+
+    /// Whether a member has the cluster's data, and still everything that it has acknowledged.
+    fn heard(&self, ordinal: u32) -> Option<&State> {
+        let answer = self.answer(ordinal).filter(|answer| answer.data.as_deref() == Some(self.data()))?;
+        let start = self.held.starts.get(&ordinal);
+        start.is_none_or(|start| *start == answer.start).then_some(answer)
+    }
+
+    /// Whether a member follows the primary in this epoch, receives and applies.
+    fn follows(&self, ordinal: u32) -> Option<&State> {
+        let source = self.held.ordinal.map(|p| self.settings.agent_url.host(p))?;
+        self.answer(ordinal).filter(|answer| {
+            answer.data.as_deref() == Some(self.data())
+                && answer.role == Role::Replica
+                && answer.epoch == self.held.epoch
+                && answer.source.as_deref() == Some(&*source)
+                && answer.receiving
+        })
+    }
+
+    /// Whether a member receives from the primary, and may acknowledge what it receives.
+    fn acknowledges(&self, ordinal: u32) -> bool {
+        self.follows(ordinal).is_some_and(|answer| answer.acknowledges)
+    }
+
+    /// Whether a replica lags little.
+    fn is_near(&self, answer: &State) -> bool {
+        answer.applying && answer.lag.is_some_and(|lag| lag <= self.settings.lag)
+    }
+
+    fn fence(&self, ordinal: u32) -> MemberStep<Action> {
+        let order = Order { epoch: self.held.epoch, data: self.data().to_owned() };
+        MemberStep::Act(Action::Tell { ordinal, verb: Verb::Fence(order) })
+    }
+
+    /// Latches this of the cluster.
+    fn latched(&self, held: Latched) -> MemberStep<Action> {
+        MemberStep::Latch(Latch { primary: Some(held), ..self.latch.clone() })
+    }
+
+    /// Writes the `ConfigMap` unless it has this content already.
+    fn written(&self, roles: Roles) -> Step {
+        match &self.observed.roles {
+            Err(why) => Some(wait(why.clone(), LATER)),
+            Ok(Some(given)) if *given == roles => None,
+            Ok(_) => Some(MemberStep::Act(Action::WriteRoles(roles))),
+        }
+    }
+
+    fn pod(&self, ordinal: u32) -> String {
+        format!("{}-{ordinal}", self.workload.name)
+    }
+
+    fn pods(&self, ordinals: impl IntoIterator<Item = u32>) -> String {
+        let names: Vec<_> = ordinals.into_iter().map(|k| format!("{}{}", self.pod(k), self.reason(k))).collect();
+        if names.is_empty() { "none".into() } else { names.join(", ") }
+    }
+
+    /// Why a pod is not ready, in brackets.
+    fn reason(&self, ordinal: u32) -> String {
+        match self.workload.pods.get(&ordinal) {
+            None => " (there is no such pod)".into(),
+            Some(pod) if pod.reason.is_empty() => String::new(),
+            Some(pod) => format!(" ({})", pod.reason),
+        }
+    }
+}
+
+fn wait(why: String, after: Duration) -> MemberStep<Action> {
+    MemberStep::Wait { why, after }
+}
+
+fn stop(reason: &'static str, why: String) -> MemberStep<Action> {
+    MemberStep::Stop { reason, why }
+}
+
+fn count(set: &BTreeSet<u32>) -> u32 {
+    u32::try_from(set.len()).unwrap_or(u32::MAX)
+}

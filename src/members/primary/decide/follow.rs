@@ -1,0 +1,269 @@
+//! docs/primary.md: replicas follow the primary, acknowledge, and are seeded.
+
+use super::{LATER, SOON, Scene, Step, count, stop, wait};
+use crate::agent::contract::{Follow, Role, Seed, State, Verb};
+use crate::members::driver::MemberStep;
+use crate::members::primary::state::{Action, Latched, Leaving, OnDiverged, OnReplicaLost, Returning};
+use crate::members::workload::Latch;
+
+/// The values of the label of a pod.
+const PRIMARY: &str = "primary";
+const REPLICA: &str = "replica";
+
+impl Scene<'_> {
+    /// The members other than the primary that answer, in order.
+    fn others(&self) -> impl Iterator<Item = (u32, &State)> {
+        self.observed.answers.iter().map(|(k, answer)| (*k, answer)).filter(|(k, _)| Some(*k) != self.held.ordinal)
+    }
+
+    /// Whether a member has writes that the primary lacks. Its answer is older than that of the primary.
+    fn is_diverged(&self, answer: &State, primary: &State) -> bool {
+        answer.diverged || !primary.has.contains(&answer.has)
+    }
+
+    /// Row 13: a member has writes that the primary lacks. It follows if it can take them back; the agent says whether it could.
+    pub(super) fn row_13_diverged(&self) -> Step {
+        let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        let found = self.others().find(|(_, a)| {
+            let has_data = a.data.as_deref() == Some(self.data()) && a.busy.is_none() && !a.start.is_empty();
+            has_data && (a.diverged || (a.role == Role::Replica && !a.receiving && self.is_diverged(a, primary)))
+        });
+        let (k, answer) = found?;
+        if self.settings.on_diverged == OnDiverged::Keep {
+            let why = format!("{} has writes that the primary lacks, and is kept as it is (onDiverged)", self.pod(k));
+            return Some(stop("Diverged", why));
+        }
+        if self.held.ackers.contains(&k) {
+            return self.shrink(k);
+        }
+        self.seeded(k, Some(answer.start.clone()))
+    }
+
+    /// Row 15: a member has no data, or lacks writes that the primary can no longer send.
+    pub(super) fn row_15_seed(&self) -> Step {
+        let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        for (k, answer) in self.others().filter(|(k, a)| *k < self.target.size && a.busy.is_none()) {
+            let empty = answer.data.is_none() && answer.problem.is_none();
+            let behind = answer.data.is_some()
+                && !answer.start.is_empty()
+                && !answer.receiving
+                && !answer.got.contains(&primary.purged);
+            if !empty && !behind {
+                continue;
+            }
+            if self.held.ackers.contains(&k) {
+                return self.shrink(k);
+            }
+            return self.seeded(k, answer.data.is_some().then(|| answer.start.clone()));
+        }
+        None
+    }
+
+    /// Copies the data of the replica that lags least; of the primary if there is none.
+    fn seeded(&self, k: u32, discard: Option<String>) -> Step {
+        let donors =
+            self.others().filter(|(d, a)| *d != k && a.busy.is_none() && self.follows(*d).is_some() && self.is_near(a));
+        let lag = |answer: &State| answer.lag.unwrap_or(f64::MAX);
+        let donor = donors.min_by(|a, b| lag(a.1).total_cmp(&lag(b.1))).map(|(d, _)| d);
+        let (p, primary) = self.primary()?;
+        let donor = match donor {
+            Some(donor) => donor,
+            None if primary.busy.is_some() => {
+                return Some(wait(format!("the primary {} to copy its data", self.pod(p)), SOON));
+            }
+            None => p,
+        };
+        let order = Seed {
+            epoch: self.held.epoch,
+            data: self.data().to_owned(),
+            donor: self.settings.agent_url.url(donor),
+            discard,
+        };
+        Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Seed(order) }))
+    }
+
+    /// Members follow the primary. Those of N acknowledge.
+    pub(super) fn row_follow(&self) -> Step {
+        let (p, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
+        let admitted = |k: u32| primary.admitted.contains(&self.pod(k));
+        let source = self.settings.agent_url.host(p);
+        for (k, answer) in self.others() {
+            let has_data = answer.data.as_deref() == Some(self.data());
+            if !has_data || answer.busy.is_some() || answer.diverged {
+                continue;
+            }
+            let acknowledge = self.held.ackers.contains(&k) && Some(k) != leaving;
+            // It is admitted after it acknowledges no more.
+            if !admitted(k) && (acknowledge || !answer.acknowledges) {
+                continue;
+            }
+            let done = answer.role == Role::Replica
+                && answer.epoch == self.held.epoch
+                && answer.source.as_deref() == Some(&*source)
+                && answer.acknowledges == acknowledge;
+            if !done {
+                let order = Follow { epoch: self.held.epoch, data: self.data().to_owned(), source, acknowledge };
+                return Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Follow(order) }));
+            }
+        }
+        None
+    }
+
+    /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has started again may
+    /// have lost what it acknowledged: it counts again after it has received all that the primary had then.
+    pub(super) fn row_starts(&self) -> Step {
+        let (p, primary) = self.primary()?;
+        let mut held = self.held.clone();
+        held.starts.retain(|k, _| *k == p || self.held.ackers.contains(k));
+        held.returning.retain(|k, _| self.held.ackers.contains(k));
+        if primary.writable {
+            held.starts.insert(p, primary.start.clone());
+        }
+        for (k, answer) in
+            self.held.ackers.iter().filter_map(|k| Some((*k, self.follows(*k).filter(|a| a.acknowledges)?)))
+        {
+            let known = held.starts.get(&k);
+            if known == Some(&answer.start) {
+                continue;
+            }
+            let waits = held.returning.get(&k).filter(|returning| returning.start == answer.start);
+            let has = |position: &str| position.parse().is_ok_and(|position| answer.got.contains(&position));
+            match waits {
+                _ if known.is_none() => {}
+                Some(returning) if has(&returning.position) => {}
+                Some(_) => continue,
+                None => {
+                    let position = primary.has.to_string();
+                    held.returning.insert(k, Returning { start: answer.start.clone(), position });
+                    continue;
+                }
+            }
+            held.returning.remove(&k);
+            held.starts.insert(k, answer.start.clone());
+        }
+        (held != *self.held).then(|| self.latched(held))
+    }
+
+    /// Services select pods by their role.
+    pub(super) fn row_label(&self) -> Step {
+        let role = |k: u32| {
+            let near = || self.follows(k).is_some_and(|answer| self.is_near(answer));
+            if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
+        };
+        let pods = self.workload.pods.iter().filter(|(_, pod)| !pod.terminating);
+        // A pod loses its role before another one gets it.
+        let mut wrong: Vec<_> = pods.filter(|(k, pod)| pod.role.as_deref() != role(**k)).collect();
+        wrong.sort_by_key(|(k, pod)| (pod.role.as_deref() != Some(PRIMARY), role(**k) == Some(PRIMARY), **k));
+        let (k, pod) = wrong.first()?;
+        Some(MemberStep::LabelPod { ordinal: **k, uid: pod.uid.clone(), role: role(**k) })
+    }
+
+    /// Takes a member out of N: it can acknowledge no more, the others get everything that it acknowledged, and then N is smaller.
+    pub(super) fn shrink(&self, k: u32) -> Step {
+        if self.held.leaving.is_some() {
+            return self.row_14_leaving();
+        }
+        let remaining = count(&self.held.ackers).saturating_sub(1);
+        // Fewer acknowledgements are latched before a commit waits for fewer.
+        let acks = self.held.acks.min(remaining);
+        let leaving = Some(Leaving { ordinal: k, position: None });
+        Some(self.latched(Latched { acks, leaving, ..self.held.clone() }))
+    }
+
+    /// Row 14: a member that is being taken out of N.
+    pub(super) fn row_14_leaving(&self) -> Step {
+        let leaving = self.held.leaving.as_ref()?;
+        let (_, primary) = self.primary()?;
+        let (k, name) = (leaving.ordinal, self.pod(leaving.ordinal));
+        if primary.admitted.contains(&name)
+            || primary.acknowledging.contains(&name)
+            || primary.acks != self.asked_acks()
+        {
+            return Some(wait(format!("the primary to wait for {name} no more"), SOON));
+        }
+        let Some(position) = &leaving.position else {
+            let leaving = Some(Leaving { position: Some(primary.has.to_string()), ..leaving.clone() });
+            return Some(self.latched(Latched { leaving, ..self.held.clone() }));
+        };
+        let position = position.parse().unwrap_or_default();
+        let others = || self.held.ackers.iter().copied().filter(|other| *other != k);
+        if let Some(behind) = others().find(|other| !self.heard(*other).is_some_and(|a| a.got.contains(&position))) {
+            let why =
+                format!("{} to receive what {name} may have acknowledged{}", self.pod(behind), self.reason(behind));
+            return Some(wait(why, SOON));
+        }
+        let ackers = others().collect();
+        Some(self.latched(Latched { ackers, leaving: None, ..self.held.clone() }))
+    }
+
+    /// Row 14: a member of N is silent, and the primary is well.
+    pub(super) fn row_14_silent_acker(&self) -> Step {
+        let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        let silent = |k: &u32| !self.acknowledges(*k);
+        let mut since = self.latch.since.clone();
+        since.retain(|k, _| Some(*k) == self.held.ordinal || (self.held.ackers.contains(k) && silent(k)));
+        for k in self.held.ackers.iter().filter(|k| silent(k)) {
+            since.entry(*k).or_insert(self.now);
+        }
+        if since != self.latch.since {
+            return Some(MemberStep::Latch(Latch { since, ..self.latch.clone() }));
+        }
+        let k = self.held.ackers.iter().copied().find(|k| silent(k))?;
+        let remaining = self.held.ackers.len() - 1;
+        let enough = remaining >= self.held.acks as usize;
+        let late = self.latch.since.get(&k).is_some_and(|since| self.now - since >= self.settings.silent_after);
+        let asked_to = enough || self.settings.on_replica_lost == OnReplicaLost::Degrade;
+        if late && asked_to {
+            return self.shrink(k);
+        }
+        let stands = !primary.writable || primary.waiting > 0;
+        let receiving = self.held.ackers.iter().filter(|k| !silent(k)).count();
+        let blocked = late && !asked_to && stands && receiving < self.held.acks as usize;
+        if blocked {
+            let why = format!(
+                "writes wait for an acknowledgement of {}{}: bring it back, or let writes go on without one (onReplicaLost: Degrade)",
+                self.pod(k),
+                self.reason(k)
+            );
+            return Some(self.broken_pod().unwrap_or_else(|| stop("WritesBlocked", why)));
+        }
+        None
+    }
+
+    /// Row 16: everything has as many acknowledgements. From now on they count.
+    pub(super) fn row_16_acknowledgements(&self) -> Step {
+        let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        let counts = primary.confirmed.min(primary.acks).min(self.asked_acks());
+        (counts > self.held.acks).then(|| self.latched(Latched { acks: counts, ..self.held.clone() }))
+    }
+
+    /// A replica that has caught up may acknowledge. N has at most twice as many members as acknowledgements are possible, so that
+    /// the loss of one more member than acknowledge stops nothing.
+    pub(super) fn row_grow_n(&self) -> Step {
+        if self.held.leaving.is_some() || count(&self.held.ackers) >= self.settings.acks.saturating_mul(2) {
+            return None;
+        }
+        let caught_up = |k: u32| self.follows(k).is_some_and(|answer| self.is_near(answer));
+        let new = |k: &u32| Some(*k) != self.held.ordinal && !self.held.ackers.contains(k) && caught_up(*k);
+        let k = (0..self.target.size.min(self.workload.replicas)).find(new)?;
+        let mut held = self.held.clone();
+        held.ackers.insert(k);
+        Some(self.latched(held))
+    }
+
+    /// The primary takes writes as soon as enough members acknowledge.
+    pub(super) fn row_16_opens(&self) -> Step {
+        let p = self.held.ordinal?;
+        match self.answer(p) {
+            Some(answer) if answer.writable && answer.acks == self.held.acks && self.asked_acks() == self.held.acks => {
+                None
+            }
+            Some(answer) => {
+                let problem = answer.problem.as_ref().map_or_else(String::new, |problem| format!(" ({problem})"));
+                Some(wait(format!("the primary {} to take writes{problem}", self.pod(p)), SOON))
+            }
+            None => Some(wait(format!("the primary {}", self.pod(p)), LATER)),
+        }
+    }
+}

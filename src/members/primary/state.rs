@@ -1,0 +1,169 @@
+//! The observed state of a cluster, what is latched, and the actions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::contract::{State, Verb};
+use crate::members::url::Pattern;
+
+/// The settings of a cluster in the Members document.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The URL of the agent of a pod. Its host is the one at which replicas reach the database.
+    pub agent_url: Pattern,
+    /// How many acknowledgements the database can wait for; with MariaDB 1.
+    pub acks: u32,
+    /// Seconds of silence after which the primary counts as lost.
+    pub lost_after: i64,
+    /// Seconds of silence after which a member may no longer acknowledge.
+    pub silent_after: i64,
+    /// Seconds after which a member whose volume is lost is replaced.
+    pub dead_after: i64,
+    /// Seconds that a replica may lag behind and still serve, and be chosen.
+    pub lag: f64,
+    /// What to do when too few members can acknowledge.
+    pub on_replica_lost: OnReplicaLost,
+    /// What to do with a member that has writes that nobody else has.
+    pub on_diverged: OnDiverged,
+}
+
+/// What to do when too few members can acknowledge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnReplicaLost {
+    /// Writes wait.
+    #[default]
+    Block,
+    /// Writes go on without acknowledgements. Until a replica is back, there is no fail-over by itself.
+    Degrade,
+}
+
+/// What to do with a member that has writes that nobody else has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDiverged {
+    /// It is seeded again. No client was ever acknowledged these writes.
+    #[default]
+    Reseed,
+    /// It stays as it is.
+    Keep,
+}
+
+/// What is latched of a cluster, in the status. It is written before anything that depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Latched {
+    /// The ordinal of the primary (P); `None` while one is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+    /// The epoch (E), which increases with each new primary.
+    pub epoch: u64,
+    /// The members that may acknowledge (N).
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub ackers: BTreeSet<u32>,
+    /// On how many members of N each acknowledged write is at least (W). The primary may wait for more acknowledgements already.
+    pub acks: u32,
+    /// The `start` that the primary had when it took writes, and an acker when it received. After another start, an acker may have
+    /// lost what it had acknowledged.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub starts: BTreeMap<u32, String>,
+    /// Ackers that have started again, and are not heard until they have received what they may have lost.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub returning: BTreeMap<u32, Returning>,
+    /// The primary is being replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// An acker is being taken out of N.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<Leaving>,
+    /// The last replacement of the primary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Change>,
+    /// No switch-over begins before this time, in seconds since 1970: one was given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<i64>,
+}
+
+/// An acker that has started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Returning {
+    /// Its new `start`.
+    pub start: String,
+    /// What the primary had afterwards.
+    pub position: String,
+}
+
+/// A replacement of the primary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// How.
+    pub kind: ChangeKind,
+    /// The ordinal of the primary before; `None` if it was unknown.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub from: Option<u32>,
+    /// The ordinal of the primary after.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub to: Option<u32>,
+    /// When it began, in seconds since 1970.
+    pub since: i64,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// How a primary is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ChangeKind {
+    /// It was lost.
+    FailOver,
+    /// It hands over.
+    SwitchOver,
+}
+
+/// An acker that is being taken out of N.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaving {
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// What the primary had when this member could acknowledge no more. The others need all of it before N is smaller.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub position: Option<String>,
+}
+
+/// The observed state of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The content of the `ConfigMap` of roles; an error if it could not be read.
+    pub roles: Result<Option<Roles>, String>,
+    /// The answers of the agents by ordinal. The primary was asked last: what a replica has, the primary has too.
+    pub answers: BTreeMap<u32, State>,
+}
+
+/// What a pod reads when its container starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// `PRIMARY`: the name of the primary's pod; empty while there is none.
+    pub primary: String,
+    /// `EPOCH`.
+    pub epoch: u64,
+    /// `ACKS`: how many acknowledgements a commit waits for.
+    pub acks: u32,
+    /// `DATA`: the identity of the data. While it is empty, the primary may create it.
+    pub data: String,
+}
+
+/// The actions of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Writes the `ConfigMap` of roles.
+    WriteRoles(Roles),
+    /// Sends a verb to the agent of an ordinal.
+    Tell {
+        /// The ordinal.
+        ordinal: u32,
+        /// The verb.
+        verb: Verb,
+    },
+}
