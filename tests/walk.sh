@@ -45,7 +45,7 @@ left() {
 # blocks: the blocks of the tutorial that are run, with a line `#` and their heading before each
 blocks() {
 	awk '/^#/ && !code { title = $0 } /^<!-- not run/ { skip = 1 }
-		/^```sh$/ { code = 1; if (!skip) print "#" title; next } /^```$/ && code { code = 0; skip = 0; next } code && !skip' docs/tutorial.md
+		/^```sh$/ { code = 1; if (!skip) print "#" title; next } /^```$/ && code { code = 0; skip = 0; next } code && !skip' "$here/../docs/tutorial.md"
 }
 
 # walk NAME CHART SAMPLE [SED]: SAMPLE is the spec as JSON; SED makes the commands of the tutorial those of this chart
@@ -60,13 +60,14 @@ walk() {
 	run_block() {
 		[ -n "$title" ] || return 0
 		local began=$(date +%s%N) ms
-		eval "set -e; $commands" >"$work/output" 2>&1 </dev/null || {
+		bash -euc "$commands"$'\n'"pwd >'$work/folder'" >"$work/output" 2>&1 </dev/null || {
 			echo "walk $name: $title: failed" >&2
 			cat "$work/output" >&2
 			kubectl get app -A -o json | jq -c '.items[].status.conditions' >&2
 			kubectl get pods -A >&2
 			exit 1
 		}
+		cd "$(cat "$work/folder")"
 		ms=$((($(date +%s%N) - began) / 1000000)) total=$((total + ms))
 		case $title in '## '[1-5].*) five=$((five + ms)) ;; esac
 		printf '  %6d.%d s  %s\n' $((ms / 1000)) $((ms % 1000 / 100)) "${title#'## '}"
