@@ -136,9 +136,9 @@ registry)
 	peer ;;
 etcd) # a StatefulSet with a volume
 	walk etcd 'groundhog2k+helm-charts/charts/etcd' "$etcd" \
-		's/\{"replicaCount": 2\}/{"customLabels": {"walk": "yes"}}/; s/, persistentvolumeclaims/, serviceaccounts/; s/\{"persistence": .*\}\}\x27/{"serviceAccount": {"create": true}}}\x27/; s/docker-registry-99/etcd-99/; s/registry-operator/etcd-operator/' ;;
+		's/\{"replicaCount": 2\}/{"customLabels": {"walk": "yes"}}/; s/, persistentvolumeclaims/, serviceaccounts/; s/\{"persistence": .*\}\}\x27/{"serviceAccount": {"create": true}}}\x27/; s/docker-registry-99/etcd-99/; s/registry-operator/etcd-operator/g' ;;
 vpa) # definitions, and hooks before and after
 	walk vpa 'kubernetes+autoscaler/vertical-pod-autoscaler/charts/vertical-pod-autoscaler' "$vpa" \
-		's/\{"replicaCount": 2\}/{"commonLabels": {"walk": "yes"}}/; s|s/, persistentvolumeclaims//|s/serviceaccounts, //|; s/\{"persistence": .*\}\}\x27/{"commonLabels": {"walk": "no"}}}\x27/; s/docker-registry-99/vertical-pod-autoscaler-99/; s/registry-operator/vpa-operator/' ;;
+		's/\{"replicaCount": 2\}/{"commonLabels": {"walk": "yes"}}/; s|s/, persistentvolumeclaims//|s/serviceaccounts, //|; s/\{"persistence": .*\}\}\x27/{"commonLabels": {"walk": "no"}}}\x27/; s/docker-registry-99/vertical-pod-autoscaler-99/; s/registry-operator/vpa-operator/g' ;;
 *) echo "error: $chart is none of registry, etcd, vpa" >&2; exit 2 ;;
 esac; done; done
