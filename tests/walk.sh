@@ -74,7 +74,8 @@ walk() {
 		grep -E 'The operator needs a rule' "$work/output" || true
 		# What stands in for a registry.
 		if [ -n "$sample" ]; then
-			jq -n --argjson spec "$sample" '{apiVersion: "charts.example.com/v1alpha1", kind: "App", metadata: {name: "app-sample"}, spec: $spec}' >config/samples/charts_v1alpha1_app.yaml
+			grep -q '^spec: {}$' config/samples/charts_v1alpha1_app.yaml
+			sed -i "s|^spec: {}$|spec: $(jq -nc --argjson spec "$sample" '$spec')|" config/samples/charts_v1alpha1_app.yaml
 			sample=
 		fi
 	}
