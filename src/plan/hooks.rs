@@ -63,6 +63,10 @@ impl Event {
             RevisionKind::Rollback => Self::PostRollback,
         }
     }
+    /// Whether it is the one before an operation, by Helm's word for that.
+    fn is_before(self, operation: &str) -> bool {
+        self.as_str().strip_prefix("pre-") == Some(operation)
+    }
     fn is_deletion(self) -> bool {
         matches!(self, Self::PreDelete | Self::PostDelete)
     }
@@ -174,7 +178,12 @@ impl Hook {
 
     fn phase(&self, event: Event) -> Phase {
         let last = &self.record.last_run;
-        if last.event.as_deref() == Some(event.as_str()) { last.phase } else { Phase::None }
+        match last.event.as_deref() {
+            Some(of) if of == event.as_str() => last.phase,
+            // Helm's record has only the last run of a hook. One that runs behind an operation has run before it.
+            Some(of) if of.strip_prefix("post-").is_some_and(|operation| event.is_before(operation)) => Phase::Succeeded,
+            _ => Phase::None,
+        }
     }
 }
 

@@ -228,3 +228,22 @@ fn the_object_of_a_delete_hook_survives_a_deletion_in_the_foreground() {
         assert_eq!(metadata["annotations"][super::HOOK], format!("2 {event} {}", hook.digest));
     }
 }
+
+#[test]
+fn a_hook_that_runs_before_and_after_has_run_before_once_it_runs_after() {
+    let after = (Phase::Succeeded, Some(Event::PostUpgrade));
+    let hooks = [
+        hook("account", "ConfigMap", -10, &["before-hook-creation", "hook-succeeded"], after),
+        hook("patch", "Job", 0, &[], (Phase::Running, Some(Event::PostUpgrade))),
+    ];
+    let mut facts = facts(&[(&hooks[1], HookOutcome::Running)], 1100);
+    for live in facts.live.values_mut() {
+        live.hook.as_mut().unwrap().event = "post-upgrade".into();
+    }
+    assert_eq!(pre_upgrade(&facts, &hooks), Progress { steps: vec![], done: true });
+    let waits = PlanStep::AwaitHook { hook: 1, event: Event::PostUpgrade, until: 1300 };
+    assert_eq!(next(&facts, &hooks, 2, Event::PostUpgrade), Progress { steps: vec![waits], done: false });
+    // What ran after an upgrade says nothing of an installation.
+    let [account, _] = hooks;
+    assert_eq!(account.phase(Event::PreInstall), Phase::None);
+}

@@ -64,7 +64,8 @@ impl Resource {
         }
     }
 
-    fn is(&self, other: &Self) -> bool {
+    /// Whether it is the same kind, in the same version.
+    pub fn is(&self, other: &Self) -> bool {
         self.qualified_group() == other.qualified_group() && self.kind == other.kind && self.version == other.version
     }
 }

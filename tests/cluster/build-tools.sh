@@ -12,6 +12,7 @@
 #   build-tools.sh bundle          what checks the bundle for the Operator Lifecycle Manager: operator-framework's operator-verify
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
+#   build-tools.sh walk            what runs in the pods of the walk of five commands: the autoscaler of pods (VPA), whose chart has definitions and hooks
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
 # With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
@@ -133,6 +134,10 @@ operator-sdk)
 	GOFLAGS=-tags=containers_image_openpgp,exclude_graphdriver_btrfs build operator-sdk operator-sdk \
 		github.com/operator-framework/operator-sdk/cmd/operator-sdk \
 		"-s -w -X github.com/operator-framework/operator-sdk/internal/version.Version=v$SDK" ;;
+walk)
+	for p in recommender updater admission-controller; do
+		build vpa vpa-$p k8s.io/autoscaler/vertical-pod-autoscaler/pkg/$p "-s -w"
+	done ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk or traces" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk or traces" >&2; exit 2 ;;
 esac; done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php]
+# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen]
 # An image that is there already is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,18 +28,31 @@ C
 	pack localhost/pause:1 "$1" '{"Entrypoint":["/pause"]}' "$work/pause"
 }
 
-php() { # Debian's PHP; the machine's own package sources and keys are used
-	local root=$work/php
-	mmdebstrap --quiet --mode=root --variant=essential --include=php8.2-cli \
+# debian FOLDER PACKAGES: Debian's essential packages and these; the machine's own package sources and keys are used
+debian() {
+	mmdebstrap --quiet --mode=root --variant=essential --include="$2" \
 		--aptopt='APT::Install-Recommends "false"' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		--essential-hook='echo "exit 101" > "$1/usr/sbin/policy-rc.d"; chmod 755 "$1/usr/sbin/policy-rc.d"' \
 		--customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
 		--customize-hook='mkdir -p "$1/srv"' \
-		bookworm "$root" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" 2>"$work/php.log" ||
-		{ tail -5 "$work/php.log" >&2; die "the PHP image could not be made"; }
+		bookworm "$1" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" 2>"$work/debian.log" ||
+		{ tail -5 "$work/debian.log" >&2; die "an image with $2 could not be made"; }
+}
+
+php() { # Debian's PHP
+	local root=$work/php
+	debian "$root" php8.2-cli
 	pack localhost/php:8.2 "$1" '{"Cmd":["php","-a"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
+}
+
+certgen() { # a shell, and what hooks of charts use ingress-nginx' kube-webhook-certgen for, whose module is not to be had (certgen.sh)
+	local root=$work/certgen
+	"$here/build-tools.sh" api-server
+	debian "$root" openssl
+	install -m 755 "$TOOLS/kubectl" "$here/certgen.sh" "$root/usr/local/bin/"
+	pack localhost/certgen:1 "$1" '{"Entrypoint":["/usr/local/bin/certgen.sh"],"Env":["HOME=/tmp","PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
 }
 
 for image in "${@:-pause php}"; do for image in $image; do

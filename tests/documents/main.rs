@@ -1,4 +1,4 @@
-//! Runs the command blocks of README.md, docs/tutorial.md and pages of docs/how-to, as a reader does: all `sh` blocks of a document one after the other in one shell,
+//! Runs the command blocks of README.md and pages of docs/how-to, as a reader does: all `sh` blocks of a document one after the other in one shell,
 //! on a real API server. A `text` block behind one is its output. `REWRITE_DOCUMENTS=1` writes what was printed into the document.
 //!
 //! `<!-- not run: WHY -->` before a block says why it is not run here, `<!-- fails -->` that it ends with an error.
@@ -270,8 +270,8 @@ fn the_readme_can_be_followed() {
 }
 
 #[test]
-fn the_tutorial_can_be_followed() {
-    check(&["docs/tutorial.md"]);
+fn the_page_about_a_chart_of_ones_own_can_be_followed() {
+    check(&["docs/how-to/write-a-chart.md"]);
 }
 
 #[test]

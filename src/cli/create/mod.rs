@@ -77,6 +77,15 @@ impl ApiArgs {
     }
 }
 
+/// What to do with a new kind.
+const NEXT: &str = "Next:
+  make install run                   # the operator on this machine, for the cluster of your kubeconfig
+  kubectl apply -k config/samples    # a custom resource
+README.md has the rest.";
+/// What to do with a new version of a chart: a pod of the operator stays as it is while the name of its image does.
+const NEXT_OF_AN_UPDATE: &str = "Next, with a VERSION that you have not deployed yet:
+  make image-push deploy VERSION=0.0.2    # or image-load for a local cluster";
+
 const PROJECT: &str = "PROJECT";
 const WATCHES: &str = "watches.yaml";
 
@@ -163,10 +172,8 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
     }
     generate(&project, &mut written, Some((&before, index, Path::new(&folder))))?;
     written.report()?;
-    println!(
-        "Next:\n  make install run                   # the operator on this machine, for the cluster of your kubeconfig\n  \
-         kubectl apply -k config/samples    # a custom resource\nREADME.md has the rest."
-    );
+    let is_known = before.resources.iter().any(|known| known.is(&project.resources[index]));
+    println!("{}", if is_known { NEXT_OF_AN_UPDATE } else { NEXT });
     Ok(())
 }
 

@@ -47,7 +47,7 @@ impl Written {
                 Some(_) => {}
                 None => remove(&kept.join(&path))?,
             }
-            self.outcomes.insert(path, outcome);
+            self.note(path, outcome);
         }
         Ok(())
     }
@@ -73,9 +73,21 @@ impl Written {
             Some(_) => Outcome::Updated,
             None => Outcome::Created,
         };
-        // What is created and updated in one go was created.
-        self.outcomes.entry(path.to_owned()).or_insert(outcome);
+        self.note(path.to_owned(), outcome);
         Ok(write_below(Path::new("."), Path::new(path), content)?)
+    }
+
+    /// What is created and updated in one go was created.
+    fn note(&mut self, path: String, outcome: Outcome) {
+        let before = self.outcomes.entry(path).or_insert(outcome);
+        if *before != Outcome::Created {
+            *before = outcome;
+        }
+    }
+
+    /// Whether the project itself is new.
+    fn is_new(&self) -> bool {
+        self.outcomes.get("PROJECT") == Some(&Outcome::Created)
     }
 
     /// The files with conflicts.
@@ -105,22 +117,33 @@ impl Written {
         let mut folders: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (path, outcome) in &self.outcomes {
             let Some(word) = word(*outcome) else { continue };
-            let mut parts = path.splitn(3, '/');
-            match (parts.next(), parts.next(), parts.next()) {
-                (Some(CHARTS), Some(name), Some(_)) if *outcome == Outcome::Created || *outcome == Outcome::Updated => {
-                    *folders.entry((word, name)).or_default() += 1;
+            match self.folder(path) {
+                Some(folder) if *outcome == Outcome::Created || *outcome == Outcome::Updated => {
+                    *folders.entry((word, folder)).or_default() += 1;
                 }
                 _ => drop(writeln!(out, "{word} {path}{}", remark(*outcome, path))),
             }
         }
-        for ((word, name), count) in folders {
+        for ((word, folder), count) in folders {
             let files = if count == 1 { "file" } else { "files" };
-            let _ = writeln!(out, "{word} {CHARTS}/{name} ({count} {files})");
+            let _ = writeln!(out, "{word} {folder} ({count} {files})");
         }
         for line in &self.values {
             let _ = writeln!(out, "{line}");
         }
         out
+    }
+
+    /// The folder that stands for a file in what is printed: a chart, and in a new project each folder.
+    fn folder<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let depth = if path.starts_with(&format!("{CHARTS}/")) {
+            1
+        } else if self.is_new() {
+            0
+        } else {
+            return None;
+        };
+        path.match_indices('/').nth(depth).map(|(at, _)| &path[..at])
     }
 }
 
