@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of the kinds.
+//! The `CustomResourceDefinition`s of the kinds.
 
 use serde_json::Value;
 

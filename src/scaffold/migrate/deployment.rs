@@ -58,9 +58,9 @@ pub struct Manager<'a> {
     arguments: Vec<Given<'a>>,
     /// Names of variables.
     pub environment: BTreeSet<String>,
-    /// There are variables of ConfigMaps or Secrets, whose names are not known.
+    /// There are variables of `ConfigMap`s or Secrets, whose names are not known.
     pub has_more_environment: bool,
-    /// The variable WATCH_NAMESPACE is set, and not to nothing.
+    /// The variable `WATCH_NAMESPACE` is set, and not to nothing.
     pub is_bounded: bool,
     /// Its ServiceAccount.
     pub account: String,
@@ -114,7 +114,7 @@ impl<'a> Manager<'a> {
             self.deployment = Some((path, within));
             self.has_strategy = value.pointer("/spec/strategy/type").and_then(Value::as_str) == Some("Recreate");
             let account = pod.and_then(|pod| pod.get("serviceAccountName")?.as_str());
-            self.account = account.unwrap_or("default").to_owned();
+            account.unwrap_or("default").clone_into(&mut self.account);
         }
         let ours: Vec<&Value> = containers.iter().filter(|container| !is_proxy(container)).collect();
         let named: Vec<&Value> =
@@ -285,7 +285,7 @@ fn arguments(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) 
                 );
             }
             Argument::Unknown if seen.insert((given.path, given.text.clone())) => {
-                unknown(project, manager, given, report)
+                unknown(project, manager, given, report);
             }
             Argument::Unknown => {}
         }

@@ -140,7 +140,7 @@ fn name_of(image: &str) -> &str {
     last.split(':').next().unwrap_or(last)
 }
 
-/// helm-operator's image: quay.io/operator-framework/helm-operator, and OpenShift's ose-helm-operator and ose-helm-rhel9-operator.
+/// helm-operator's image: quay.io/operator-framework/helm-operator, and those of `OpenShift`, ose-helm-operator and ose-helm-rhel9-operator.
 fn is_helm_operator(image: &str) -> bool {
     let name = name_of(image);
     name.contains("helm") && name.contains("operator")

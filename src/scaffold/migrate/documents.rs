@@ -38,18 +38,18 @@ pub fn used(files: &BTreeMap<String, String>) -> Vec<Document<'_>> {
     let yamls = files.iter().filter(|(path, _)| is_yaml(path) && FOLDERS.iter().any(|folder| path.starts_with(folder)));
     let all: Vec<(&str, Vec<Document<'_>>)> = yamls.map(|(path, text)| (path.as_str(), of_file(path, text))).collect();
     let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (path, documents) in all.iter().filter(|(path, _)| path.ends_with("/kustomization.yaml")) {
-        let names = named.entry(folder(path)).or_default();
+        let files = listed.entry(folder(path)).or_default();
         for document in documents {
-            names_in(&document.value, names);
+            names_in(&document.value, files);
         }
     }
     // bases/ of config/crd and patches/ have none of their own: they count if the folder above names them.
     let is_named = |path: &str| {
         let mut above = folder(path);
         loop {
-            if let Some(names) = named.get(&above) {
+            if let Some(names) = listed.get(&above) {
                 return names.contains(path[above.len()..].trim_start_matches('/'));
             }
             let Some((next, _)) = above.rsplit_once('/') else { return true };
@@ -77,7 +77,7 @@ pub fn of_file<'a>(path: &'a str, text: &str) -> Vec<Document<'a>> {
 
 /// Whether a file is YAML by its name.
 pub fn is_yaml(path: &str) -> bool {
-    path.ends_with(".yaml") || path.ends_with(".yml")
+    std::path::Path::new(path).extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
 /// The files that a `kustomization.yaml` names.

@@ -132,8 +132,8 @@ fn needs(
     place: &Place,
     (project, report): (&Project<'_>, &mut Report),
 ) -> bool {
-    let (why, role) = (rule.why.join("; "), rights.role(place));
-    let path = role.map_or("config/rbac", |(path, _)| path.as_str());
+    let (why, home) = (rule.why.join("; "), rights.role(place));
+    let path = home.map_or("config/rbac", |(path, _)| path.as_str());
     let shown = format!("the role lacks {lacks} ({why})");
     if own::is_for_explanations(rule) {
         report.note(
@@ -154,7 +154,7 @@ fn needs(
         report.note(path, None, &shown, "add the rule, if the chart is to make it; helm-operator may not either");
         return false;
     }
-    let added = role.and_then(|(path, part)| {
+    let added = home.and_then(|(path, part)| {
         appended(project.files.get(path)?, *part, lacks, &why).map(|(at, edit)| (path, at, edit))
     });
     match added {
