@@ -277,3 +277,83 @@ fn what_cannot_be_is_refused_before_a_file_is_written() {
         assert!(project.files() == before, "{args} changed a file");
     }
 }
+
+/// tests/node/project is what operator-sdk 1.42.3 made.
+#[cfg(feature = "operator")]
+#[test]
+fn a_project_of_operator_sdk_is_migrated_and_twice_changes_nothing() {
+    let folder = Folder::new("migrate");
+    let project = folder.project();
+    copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/node/project")), &project.0);
+    project.edit("Dockerfile", "# Build the manager binary", "# Ours");
+    let before = project.files();
+    let text = project.fails("migrate");
+    let image = concat!("tillerman:", env!("CARGO_PKG_VERSION"));
+    assert!(
+        text.contains(&format!("\n-FROM quay.io/operator-framework/helm-operator:v1.42.3\n+FROM {image}\n")),
+        "{text}"
+    );
+    assert!(!text.contains("To change by hand"), "{text}");
+    assert!(text.contains("the ServiceAccount controller-manager has what Tillerman needs"), "{text}");
+    assert!(project.files() == before, "without --write nothing is written");
+    let document: serde_json::Value = serde_json::from_str(&project.fails("migrate -o json")).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|f| f["written"] == false && f["byHand"] == false), "{document}");
+    assert!(findings.iter().any(|f| f["file"] == "Dockerfile" && f["line"] == 2), "{document}");
+
+    project.ok("migrate --write");
+    let after = project.files();
+    let changed: Vec<&String> = after.keys().filter(|path| after.get(*path) != before.get(*path)).collect();
+    assert_eq!(changed, ["Dockerfile"]);
+    assert!(project.read("Dockerfile").starts_with(&format!("# Ours\nFROM {image}\n")));
+    for args in ["migrate --write", "migrate"] {
+        assert!(project.ok(args).ends_with("Nothing has to change.\n"));
+        assert!(project.files() == after, "{args} changed a file");
+    }
+    // What is no project, and an error of it, end with 2, as with `diff`.
+    for (args, why) in
+        [("migrate nowhere", "no such file"), ("migrate config", "has no watches.yaml"), ("migrate --base= ", "--base")]
+    {
+        let run = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .args(args.split_whitespace())
+            .current_dir(&project.0)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.code() == Some(2) && text.contains(why), "{args}: {text}");
+    }
+}
+
+#[cfg(feature = "operator")]
+#[test]
+fn a_hostile_project_is_refused_or_shown_without_harm() {
+    let folder = Folder::new("hostile");
+    let project = folder.project();
+    copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/node/project")), &project.0);
+    project.edit(
+        "config/manager/manager.yaml",
+        "- --leader-elect\n",
+        "- --leader-elect\n          - \"--x\\e[2J=\\u202e\"\n",
+    );
+    let text = project.fails("migrate");
+    assert!(text.contains("tillerman run does not know --x\\u{1b}[2J=\\u{202e}"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    // A chart outside of the project is not read, by a path or by a link.
+    let outside = folder.chart();
+    fs::remove_dir_all(project.0.join("helm-charts/page")).unwrap();
+    std::os::unix::fs::symlink(&outside, project.0.join("helm-charts/page")).unwrap();
+    assert!(project.fails("migrate").contains("helm-charts/page lies outside of the project"));
+    let watches = project.read("watches.yaml").replace("helm-charts/page", "../chart");
+    fs::write(project.0.join("watches.yaml"), watches).unwrap();
+    assert!(project.fails("migrate").contains("../chart lies outside of the project"));
+    // Neither is a file that a link names, and a file that is no text or too large.
+    fs::remove_file(project.0.join("Dockerfile")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", project.0.join("Dockerfile")).unwrap();
+    fs::write(project.0.join("config/manager/noise.yaml"), vec![0xff; 100]).unwrap();
+    fs::write(project.0.join("config/manager/large.yaml"), vec![b'a'; 3 << 20]).unwrap();
+    let bomb: String =
+        (0..40).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", if n == 0 { 0 } else { n - 1 })).collect();
+    fs::write(project.0.join("config/manager/bomb.yaml"), bomb.replacen("[*a0, *a0, *a0]", "[1, 2, 3]", 1)).unwrap();
+    fs::write(project.0.join("config/manager/deep.yaml"), "[".repeat(100_000)).unwrap();
+    assert!(project.fails("migrate").contains("Dockerfile: there is none"));
+}

@@ -27,6 +27,8 @@ mod lint;
 mod list;
 mod man;
 #[cfg(feature = "operator")]
+mod migrate;
+#[cfg(feature = "operator")]
 mod output;
 #[cfg(feature = "operator")]
 mod pause;
@@ -92,6 +94,14 @@ const ENTRIES: &[Entry] = &[
         about: "Write the bundle of a project for the Operator Lifecycle Manager",
         flags: bundle::Args::augment_args,
         run: |matches, _| Ok(bundle::run(&bundle::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "migrate",
+        aliases: &[],
+        about: "Show what has to change in a project of operator-sdk so that Tillerman runs it",
+        flags: migrate::Args::augment_args,
+        run: |matches, _| Ok(migrate::run(&migrate::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "template",

@@ -154,7 +154,7 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("paused"),
         values: "`true`, `false`",
         allow: None,
-        effect: "The operator does nothing, and says what it would do. A deletion of the custom resource is carried out.",
+        effect: "The operator does nothing, and says what it would do. A deletion of the custom resource is carried out. The annotation `tillerman.dev/pause-reason` says why, for people.",
         reader: Reader::Word(|s, text| set(&mut s.paused, bool(text))),
     },
     Switch {

@@ -45,6 +45,13 @@ pub struct Impersonated {
     pub name: Option<String>,
 }
 
+/// Whether a rule only lets the operator say more of what fails: it works without.
+pub fn is_for_explanations(rule: &Rule) -> bool {
+    let reads = |verb: &String| matches!(verb.as_str(), "get" | "list" | "watch");
+    let is_of_pods = |resource: &String| matches!(resource.as_str(), "pods" | "pods/log");
+    rule.part == Part::Own && rule.policy.resources.iter().all(is_of_pods) && rule.policy.verbs.iter().all(reads)
+}
+
 /// All rules for some charts. The same rule may be there more than once.
 pub fn rules(charts: &[Rights], settings: &Settings) -> Vec<Rule> {
     let mut rules = Vec::new();

@@ -32,7 +32,7 @@ impl Policy {
     }
 
     /// The fields, with their texts in the order in which people write them.
-    pub(super) fn fields(&self) -> Vec<(&'static str, Vec<&str>)> {
+    pub(crate) fn fields(&self) -> Vec<(&'static str, Vec<&str>)> {
         fn list(set: &BTreeSet<String>) -> Vec<&str> {
             set.iter().map(String::as_str).collect()
         }
@@ -69,7 +69,7 @@ pub(super) fn flow(texts: &[&str]) -> String {
 }
 
 /// A text as YAML, in quotes where it could be read as something else.
-pub(super) fn scalar(text: &str) -> String {
+pub(crate) fn scalar(text: &str) -> String {
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let is_plain = starts
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))

@@ -53,6 +53,7 @@ pub fn of(objects: &[Value], settings: &Settings) -> Result<Files, String> {
     }
     let mut files = Files::new();
     let mut add = |path: String, object: &Value| -> Result<(), String> {
+        file_name(path.trim_start_matches("bundle/manifests/"))?;
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("namespace");
@@ -102,6 +103,17 @@ pub fn of(objects: &[Value], settings: &Settings) -> Result<Files, String> {
     dockerfile += "\nCOPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n";
     files.insert("bundle.Dockerfile".to_owned(), dockerfile.into_bytes());
     Ok(files)
+}
+
+/// Checks that the name of a file, which is made of names of objects, leads to no other folder. Names of roles may have colons.
+fn file_name(name: &str) -> Result<(), String> {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    if name.is_empty() || name.len() > 253 || name.contains("..") || !name.chars().all(is_safe) {
+        return Err(format!(
+            "{name:?} cannot be a file of the bundle: the name of its object must have letters, digits and -._: only, and no two dots together"
+        ));
+    }
+    Ok(())
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -276,6 +288,14 @@ mod tests {
         assert!(version["metadata"]["annotations"]["alm-examples"].as_str().unwrap().contains("\"kind\": \"Web\""));
         let annotations = String::from_utf8(files["bundle/metadata/annotations.yaml"].clone()).unwrap();
         assert!(annotations.contains("channel.default.v1: stable"), "{annotations}");
+    }
+
+    #[test]
+    fn a_name_that_leads_out_of_the_bundle_is_refused() {
+        for name in ["../../x", "a/b", "..", "a\u{1b}[2J"] {
+            assert!(super::file_name(name).is_err(), "{name}");
+        }
+        assert_eq!(super::file_name("system:webs_rbac.authorization.k8s.io_v1_clusterrole.yaml"), Ok(()));
     }
 
     #[test]

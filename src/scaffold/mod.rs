@@ -7,6 +7,7 @@
 pub mod bounds;
 pub mod bundle;
 pub mod merge;
+pub mod migrate;
 pub mod project;
 pub mod sample;
 pub mod starter;

@@ -90,7 +90,10 @@ impl Project {
         let layout = fields.remove("layout");
         let is_ours =
             |layout: &Value| layout.as_str().is_some_and(|name| name.starts_with("helm.sdk.operatorframework.io/"));
-        if !layout.as_ref().and_then(Value::as_array).is_some_and(|all| all.iter().any(is_ours)) {
+        // operator-sdk wrote a text at first (1.5), and a list since.
+        let is_project =
+            |layout: &Value| is_ours(layout) || layout.as_array().is_some_and(|all| all.iter().any(is_ours));
+        if !layout.as_ref().is_some_and(is_project) {
             return Err(format!("layout does not name {LAYOUT}: it is no project of charts"));
         }
         fields.remove("multigroup");

@@ -32,6 +32,36 @@ fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {
     removed(&project);
 }
 
+/// A project as operator-sdk makes it, with nothing changed but what `tillerman migrate --write` changes.
+#[test]
+fn a_project_that_is_migrated_runs_with_the_old_custom_resource_and_nothing_touched() {
+    let project = Project::of_operator_sdk();
+    let theirs = Running::helm_operator(&project);
+    project.space.apply("Web", "app", &json!({"replicaCount": 2}));
+    project.wait_deployed("app", &json!({"replicaCount": 2}));
+    project.space.wait("web/app", "Deployed", "True");
+    let (before, revision) = (project.settled(), project.revision("app"));
+    theirs.stop();
+
+    let (code, text) = project.migrate(&[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("\n+FROM tillerman:") && text.contains("\n+\ttillerman run\n"), "{text}");
+    assert!(!text.contains("by hand"), "{text}");
+    assert_eq!(project.migrate(&["--write"]).0, Some(0));
+    let (code, text) = project.migrate(&[]);
+    assert!(code == Some(0) && text.ends_with("Nothing has to change.\n"), "{text}");
+
+    let _ours = Running::tillerman(&project);
+    project.space.wait_field("web/app", "/status/release/revision", &json!(revision));
+    project.assert_good("web/app", "InstallSuccessful");
+    eventually("its fields are ours", || match project.managers("service/app-web") {
+        managers if managers == ["tillerman/Apply"] => Ok(()),
+        managers => Err(format!("{managers:?}")),
+    });
+    assert_eq!(project.settled(), before);
+    project.assert_deployed(&[("app", revision)]);
+}
+
 /// Three custom resources: one as it was made, one changed twice, and one with a cluster-scoped and a kept object.
 fn install(project: &Project) {
     let space = &project.space;

@@ -50,6 +50,39 @@ impl Project {
         Self { space }
     }
 
+    /// A project that the real operator-sdk makes here of the chart that `helm create` makes.
+    pub fn of_operator_sdk() -> Self {
+        let space = Space::new("migrate");
+        let (chart, project) = (space.dir().join("web"), space.dir().join("web-operator"));
+        space.helm(&["create", chart.to_str().unwrap()]).unwrap();
+        std::fs::create_dir(&project).unwrap();
+        let chart = chart.to_str().unwrap();
+        let init = ["init", "--plugins", "helm", "--domain", "tillerman.dev", "--project-name", "web-operator"];
+        let api = ["create", "api", "--group", "test", "--version", "v1", "--kind", "Web", "--helm-chart", chart];
+        for args in [&init[..], &api[..]] {
+            // Without a cluster it writes the rules that it knows.
+            let mut run = std::process::Command::new("operator-sdk");
+            run.args(args).current_dir(&project).env("KUBECONFIG", space.dir().join("none"));
+            let output = run.output().expect("operator-sdk is on PATH");
+            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        // Operators run in the folder of the test, as in the image's.
+        std::fs::remove_dir_all(chart).unwrap();
+        for entry in std::fs::read_dir(&project).unwrap().map(Result::unwrap) {
+            std::fs::rename(entry.path(), space.dir().join(entry.file_name())).unwrap();
+        }
+        Self { space }
+    }
+
+    /// What `tillerman migrate` prints of the project, and how it ends.
+    pub fn migrate(&self, more: &[&str]) -> (Option<i32>, String) {
+        let program = env!("CARGO_BIN_EXE_tillerman");
+        let output =
+            std::process::Command::new(program).arg("migrate").args(more).current_dir(self.space.dir()).output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
     /// What the audit log says of whichever operator runs; watches and the lease apart.
     pub fn requests(&self) -> Vec<Request> {
         let of_ours = |entry: &Value| -> Option<Request> {

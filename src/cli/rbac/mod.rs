@@ -144,6 +144,17 @@ pub fn of_project(watches: &Path) -> Result<(String, String), CliError> {
     Ok((print(&title(&inputs), &charts, &served, &everywhere), print(own_title, &[], &own, &in_system)))
 }
 
+/// The rules that an operator of these kinds needs. Paths of charts begin in the working directory.
+#[cfg(feature = "operator")]
+pub fn needed(kinds: &[Kind]) -> Result<Vec<Rule>, CliError> {
+    let of_path = |kind: &Kind| match &kind.chart {
+        ChartRef::Path(path) => Some(input(path, Some(kind.clone()), &[], [None; 3])),
+        ChartRef::Link(_) => None,
+    };
+    let inputs = kinds.iter().filter_map(of_path).collect::<Result<Vec<_>, _>>()?;
+    Ok(rules(&inputs, Settings::default()).1)
+}
+
 fn title(inputs: &[Input]) -> String {
     let names: Vec<String> =
         inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();

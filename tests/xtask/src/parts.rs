@@ -212,8 +212,8 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "peer",
-        about: "beside the real helm-operator: its releases go to us and back",
-        tools: &["control-plane", "helm-operator"],
+        about: "beside the real helm-operator: its releases and projects go to us, and releases back",
+        tools: &["control-plane", "helm-operator", "operator-sdk"],
         release: false,
         alone: false,
         compiles: false,
