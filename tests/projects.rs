@@ -351,9 +351,11 @@ fn a_hostile_project_is_refused_or_shown_without_harm() {
     std::os::unix::fs::symlink("/etc/hostname", project.0.join("Dockerfile")).unwrap();
     fs::write(project.0.join("config/manager/noise.yaml"), vec![0xff; 100]).unwrap();
     fs::write(project.0.join("config/manager/large.yaml"), vec![b'a'; 3 << 20]).unwrap();
-    let bomb: String =
-        (0..40).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", if n == 0 { 0 } else { n - 1 })).collect();
-    fs::write(project.0.join("config/manager/bomb.yaml"), bomb.replacen("[*a0, *a0, *a0]", "[1, 2, 3]", 1)).unwrap();
+    let mut bomb = "a0: &a0 [1, 2, 3]\n".to_owned();
+    for n in 1..40 {
+        bomb.push_str(&"aN: &aN [*aM, *aM, *aM]\n".replace('N', &n.to_string()).replace('M', &(n - 1).to_string()));
+    }
+    fs::write(project.0.join("config/manager/bomb.yaml"), bomb).unwrap();
     fs::write(project.0.join("config/manager/deep.yaml"), "[".repeat(100_000)).unwrap();
     assert!(project.fails("migrate").contains("Dockerfile: there is none"));
 }

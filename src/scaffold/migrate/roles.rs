@@ -15,9 +15,9 @@ use crate::rbac::rules::{Part, Policy, Rule};
 /// Where the operator has the rules of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// Everywhere: a ClusterRoleBinding.
+    /// Everywhere: a `ClusterRoleBinding`.
     Everywhere,
-    /// In its own namespace: a RoleBinding, whose namespace kustomize writes.
+    /// In its own namespace: a `RoleBinding`, whose namespace kustomize writes.
     Own,
     /// In another namespace.
     Other(String),

@@ -156,7 +156,7 @@ fn edited_once(files: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     report(files).edited(files)
 }
 
-/// The roles of operator-sdk 1.5, whose helm-operator held a ConfigMap.
+/// The roles of operator-sdk 1.5, whose helm-operator held a `ConfigMap`.
 const OLD_ROLES: [(&str, &str); 3] = [
     (
         "config/rbac/leader_election_role.yaml",

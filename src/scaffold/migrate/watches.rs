@@ -25,7 +25,7 @@ pub fn read(text: &str) -> Result<Watches, String> {
     let mut watches = watches::parse(text, Path::new(HOME)).map_err(|e| e.to_string())?;
     for kind in &mut watches.kinds {
         if let ChartRef::Path(path) = &mut kind.chart {
-            *path = path.strip_prefix(HOME).map(Path::to_owned).unwrap_or_else(|_| PathBuf::from(&path));
+            *path = path.strip_prefix(HOME).map_or_else(|_| PathBuf::from(&path), Path::to_owned);
         }
     }
     Ok(watches)
