@@ -1,5 +1,5 @@
-//! How much of the writes a member has: sets of numbered writes, by stream. What a stream is depends on the database: for MySQL it
-//! is the UUID of a server, for MariaDB a domain and a server, for Redis a replication ID. Only the agent knows. The operator
+//! How much of the writes a member has: sets of numbered writes, by stream. What a stream is depends on the database: it may be
+//! the UUID of a server, a domain and a server, or a replication ID. Only the agent knows. The operator
 //! compares sets.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Intervals of a stream. More are refused, so that an answer has a limit.
 const INTERVALS: usize = 10_000;
 
-/// A set of writes. Written as `STREAM:FIRST-LAST:FIRST-LAST,STREAM:…`, as MySQL does; empty if there are none.
+/// A set of writes. Written as `STREAM:FIRST-LAST:FIRST-LAST,STREAM:…`, as `MySQL` does; empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Position(BTreeMap<String, Vec<(u64, u64)>>);

@@ -181,7 +181,9 @@ impl Hook {
         match last.event.as_deref() {
             Some(of) if of == event.as_str() => last.phase,
             // Helm's record has only the last run of a hook. One that runs behind an operation has run before it.
-            Some(of) if of.strip_prefix("post-").is_some_and(|operation| event.is_before(operation)) => Phase::Succeeded,
+            Some(of) if of.strip_prefix("post-").is_some_and(|operation| event.is_before(operation)) => {
+                Phase::Succeeded
+            }
             _ => Phase::None,
         }
     }

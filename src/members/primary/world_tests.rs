@@ -16,6 +16,7 @@ type Write = (u32, u64);
 
 /// A database with its agent.
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub(super) struct Member {
     pub data: Option<String>,
     pub epoch: u64,
@@ -392,9 +393,9 @@ impl World {
             let opens = self.acknowledge(k);
             let marker = self.members[&k].marker;
             let has = |f: &&Member| f.source == Some(k) && f.acknowledges && f.log.len() >= marker;
-            let marked = u32::try_from(self.members.values().filter(has).count()).unwrap() >= self.members[&k].acks;
+            let complete = u32::try_from(self.members.values().filter(has).count()).unwrap() >= self.members[&k].acks;
             let member = self.members.get_mut(&k).unwrap();
-            if marked {
+            if complete {
                 member.reported = member.acks;
             }
             member.writable |= opens;

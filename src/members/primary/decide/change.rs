@@ -6,7 +6,7 @@ use super::{SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Demote, Role, State, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::primary::state::{Action, Change, ChangeKind, Latched};
-use crate::members::workload::Latch;
+use crate::members::workload::{Latch, Pod};
 
 /// How long a primary may take to hand over, in milliseconds.
 const DEMOTION: u64 = 10_000;
@@ -164,7 +164,7 @@ impl Scene<'_> {
         }
         // Row 10. Ties: a ready pod, and then the lowest ordinal.
         let contains_all = |a: &State| fenced.iter().all(|(_, b)| a.got.contains(&b.got));
-        let ready = |k: u32| self.workload.pods.get(&k).is_some_and(|pod| pod.stays_ready());
+        let ready = |k: u32| self.workload.pods.get(&k).is_some_and(Pod::stays_ready);
         let best = fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k));
         let Some((c, answer)) = best else {
             if fenced.iter().any(|(_, a)| a.applying) {
@@ -287,7 +287,7 @@ impl Scene<'_> {
         if self.held.not_before.is_some_and(|at| self.now < at) {
             return None;
         }
-        let ready = |k: &u32| self.workload.pods.get(k).is_some_and(|pod| pod.stays_ready());
+        let ready = |k: &u32| self.workload.pods.get(k).is_some_and(Pod::stays_ready);
         let near = |k: &u32| self.follows(*k).filter(|answer| self.is_near(answer)).and_then(|answer| answer.lag);
         let stays = |k: &u32| *k < self.target.size;
         let candidates = self.held.ackers.iter().filter(|k| ready(k) && stays(k)).filter_map(|k| Some((near(k)?, *k)));

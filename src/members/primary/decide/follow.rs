@@ -16,17 +16,12 @@ impl Scene<'_> {
         self.observed.answers.iter().map(|(k, answer)| (*k, answer)).filter(|(k, _)| Some(*k) != self.held.ordinal)
     }
 
-    /// Whether a member has writes that the primary lacks. Its answer is older than that of the primary.
-    fn is_diverged(&self, answer: &State, primary: &State) -> bool {
-        answer.diverged || !primary.has.contains(&answer.has)
-    }
-
     /// Row 13: a member has writes that the primary lacks. It follows if it can take them back; the agent says whether it could.
     pub(super) fn row_13_diverged(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let found = self.others().find(|(_, a)| {
             let has_data = a.data.as_deref() == Some(self.data()) && a.busy.is_none() && !a.start.is_empty();
-            has_data && (a.diverged || (a.role == Role::Replica && !a.receiving && self.is_diverged(a, primary)))
+            has_data && (a.diverged || (a.role == Role::Replica && !a.receiving && !primary.has.contains(&a.has)))
         });
         let (k, answer) = found?;
         if self.settings.on_diverged == OnDiverged::Keep {

@@ -108,8 +108,8 @@ impl Scene<'_> {
     pub(super) fn row_20_template(&self) -> Step {
         let outdated =
             |k: &u32| self.workload.pods.get(k).filter(|pod| self.workload.is_outdated(pod) && !pod.terminating);
-        let replicas = (0..self.workload.replicas).rev().filter(|k| Some(*k) != self.held.ordinal);
-        if let Some((k, pod)) = replicas.filter_map(|k| Some((k, outdated(&k)?))).next() {
+        let mut replicas = (0..self.workload.replicas).rev().filter(|k| Some(*k) != self.held.ordinal);
+        if let Some((k, pod)) = replicas.find_map(|k| Some((k, outdated(&k)?))) {
             return Some(MemberStep::EvictPod { ordinal: k, uid: pod.uid.clone() });
         }
         let p = self.held.ordinal?;
