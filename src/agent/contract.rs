@@ -16,6 +16,8 @@ pub const LIMIT: usize = 1 << 20;
 /// What a member says of itself. Every verb is answered with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+// Each is a fact of its own, and a field of an answer.
+#[allow(clippy::struct_excessive_bools)]
 pub struct State {
     /// The name of the member, which is the name of its pod.
     pub member: String,
