@@ -15,7 +15,8 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 27] = [
+const SOURCES: [&str; 28] = [
+    "src/agent",
     "src/backup",
     "src/chaos",
     "src/chart",

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Intervals of a stream. More are refused, so that an answer has a limit.
 const INTERVALS: usize = 10_000;
 
-/// A set of writes. Written as `STREAM:FIRST-LAST:FIRST-LAST,STREAM:…`, as `MySQL` does; empty if there are none.
+/// A set of writes. Written as `STREAM:FIRST-LAST:FIRST-LAST,STREAM:…`, as MySQL does; empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Position(BTreeMap<String, Vec<(u64, u64)>>);

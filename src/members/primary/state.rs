@@ -13,7 +13,7 @@ use crate::members::url::Pattern;
 pub struct Settings {
     /// The URL of the agent of a pod. Its host is the one at which replicas reach the database.
     pub agent_url: Pattern,
-    /// How many acknowledgements the database can wait for; with `MariaDB` 1.
+    /// How many acknowledgements the database can wait for; with MariaDB 1.
     pub acks: u32,
     /// Seconds of silence after which the primary counts as lost.
     pub lost_after: i64,

@@ -1,0 +1,184 @@
+//! The flags of `tillerman-agent`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::accounts::{is_host, is_member};
+use super::settings::Tls;
+use crate::agent::store;
+
+/// Runs a member of a MariaDB cluster, and does what the operator orders.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "tillerman-agent", version)]
+pub struct Flags {
+    /// The folder that the agent keeps its data in: the volume of the member
+    #[arg(long, env = "VOLUME", default_value = "/var/lib/mysql")]
+    pub volume: PathBuf,
+    /// The socket of the database [default: mariadb.sock in the volume]
+    #[arg(long)]
+    pub socket: Option<PathBuf>,
+    /// Where the agent listens for the operator and other agents
+    #[arg(long, default_value = "0.0.0.0:8090")]
+    pub listen: SocketAddr,
+    /// Where the agent listens for the kubelet, without TLS: /healthz and /readyz
+    #[arg(long)]
+    pub listen_health: Option<SocketAddr>,
+    /// A replica is ready if its writes are at most that many seconds old
+    #[arg(long, default_value_t = 10.0)]
+    pub ready_lag: f64,
+    /// The certificate of the agent and the database, with its chain
+    #[arg(long, requires_all = ["tls_key", "tls_ca"], required_unless_present = "insecure_http", conflicts_with = "insecure_http")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Its key
+    #[arg(long)]
+    pub tls_key: Option<PathBuf>,
+    /// The authorities whose certificates the operator and other agents must have. Who has such a certificate can replace the data.
+    #[arg(long)]
+    pub tls_ca: Option<PathBuf>,
+    /// Without TLS: whoever reaches the agent can replace the data. For tests
+    #[arg(long)]
+    pub insecure_http: bool,
+    /// The name of the member, which is the name of its pod
+    #[arg(long, env = "HOSTNAME")]
+    pub member: String,
+    /// The ID of the database, different for each member [default: the number at the end of the member's name, plus 1]
+    #[arg(long)]
+    pub server_id: Option<u32>,
+    /// A file with the password with which members follow each other
+    #[arg(long)]
+    pub password_file: PathBuf,
+    /// The name of the administrator's account
+    #[arg(long, default_value = "admin", requires = "administrator_password_file")]
+    pub administrator: String,
+    /// A file with the administrator's password; without it there is no such account
+    #[arg(long)]
+    pub administrator_password_file: Option<PathBuf>,
+    /// The port of the database
+    #[arg(long, default_value_t = 3306)]
+    pub port: u16,
+    /// Where the database listens
+    #[arg(long, default_value = "*")]
+    pub bind_address: String,
+    /// The user that the database runs as, if the agent runs as root
+    #[arg(long)]
+    pub user: Option<String>,
+    /// The program of the database
+    #[arg(long, default_value = "mariadbd")]
+    pub mariadbd: PathBuf,
+    /// The program that creates its data
+    #[arg(long, default_value = "mariadb-install-db")]
+    pub install_db: PathBuf,
+    /// The program that copies its data
+    #[arg(long, default_value = "mariadb-backup")]
+    pub backup: PathBuf,
+    /// The program that unpacks copies
+    #[arg(long, default_value = "mbstream")]
+    pub mbstream: PathBuf,
+    /// A file with settings of the database. Those that the agent needs are not taken from it
+    #[arg(long)]
+    pub my_cnf: Option<PathBuf>,
+    /// How long the agent waits at its end for running commits and for the database, in seconds
+    #[arg(long, default_value_t = 20)]
+    pub grace: u64,
+    /// The member that may create data; empty for none
+    #[arg(long, env = "PRIMARY", default_value = "", hide = true)]
+    pub primary: String,
+    /// The epoch when the container was started
+    #[arg(long, env = "EPOCH", default_value = "0", hide = true, value_parser = number)]
+    pub epoch: u64,
+    /// How many acknowledgements commits wait for
+    #[arg(long, env = "ACKS", default_value = "", hide = true)]
+    pub acks: String,
+    /// The identity of the cluster's data; empty if it is not known yet
+    #[arg(long, env = "DATA", default_value = "", hide = true)]
+    pub data: String,
+    /// Further arguments of the database
+    #[arg(last = true)]
+    pub arguments: Vec<String>,
+}
+
+/// An empty variable is no number, and means that there is none.
+fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
+    if text.is_empty() { Ok(0) } else { text.parse() }
+}
+
+impl Flags {
+    /// The socket of the database.
+    pub fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| self.volume.join("mariadb.sock"))
+    }
+
+    /// The ID of the database. [`Flags::check`] has seen that there is one.
+    pub fn server_id(&self) -> u32 {
+        self.server_id.or_else(|| ordinal(&self.member)?.checked_add(1)).unwrap_or(1)
+    }
+
+    /// The files of TLS.
+    pub fn tls(&self) -> Option<Tls> {
+        Some(Tls {
+            certificate: self.tls_certificate.clone()?,
+            key: self.tls_key.clone()?,
+            authorities: self.tls_ca.clone()?,
+        })
+    }
+
+    /// How many acknowledgements commits wait for, if it is known.
+    pub fn ordered_acks(&self) -> Option<u32> {
+        self.acks.parse().ok().filter(|_| self.primary == self.member)
+    }
+
+    /// Checks what clap does not. The error is a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if !is_member(&self.member) {
+            return Err(format!("--member {:?} is no DNS label", self.member));
+        }
+        if self.server_id.is_none() && ordinal(&self.member).and_then(|n| n.checked_add(1)).is_none() {
+            return Err(format!("--member {:?} ends with no number: set --server-id", self.member));
+        }
+        if self.server_id == Some(0) {
+            return Err("--server-id 0 is no ID of a member".to_owned());
+        }
+        if !is_member(&self.administrator) {
+            return Err(format!("--administrator {:?} is no DNS label", self.administrator));
+        }
+        if !self.data.is_empty() && !store::is_identity(&self.data) {
+            return Err("DATA is no identity of data: letters, digits and hyphens, at most 64".to_owned());
+        }
+        if !self.acks.is_empty() && self.acks.parse::<u32>().is_err() {
+            return Err("ACKS is no number".to_owned());
+        }
+        if !self.primary.is_empty() && !is_host(&self.primary) {
+            return Err("PRIMARY is no name of a member".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The number behind the last hyphen of a pod's name.
+fn ordinal(member: &str) -> Option<u32> {
+    member.rsplit_once('-')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flags, ordinal};
+    use clap::Parser as _;
+
+    #[test]
+    fn a_server_has_the_number_of_its_pod() {
+        for (name, expected) in [("db-0", Some(0)), ("my-db-12", Some(12)), ("db", None), ("db-x", None)] {
+            assert_eq!(ordinal(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn tls_is_all_or_nothing() {
+        let base = ["agent", "--member=db-0", "--password-file=p"];
+        let parse = |more: &[&str]| Flags::try_parse_from(base.iter().chain(more)).is_ok();
+        assert!(parse(&["--insecure-http"]) && parse(&["--tls-certificate=c", "--tls-key=k", "--tls-ca=a"]));
+        assert!(!parse(&[]) && !parse(&["--tls-certificate=c"]));
+        assert!(!parse(&["--insecure-http", "--tls-certificate=c", "--tls-key=k", "--tls-ca=a"]));
+    }
+}

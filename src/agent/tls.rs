@@ -1,0 +1,71 @@
+//! TLS between the operator and agents, and between agents: both sides have certificates of the same authority.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::mariadb::settings::Tls;
+
+/// What was read of the files, which can be read again.
+#[derive(Debug)]
+pub struct Files(RwLock<Pair>);
+
+#[derive(Clone, Debug)]
+struct Pair {
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+}
+
+impl Files {
+    /// Reads the files.
+    pub fn read(files: &Tls) -> Result<Self, String> {
+        Ok(Self(RwLock::new(pair(files)?)))
+    }
+
+    /// Reads the files again. If they cannot be used, what was read before stays.
+    pub fn read_again(&self, files: &Tls) -> Result<(), String> {
+        let pair = pair(files)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        Ok(())
+    }
+
+    /// For what is accepted.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).server)
+    }
+    /// For what is asked.
+    pub fn client(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).client)
+    }
+}
+
+fn pair(files: &Tls) -> Result<Pair, String> {
+    let chain = certificates(&files.certificate)?;
+    let key = || PrivateKeyDer::from_pem_file(&files.key).map_err(|e| format!("{}: {e}", files.key.display()));
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(&files.authorities)? {
+        roots.add(authority).map_err(|e| format!("{}: {e}", files.authorities.display()))?;
+    }
+    let roots = Arc::new(roots);
+    let unusable = |e: &dyn std::fmt::Display| format!("{}: {e}", files.certificate.display());
+    let verifier = WebPkiClientVerifier::builder(Arc::clone(&roots)).build().map_err(|e| unusable(&e))?;
+    let server = ServerConfig::builder().with_client_cert_verifier(verifier);
+    let mut server = server.with_single_cert(chain.clone(), key()?).map_err(|e| unusable(&e))?;
+    server.alpn_protocols.push(b"http/1.1".to_vec());
+    let client = ClientConfig::builder().with_root_certificates(roots);
+    let client = client.with_client_auth_cert(chain, key()?).map_err(|e| unusable(&e))?;
+    Ok(Pair { server: Arc::new(server), client: Arc::new(client) })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        Ok(_) => Err(format!("{} has no certificate", path.display())),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
