@@ -12,7 +12,7 @@ use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
 use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
-use tillerman::members::etcd::url::Pattern;
+use tillerman::members::url::Pattern;
 use tillerman::members::workload::{Latch, Mode, Target};
 
 use crate::pods::StatefulSet;
@@ -137,6 +137,7 @@ impl Cluster {
             step => (step, None),
         };
         match do_it {
+            MemberStep::LabelPod { .. } => unreachable!("members of etcd have no roles"),
             MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
             MemberStep::Quiet | MemberStep::Wait { .. } | MemberStep::Stop { .. } => {}
             MemberStep::Latch(latch) => self.latch = latch,

@@ -197,6 +197,7 @@ impl StatefulSet {
                     restarts: 0,
                     exit: None,
                     reason: Box::default(),
+                    role: None,
                     secure: Some(!self.tls.is_empty() || self.client_tls.contains_key(self.template)),
                 };
                 self.pods.insert(ordinal, Running { pod, process: None, ended: None });

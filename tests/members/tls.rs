@@ -11,7 +11,7 @@ use tillerman::chaos::reach::Reach;
 use tillerman::chaos::record::Recorder;
 use tillerman::members::driver::MemberStep;
 use tillerman::members::etcd::client::{Access, Tls};
-use tillerman::members::etcd::url::Pattern;
+use tillerman::members::url::Pattern;
 use tokio::time::timeout;
 
 use crate::check::assert_linearizable;
