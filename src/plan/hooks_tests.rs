@@ -84,7 +84,7 @@ fn hooks_start_by_weight_and_name_and_only_what_has_to_end_is_waited_for() {
 fn a_hook_is_as_its_record_and_its_object_say() {
     let event = Event::PreUpgrade;
     let fail = |why: &'static str, timeout| PlanStep::FailHook { hook: 0, event, why: why.into(), timeout };
-    let other = (Phase::Succeeded, Some(Event::PostUpgrade));
+    let other = (Phase::Succeeded, Some(Event::PostInstall));
     let failed = || HookOutcome::Failed("no".into());
     let table = [
         ("it never ran", NEVER, None, 1000, vec![start(0, false)], false),
