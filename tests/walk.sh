@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Runs the commands of docs/tutorial.md on a real node, with charts of the corpus as they are: walk.sh TILLERMAN_BINARY [registry etcd vpa]
+# registry is stateless, etcd has volumes, vpa has definitions and hooks. Without a name all three; in a share (SWEEP_SHARE), registry.
 # Then operator-sdk's own way to the same custom resource, beside it. Prints the seconds of each step. No registry is reached from here,
 # so the samples name local images (tests/node/walk-images.sh); the charts are not changed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(realpath "${1:?usage: walk.sh TILLERMAN_BINARY [registry etcd vpa]}")
 shift
+case ${SWEEP_SHARE:-0/1} in */1) all="registry etcd vpa" ;; *) all=registry ;; esac
+charts=${*:-$all}
 . "$here/cluster/env.sh"
 . "$here/cluster/lib.sh"
 cd "$here/.."
@@ -13,7 +16,8 @@ why=$("$here/cluster/node-can.sh") || { echo "no pods run here, so the walk did 
 need_corpus
 [ -n "${CHARTS:-}" ] || { echo "the walk did not run: the corpus of charts is not beside this checkout (set CORPUS)"; exit 0; }
 need jq jq make make
-"$here/cluster/build-tools.sh" node sources walk helm-operator operator-sdk
+"$here/cluster/build-tools.sh" node members sources helm-operator operator-sdk
+case " $charts " in *" vpa "*) "$here/cluster/build-tools.sh" walk ;; esac
 work=$(mktemp -d)
 peer= undo=true
 finish() {
@@ -26,7 +30,8 @@ stop_node() { "$here/cluster/node-down.sh"; }
 if [ ! -s "$STATE/node.pid" ] || ! kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then undo=stop_node; fi
 "$here/cluster/node-up.sh"
 export KUBECONFIG=$STATE/admin.kubeconfig
-"$here/node/walk-images.sh" "$work/images" >/dev/null
+# shellcheck disable=SC2086
+"$here/node/walk-images.sh" "$work/images" $charts >/dev/null
 # containerd is reached from the node only.
 mkdir "$work/bin"
 printf '#!/bin/sh\nexec "%s/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
@@ -51,7 +56,7 @@ blocks() {
 # walk NAME CHART SAMPLE [SED]: SAMPLE is the spec as JSON; SED makes the commands of the tutorial those of this chart
 walk() {
 	local name=$1 chart=$CHARTS/charts/$2 sample=$3 sed=${4:-} title= commands= line total=0 five=0
-	export CHART=$chart NEXT=$work/$name-next
+	export CHART=$chart NEXT=$work/$name-next NEXT_CHART=$(basename "$chart")-99.0.0
 	cp -r "$chart" "$NEXT"
 	sed -i 's/^version:.*/version: 99.0.0/' "$NEXT/Chart.yaml"
 	mkdir "$work/$name"
@@ -131,15 +136,15 @@ vpa='{"fullnameOverride": "vpa",
 	"updater": {"replicas": 1, "image": {"repository": "localhost/vpa-updater", "tag": "1.7.2"}},
 	"admissionController": {"replicas": 1, "image": {"repository": "localhost/vpa-admission-controller", "tag": "1.7.2"},
 		"certGen": {"image": {"repository": "localhost/certgen", "tag": "1"}}}}'
-for chart in "${@:-registry etcd vpa}"; do for chart in $chart; do case $chart in
+for chart in $charts; do case $chart in
 registry)
 	walk registry 'helm+charts/stable/docker-registry' "$registry"
 	peer ;;
 etcd) # a StatefulSet with a volume
 	walk etcd 'groundhog2k+helm-charts/charts/etcd' "$etcd" \
-		's/\{"replicaCount": 2\}/{"customLabels": {"walk": "yes"}}/; s/, persistentvolumeclaims/, serviceaccounts/; s/\{"persistence": .*\}\}\x27/{"serviceAccount": {"create": true}}}\x27/; s/docker-registry-99/etcd-99/; s/registry-operator/etcd-operator/g' ;;
+		's/\{"replicaCount": 2\}/{"customLabels": {"walk": "yes"}}/; s/, persistentvolumeclaims/, serviceaccounts/; s/\{"persistence": .*\}\}\x27/{"serviceAccount": {"create": true}}}\x27/; s/registry-operator/etcd-operator/g' ;;
 vpa) # definitions, and hooks before and after
 	walk vpa 'kubernetes+autoscaler/vertical-pod-autoscaler/charts/vertical-pod-autoscaler' "$vpa" \
-		's/\{"replicaCount": 2\}/{"commonLabels": {"walk": "yes"}}/; s|s/, persistentvolumeclaims//|s/serviceaccounts, //|; s/\{"persistence": .*\}\}\x27/{"commonLabels": {"walk": "no"}}}\x27/; s/docker-registry-99/vertical-pod-autoscaler-99/; s/registry-operator/vpa-operator/g' ;;
+		's/\{"replicaCount": 2\}/{"commonLabels": {"walk": "yes"}}/; s|s/, persistentvolumeclaims//|s/serviceaccounts, //|; s/\{"persistence": .*\}\}\x27/{"commonLabels": {"walk": "no"}}}\x27/; s/registry-operator/vpa-operator/g' ;;
 *) echo "error: $chart is none of registry, etcd, vpa" >&2; exit 2 ;;
-esac; done; done
+esac; done

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes the images that the charts of the walk run in place of their own, which no registry here has: walk-images.sh OUT_FOLDER
+# Makes the images that the charts of the walk run in place of their own, which no registry here has: walk-images.sh OUT_FOLDER [registry etcd vpa]
 # The programs are the real ones, but for that of the certificates (../cluster/certgen.sh).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
 . "$here/../cluster/lib.sh"
 . "$here/../cluster/pack.sh"
-out=${1:?usage: walk-images.sh OUT_FOLDER}
+out=${1:?usage: walk-images.sh OUT_FOLDER [registry etcd vpa]}
+shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
@@ -20,10 +21,16 @@ image() {
 	for pair in "$@"; do install -D -m 755 "$TOOLS/${pair#*=}" "$folder${pair%%=*}"; done
 	pack "localhost/$name" "$out/${name%:*}.tar" "$config" "$folder"
 }
-image registry:3.1.2 '{"Cmd": ["/bin/registry"]}' /bin/registry=registry
-image etcd-and-client:3.6 '{"Cmd": ["/usr/local/bin/etcd"]}' /usr/local/bin/etcd=etcd /usr/local/bin/etcdctl=etcdctl
-for part in recommender updater admission-controller; do
-	image "vpa-$part:1.7.2" "{\"Entrypoint\": [\"/$part\"]}" "/$part=vpa-$part"
-done
-"$here/../cluster/images.sh" certgen
-cp "$IMAGES/certgen.tar" "$out/"
+certificates() { "$here/../cluster/images.sh" certgen && cp "$IMAGES/certgen.tar" "$out/"; }
+for chart in "${@:-registry}"; do case $chart in
+registry) image registry:3.1.2 '{"Cmd": ["/bin/registry"]}' /bin/registry=registry ;;
+etcd)
+	image etcd-and-client:3.6 '{"Cmd": ["/usr/local/bin/etcd"]}' /usr/local/bin/etcd=etcd /usr/local/bin/etcdctl=etcdctl
+	certificates ;;
+vpa)
+	for part in recommender updater admission-controller; do
+		image "vpa-$part:1.7.2" "{\"Entrypoint\": [\"/$part\"]}" "/$part=vpa-$part"
+	done
+	certificates ;;
+*) echo "error: $chart is none of registry, etcd, vpa" >&2; exit 2 ;;
+esac; done

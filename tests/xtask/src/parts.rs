@@ -247,6 +247,15 @@ pub const PARTS: &[Part] = &[
         steps: || vec![Step::cargo("node", format!("tests/node/run.sh {BIN}")).after([BUILD])],
     },
     Part {
+        name: "walk",
+        about: "the commands of the tutorial on a real node, with charts of the corpus, beside operator-sdk's own way",
+        tools: &["node", "members", "sources", "helm-operator", "operator-sdk"],
+        release: true,
+        alone: true,
+        compiles: false,
+        steps: || vec![Step::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900)],
+    },
+    Part {
         name: "demo",
         about: "`make demo` on a local control plane, from end to end",
         tools: &["control-plane"],
