@@ -319,6 +319,12 @@ async fn look(observed: Observed, mut notes: Vec<String>, ctx: &Context) -> Prev
     preview.steps = next.steps.iter().map(|step| sentence(step, &prepared.desired, &verified, ctx)).collect();
     preview.hooks = hooks(&verified, &prepared.desired, &whole);
     preview.notes.extend(prepared.remarks.iter().cloned());
+    for set in prepared.desired.members.iter().flat_map(|members| &members.sets) {
+        preview.notes.push(format!(
+            "the members of StatefulSet {} are not asked: the operator steps its replicas afterwards, by what they say then",
+            set.target
+        ));
+    }
     learn(&verified, &prepared.desired, ctx).await;
     changes(&verified, &prepared, &whole, &mut preview, ctx).await;
     preview

@@ -342,3 +342,31 @@ fn there_are_colours_on_a_terminal_and_as_a_plugin_of_kubectl_it_has_that_name()
     let help = ran(help);
     assert!(help.out.contains("Usage: kubectl tillerman list"), "{help:?}");
 }
+
+#[test]
+fn a_plan_says_that_members_are_not_asked() {
+    let space = crate::etcd_chart::space("plan-members");
+    let body = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": {"name": "db"}, "spec": {"size": 3}});
+    let file = space.file("cluster.json", &body.to_string());
+    let chart = repository("charts/etcd");
+    let planned = run(&space, &["plan", "-f", path(&file), "--chart", path(&chart)]);
+    assert!(planned.code == 0 && planned.out.contains("StatefulSet db"), "{planned:?}");
+    assert!(planned.err.contains("note: the members of StatefulSet db are not asked"), "{planned:?}");
+}
+
+/// A table is as wide as what it holds: a narrow terminal wraps its lines, and nothing is cut or lost.
+#[test]
+fn a_narrow_terminal_loses_nothing() {
+    let space = Space::new("narrow");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    let name = format!("app-{}", "n".repeat(40));
+    space.apply("Web", &name, &json!({}));
+    space.wait_field(&format!("web/{name}"), "/status/release/revision", &json!(1));
+    operator.settle();
+    let line =
+        format!("stty cols 20; {} list -n {} --kubeconfig {}", program(), space.name, space.kubeconfig(None).display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm");
+    let listed = ran(script);
+    assert!(listed.code == 0 && listed.out.contains(&name) && listed.out.contains("Web"), "{listed:?}");
+}

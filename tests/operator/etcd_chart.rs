@@ -14,7 +14,7 @@ fn tillerman(args: &[&str]) -> String {
 }
 
 /// A namespace in a cluster that serves `EtcdCluster`.
-fn space(test: &str) -> Space {
+pub fn space(test: &str) -> Space {
     let space = Space::new(test);
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&tillerman(&["crd", "charts/etcd"]))).unwrap();
     established("crd/etcdclusters.etcd.database.coreos.com");
