@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs the commands of docs/tutorial.md on a real node, with charts of the corpus as they are: walk.sh TILLERMAN_BINARY [registry etcd vpa]
-# registry is stateless, etcd has volumes, vpa has definitions and hooks. Without a name all three; in a share (SWEEP_SHARE), registry.
+# registry is stateless, etcd has volumes, vpa has definitions and hooks. Without a name registry and vpa; in a share (SWEEP_SHARE), registry.
+# etcd does not become Ready yet: its init container fails with the certificates of tests/cluster/certgen.sh.
 # Then operator-sdk's own way to the same custom resource, beside it. Prints the seconds of each step. No registry is reached from here,
 # so the samples name local images (tests/node/walk-images.sh); the charts are not changed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(realpath "${1:?usage: walk.sh TILLERMAN_BINARY [registry etcd vpa]}")
 shift
-case ${SWEEP_SHARE:-0/1} in */1) all="registry etcd vpa" ;; *) all=registry ;; esac
+case ${SWEEP_SHARE:-0/1} in */1) all="registry vpa" ;; *) all=registry ;; esac
 charts=${*:-$all}
 . "$here/cluster/env.sh"
 . "$here/cluster/lib.sh"
