@@ -5,6 +5,8 @@
 //! - [`decide`](mod@decide): the next step: a table of rows, of which the first that applies wins.
 
 pub mod decide;
+#[cfg(test)]
+mod decide_tests;
 pub mod state;
 #[cfg(test)]
 mod world_tests;

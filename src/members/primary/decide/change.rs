@@ -229,17 +229,10 @@ impl Scene<'_> {
         MemberStep::Latch(Latch { primary: Some(held), since: BTreeMap::new(), ..self.latch.clone() })
     }
 
-    /// A switch-over whose primary is lost is a fail-over.
+    /// A switch-over whose primary is lost is a fail-over: the rows of a lost primary decide.
     pub(super) fn row_lost_in_a_switch_over(&self) -> Step {
-        let change = self.held.change.as_ref().filter(|change| change.kind == ChangeKind::SwitchOver)?;
-        let p = self.held.ordinal?;
-        let restarted = self.answer(p).is_some_and(|a| self.held.starts.get(&p).is_some_and(|start| *start != a.start));
-        if self.answer(p).is_some() && !restarted {
-            return None;
-        }
-        let _ = change;
-        // The rows of a lost primary decide.
-        self.row_6_restarted().or_else(|| self.row_7_silent())
+        self.held.change.as_ref().filter(|change| change.kind == ChangeKind::SwitchOver)?;
+        self.row_6_restarted().or_else(|| self.answer(self.held.ordinal?).is_none().then(|| self.row_7_silent())?)
     }
 
     /// Row 19: the primary takes no more writes, the target applies everything, and becomes the primary.
