@@ -134,6 +134,7 @@ fn what_would_change_is_shown_and_not_done_and_no_secret_is_in_it() {
     space.kubectl(&["scale", "deployment/app-web", "--replicas=5"]).unwrap();
     let audited = space.audited().len();
     let drift = run(&space, &["diff", "web", "app", "--color", "always"]);
+    assert!(drift.out.contains("\u{1b}[31m-  replicas: 5\u{1b}[0m") && drift.code == 1, "{drift:?}");
     // All that was sent and is no read is a dry run.
     let is_dry = |entry: &Value| entry["requestURI"].as_str().unwrap().contains("dryRun=All");
     eventually("the dry run is in the audit log", || {
@@ -143,7 +144,6 @@ fn what_would_change_is_shown_and_not_done_and_no_secret_is_in_it() {
     let writes = space.audited().into_iter().skip(audited).filter(|entry| !read.contains(&entry["verb"]));
     let wet: Vec<Value> = writes.filter(|entry| !is_dry(entry)).collect();
     assert!(wet.is_empty(), "{wet:?}");
-    assert!(drift.out.contains("\u{1b}[31m-  replicas: 5\u{1b}[0m") && drift.code == 1, "{drift:?}");
     let gone = run(&space, &["plan", "-f", &web(&space, &json!({}))]);
     assert!(gone.out.contains("pruned         ConfigMap app-extra"), "{gone:?}");
 }
