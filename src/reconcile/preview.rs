@@ -220,7 +220,9 @@ async fn known(
                 return Err(format!("there is no {} {}", ctx.kinds.get(key.kind).gvk().kind, key.name));
             };
             observed.follow(ctx);
-            if is_late || observed.situation != Situation::Waiting || observed.facts.busy {
+            // A list that has not ended yet does not count as drift. The operator looks again when it has; here it is waited for.
+            let is_seen = observed.facts.unsynced.is_empty() || observed.blind.is_some();
+            if is_late || observed.facts.busy || is_seen && observed.situation != Situation::Waiting {
                 return Ok(observed);
             }
         } else if is_late {
