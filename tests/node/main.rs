@@ -38,13 +38,21 @@ pub fn get_in(namespace: &str, what: &[&str]) -> Result<Value, String> {
 
 /// The requests of an account that were refused for want of a right, from this place of the audit log on.
 pub fn forbidden(namespace: &str, account: &str, from: usize) -> BTreeSet<String> {
+    forbidden_to(namespace, account, from, |_| true)
+}
+
+/// The same, of those pods only whose name is one of these.
+pub fn forbidden_to(namespace: &str, account: &str, from: usize, is_asked: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let text = std::fs::read_to_string(harness::cluster_dir().join("log/audit.log")).unwrap();
     let text = text.get(from..).unwrap_or(&text);
     let refused = |line: &str| -> Option<String> {
         let entry: Value = serde_json::from_str(line).ok()?;
         let user = format!("system:serviceaccount:{namespace}:{account}");
         let ours = entry.pointer("/user/username")? == user.as_str();
-        let forbidden = ours && entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
+        let pod = entry.pointer("/user/extra/authentication.kubernetes.io~1pod-name/0").and_then(Value::as_str);
+        let forbidden = ours
+            && is_asked(pod.unwrap_or_default())
+            && entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
         let part =
             |name: &str| entry.pointer(&format!("/objectRef/{name}")).and_then(Value::as_str).unwrap_or_default();
         forbidden.then(|| format!("{} {}/{}", entry["verb"], part("resource"), part("subresource")))
