@@ -445,6 +445,7 @@ fn rights(args: &Args, found: Option<String>, namespace: &str, checks: &mut Chec
         Ok((who, _, missing)) => {
             let count = missing.len();
             let first = missing.into_iter().next().unwrap_or_default();
+            let first = first.strip_prefix("- ").unwrap_or(&first);
             let remedy =
                 format!("tillerman rbac --watches {} --service-account {account} | kubectl apply -f -", file.display());
             checks.fail("rights", format!("{who} lacks {count} rules, such as {first}"), remedy);

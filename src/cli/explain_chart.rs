@@ -66,6 +66,9 @@ fn walk(schema: &Value, default: Option<&Value>, path: &str, rows: &mut Vec<Row>
         let about = schema["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
         if !has_parts || !about.is_empty() {
             let default = default.filter(|_| !has_parts).cloned();
+            // The definition's descriptions name the default; here it has a column.
+            let named = format!("Default: {}", shown(default.as_ref()));
+            let about = about.strip_suffix(&named).map_or(&*about, str::trim_end).to_owned();
             rows.push(Row { path: path.clone(), kind: kind(schema), default, about });
         }
         walk(schema, default, &path, rows);

@@ -42,7 +42,9 @@ pub fn remedy(message: &str, account: Option<&Account>) -> Option<String> {
         return Some(match (of(user), namespace) {
             (None, None) => format!("The operator needs a rule; add to its ClusterRole: {rule}"),
             (None, Some(namespace)) => {
-                format!("The operator needs a rule; add to its Role in namespace {namespace}: {rule}")
+                format!(
+                    "The operator needs a rule; add to its ClusterRole, or its Role in namespace {namespace}: {rule}"
+                )
             }
             (Some(account), None) => {
                 format!("{account} needs a rule; add to a ClusterRole that is bound to it: {rule}")
@@ -100,7 +102,9 @@ mod tests {
                 format!(
                     "deployments.apps \"web\" is forbidden: {user} create resource \"deployments\" in API group \"apps\" in the namespace \"x\""
                 ),
-                Some("add to its Role in namespace x: {apiGroups: [apps], resources: [deployments], verbs: [create]}"),
+                Some(
+                    "add to its ClusterRole, or its Role in namespace x: {apiGroups: [apps], resources: [deployments], verbs: [create]}",
+                ),
             ),
             (
                 format!("pods is forbidden: {user} list resource \"pods\" in API group \"\" at the cluster scope"),
@@ -110,7 +114,9 @@ mod tests {
                 format!(
                     "pods \"a\" is forbidden: {user} get resource \"pods/log\" in API group \"\" in the namespace \"x\": RBAC: role gone"
                 ),
-                Some("add to its Role in namespace x: {apiGroups: [\"\"], resources: [pods/log], verbs: [get]}"),
+                Some(
+                    "add to its ClusterRole, or its Role in namespace x: {apiGroups: [\"\"], resources: [pods/log], verbs: [get]}",
+                ),
             ),
             ("pods \"a\" is forbidden: exceeded quota".to_owned(), None),
             (
@@ -163,7 +169,7 @@ mod tests {
             ),
             (
                 lacks("op:tillerman", impersonate),
-                "The operator needs a rule; add to its Role in namespace x: {apiGroups: [\"\"], resources: [serviceaccounts], verbs: \
+                "The operator needs a rule; add to its ClusterRole, or its Role in namespace x: {apiGroups: [\"\"], resources: [serviceaccounts], verbs: \
                  [impersonate]}",
             ),
             (

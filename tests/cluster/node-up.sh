@@ -10,7 +10,7 @@ if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; t
 	exit 0
 fi
 why=$("$here/node-can.sh") || die "$why"
-need containerd containerd runc runc ip iproute2 nft nftables conntrack conntrack openssl openssl curl curl jq jq pgrep procps
+need inotifywait inotify-tools containerd containerd runc runc ip iproute2 nft nftables conntrack conntrack openssl openssl curl curl jq jq pgrep procps
 "$here/build-tools.sh" control-plane node
 "$here/images.sh"
 pki=$STATE/pki config=$STATE/admin.kubeconfig
@@ -143,6 +143,8 @@ for image in "$IMAGES"/*.tar; do
 done
 until_ok 120 curl -sf --cacert "$pki/ca.crt" "https://$NODE_IP:6443/readyz" ||
 	{ tail -5 "$STATE"/log/{etcd,kube-apiserver}.log >&2; false; }
+# The kubelet gives a host path no group (fsGroup), so users other than root may use it only if all may.
+start volumes bash -c 'inotifywait -qm -e create,moved_to --format %w%f /tmp/hostpath_pv | while read -r volume; do chmod 0777 "$volume"; done'
 mapfile -t flags < <(kcm_flags "$pki" "$STATE/kcm.kubeconfig")
 start kube-controller-manager "$TOOLS/kube-controller-manager" "${flags[@]}" --enable-hostpath-provisioner=true
 start kube-scheduler "$TOOLS/kube-scheduler" --kubeconfig="$STATE/scheduler.kubeconfig" --leader-elect=false \

@@ -305,6 +305,55 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     space.kubectl(&["create", "-f", path(&file)]).unwrap();
     let lost = done(&space, &["doctor"]);
     assert!(lost.contains(&format!("releases without a custom resource: {}/lost", space.name)), "{lost}");
+    the_doctor_finds_an_operator_that_does_not_run_a_lease_of_nobody_and_a_webhook_without_its_service();
+}
+
+/// A part of the test above, because every doctor of the cluster sees the webhook.
+fn the_doctor_finds_an_operator_that_does_not_run_a_lease_of_nobody_and_a_webhook_without_its_service() {
+    let space = Space::new("ill");
+    let webhook = format!("ill-{}", space.name);
+    let create = |object: Value| {
+        let file = space.file(&format!("{}.json", object["kind"].as_str().unwrap()), &object.to_string());
+        space.kubectl(&["create", "-f", path(&file)]).unwrap();
+    };
+    let empty = done(&space, &["doctor"]);
+    assert!(empty.contains("warn  operator     no Deployment of Tillerman was found, not in namespace"), "{empty}");
+    let named = json!({"app": "o"});
+    create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "o"}, "spec": {
+        "selector": {"matchLabels": named}, "template": {"metadata": {"labels": named}, "spec": {
+        "serviceAccountName": "who", "containers": [{"name": "manager", "image": "localhost/tillerman:1"}]}}}}));
+    let lease = |renewed: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "tillerman"},
+        "spec": {"holderIdentity": "o-1_a", "renewTime": renewed}})
+    };
+    create(lease("2020-01-01T00:00:00.000000Z"));
+    // It selects nothing, so that nobody else is refused for it.
+    create(json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": webhook}, "webhooks": [{"name": "a.example.com", "sideEffects": "None", "rules": [],
+        "admissionReviewVersions": ["v1"], "clientConfig": {"service": {"namespace": space.name, "name": "gone"}}}]}));
+    let watches = space.watches(&[("Web", "web")]);
+    let ill = run(&space, &["doctor", "--watches-file", path(&watches)]);
+    space.kubectl(&["delete", "validatingwebhookconfiguration", &webhook]).unwrap();
+    assert_eq!(ill.code, 1, "{ill:?}");
+    for line in [
+        format!("fail  operator     Deployment {}/o: 0 of 1 pods are ready, image localhost/tillerman:1", space.name),
+        format!("-> kubectl -n {} logs deployment/o", space.name),
+        format!("warn  lease        Lease {}/tillerman is held by nobody", space.name),
+        // The account is that of the Deployment.
+        format!("fail  rights       ServiceAccount who in namespace {} lacks", space.name),
+    ] {
+        assert!(ill.out.contains(&line), "{line} in {}", ill.out);
+    }
+    let dead = format!("ValidatingWebhookConfiguration {webhook} (Service {}/gone)", space.name);
+    let line = ill.out.lines().find(|line| line.contains(&dead)).unwrap_or_else(|| panic!("{}", ill.out));
+    assert!(line.starts_with("fail  webhooks     nothing answers for"), "{line}");
+
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let file = space.file("renewed.json", &lease(&now).to_string());
+    space.kubectl(&["replace", "-f", path(&file)]).unwrap();
+    let held = run(&space, &["doctor"]).out;
+    assert!(held.contains(&format!("ok    lease        Lease {}/tillerman is held by o-1_a", space.name)), "{held}");
+    assert!(!held.contains(&webhook), "{held}");
 }
 
 #[test]

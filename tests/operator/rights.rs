@@ -176,7 +176,10 @@ fn a_missing_right_is_named_with_the_rule_to_add() {
     let message = failed["message"].as_str().unwrap();
     let lacking = "{apiGroups: [apps], resources: [deployments], verbs: [patch]}";
     assert!(message.contains("cannot patch resource \"deployments\""), "{message}");
-    assert!(message.ends_with(&format!("add to its Role in namespace {}: {lacking}", space.name)), "{message}");
+    assert!(
+        message.ends_with(&format!("add to its ClusterRole, or its Role in namespace {}: {lacking}", space.name)),
+        "{message}"
+    );
 }
 
 #[test]

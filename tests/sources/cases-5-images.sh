@@ -102,6 +102,7 @@ typed=
 printf '{"auths": {"%s": {"auth": "%s"}}}' "$locked" "$(printf user:secret | base64)" >"$work/logins.json"
 pushes "image with a kept login" "$locked/images/kept:1" "${ca[@]}" "${one[@]}" --registry-config "$work/logins.json"
 own "image without its login" 1 "basic credential not found" image project --tag "$locked/images/x:1" --push "${ca[@]}" "${one[@]}"
+own "image to a registry without TLS" 1 "a registry without TLS needs --plain-http" image project --tag "$open/images/x:1" --push "${one[@]}"
 own "image for an unknown authority" 1 "certificate signed by unknown authority" image project --tag "$locked/images/x:1" --push "${one[@]}"
 cp "$work/token.json" "$work/pull.json" && make_token images/token '"pull","push"'
 printf '{"auths": {"%s": {"auth": "%s"}}}' "$token" "$(printf user:secret | base64)" >"$work/logins.json"

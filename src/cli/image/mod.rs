@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if args.push {
         let server = server(args);
-        print(&push::push(&images, &server, args.registry_config.as_deref())?);
+        print(&push::push(&images, &server, args.registry_config.as_deref()).map_err(with_hint)?);
     }
     if let Some(target) = &args.load {
         target.load(&images, recipe.epoch)?;
@@ -241,6 +241,14 @@ fn metadata(images: &Images) -> serde_json::Value {
     }
     metadata["containerimage.descriptor"] = descriptor;
     metadata
+}
+
+/// Helm's sentence does not say what to do.
+fn with_hint(error: CliError) -> CliError {
+    if error.0.ends_with("server gave HTTP response to HTTPS client") {
+        return CliError(format!("{}: a registry without TLS needs --plain-http", error.0));
+    }
+    error
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Applies each sample in a namespace of its own, waits until it is ready, deletes it, and checks that nothing is left. `make test` runs it.
+# Renders each sample as the operator will, applies it in a namespace of its own, waits until it is ready, deletes it, and checks that nothing is left. `make test` runs it.
 set -eu
-kubectl=${KUBECTL:-kubectl} namespace=${NAMESPACE:-{{ name }}-test} timeout=${TIMEOUT:-300s}
+kubectl=${KUBECTL:-kubectl} tillerman=${TILLERMAN:-tillerman} namespace=${NAMESPACE:-{{ name }}-test} timeout=${TIMEOUT:-300s}
 work=$(mktemp -d)
 trap 'rm -rf "$work"; $kubectl delete namespace "$namespace" --ignore-not-found --wait=false >/dev/null' EXIT
 
@@ -16,6 +16,11 @@ for sample in config/samples/*.yaml; do
 	case $sample in */kustomization.yaml) continue ;; esac
 	echo "==> $sample"
 	$kubectl create namespace "$namespace"
+	# The API server checks the objects without writing them: 1 means that there are some.
+	rendered=0
+	$tillerman diff --watches-file watches.yaml -n "$namespace" -f "$sample" >"$work/rendered" || rendered=$?
+	[ $rendered = 1 ] || { echo "error: $sample renders no objects that the API server accepts" >&2; exit 1; }
+	grep -E ' is (created|changed)$' "$work/rendered" || true
 	$kubectl -n "$namespace" apply -f "$sample"
 	if ! $kubectl -n "$namespace" wait -f "$sample" --for=condition=Ready --timeout="$timeout"; then
 		$kubectl -n "$namespace" get -f "$sample" -o jsonpath='{range .items[*].status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}{range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}' >&2
