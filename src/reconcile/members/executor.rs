@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::registered::Passed;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
-use crate::members::document::{Members, OnOrphan, OnRemove, Set};
+use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
@@ -62,12 +63,11 @@ impl SetPass<'_> {
     }
 
     /// Asks a driver for its step, and carries it out.
-    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
+    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<Passed, Error> {
         let seen = driver.observe(self.workload, self.latch).await;
         let now = self.observed.facts.now;
         let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
-        let ((doing, after), latch) = self.perform(driver, step).await?;
-        Ok((doing, after, latch))
+        Ok(self.perform(driver, step).await?.into())
     }
 
     /// Carries out a step.
@@ -85,6 +85,9 @@ impl SetPass<'_> {
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
             MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             MemberStep::Latch(new) => {
+                if self.is_strict() {
+                    self.remember(&new).await?;
+                }
                 latch = new;
                 did(progress::describe_latch(self.set, self.latch, &latch))
             }
@@ -174,19 +177,30 @@ impl SetPass<'_> {
         Ok((done, latch))
     }
 
+    /// Whether a latch is written only over the status that the decision was made from. An operator that was suspended in between
+    /// would latch a second primary in the same epoch; an old latch of etcd does no harm, as etcd itself knows its members.
+    fn is_strict(&self) -> bool {
+        self.set.driver == DriverName::PRIMARY
+    }
+
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
         let namespace = Some(std::sync::Arc::clone(&self.workload.namespace));
         ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
     }
 
-    /// Writes the latch before the step that depends on it.
+    /// Writes the latch before the step that depends on it. If it is strict and somebody else has written the custom resource, the
+    /// error says that the pass is outdated.
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
         // The patch removes all stored fields that are not part of the latch, including outdated ones.
         let before = stored(&self.observed.cr.status(), &self.set.name).cloned().unwrap_or_default();
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
-        let patch = json!({"metadata": {"uid": &*self.observed.cr.uid}, "status": {"members": members}});
+        let mut metadata = json!({"uid": &*self.observed.cr.uid});
+        if self.is_strict() {
+            metadata["resourceVersion"] = self.observed.cr.resource_version.to_string().into();
+        }
+        let patch = json!({"metadata": metadata, "status": {"members": members}});
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)) {
             let key = self.observed.key.clone();

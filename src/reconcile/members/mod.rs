@@ -1,13 +1,16 @@
 //! Stateful sets with members: observes them, asks their driver for one step, and carries it out. The status remembers
 //! their state.
 
+pub mod config_map;
 pub mod etcd;
 pub mod executor;
 pub mod jobs;
 pub mod look;
+pub mod primary;
 pub mod read;
 pub mod registered;
 pub mod registry;
+pub mod secrets;
 
 use std::time::Duration;
 
@@ -30,6 +33,7 @@ use crate::plan::situation::Situation;
 use crate::release::record::Status;
 use executor::{STOPPED, SetPass};
 use jobs::{JobsDriver, JobsDrivers};
+use registered::Passed;
 use registry::driver;
 
 /// Seconds until the next look at a deletion that lacks its hook, if no event arrives earlier.
@@ -174,7 +178,7 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         };
         let latch = latch(&observed.cr, &set.name);
         let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
-        let (doing, after, latch) = match driver {
+        let Passed { doing, after, latch, details } = match driver {
             Ok(driver) => driver.pass(&one).await?,
             Err(why) => one.wrong(why),
         };
@@ -188,7 +192,9 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         }
         let now = observed.facts.now;
         let target = one.target();
+        let before = reported.members.get(&set.name).cloned();
         let left = progress::enter(&mut reported, set, &workload, &latch, target.mode, &doing, now);
+        progress::detail(&mut reported, set, before.as_ref(), details);
         next = after.into_iter().chain(left).min();
         if !matches!(doing, Doing::Nothing) {
             break;
