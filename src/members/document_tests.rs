@@ -76,6 +76,38 @@ fn a_driver_is_one_of_ours_or_has_a_domain() {
 }
 
 #[test]
+fn what_is_wrong_of_a_database_with_a_primary_is_said() {
+    let of = |spec: &str| members("m", spec);
+    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    let table: Vec<(Vec<String>, &str)> = vec![
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, primary: {}}")],
+            "Members m: spec.primary is for driver: primary",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: primary, primary: 1}")],
+            "Members m: spec.primary is not an object",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: primary}")],
+            "Members m: spec.primary: missing field `agentURL`",
+        ),
+        (
+            vec![
+                of("{target: {name: db}, size: 3, driver: primary, primary: {agentURL: 'http://$(POD).p:7360'}}"),
+                map("db-roles"),
+            ],
+            "Members m: the chart has ConfigMap db-roles, which the driver writes: leave it out, or name another in \
+             spec.primary.configMap",
+        ),
+    ];
+    for (documents, error) in table {
+        let documents: Vec<&str> = [SET].into_iter().chain(documents.iter().map(String::as_str)).collect();
+        assert_eq!(read(&documents).unwrap_err(), error);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_in_words() {
     let good = "{target: {name: db}, size: 3, driver: jobs}";
     let deletes = SET.replace("db-peer", "db-peer, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}");
@@ -149,26 +181,6 @@ fn what_is_wrong_is_said_in_words() {
             "Members ready: with driver: etcd, the name of the document cannot be ready",
         ),
         (vec![of(etcd), JOB.to_owned()], "scale hook Job join: no Members document has driver: jobs"),
-        (
-            vec![of("{target: {name: db}, size: 3, driver: jobs, primary: {}}")],
-            "Members m: spec.primary is for driver: primary",
-        ),
-        (
-            vec![of("{target: {name: db}, size: 3, driver: primary, primary: 1}")],
-            "Members m: spec.primary is not an object",
-        ),
-        (
-            vec![of("{target: {name: db}, size: 3, driver: primary}")],
-            "Members m: spec.primary: missing field `agentURL`",
-        ),
-        (
-            vec![
-                of("{target: {name: db}, size: 3, driver: primary, primary: {agentURL: 'http://$(POD).p:7360'}}"),
-                map("db-roles"),
-            ],
-            "Members m: the chart has ConfigMap db-roles, which the driver writes: leave it out, or name another in \
-             spec.primary.configMap",
-        ),
         (vec![of("{target: {name: db}, size: 3, driver: etcd}")], "Members m: spec.etcd: missing field `peerURL`"),
         (
             vec![of(etcd), map("db-initial-cluster")],

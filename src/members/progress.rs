@@ -243,6 +243,19 @@ pub fn enter(
     (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
 }
 
+/// Enters what a driver did to keep the members of a set at work, while something else is under way: the plan is that of the other.
+pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
+    let before = report.members.get(&set.name).cloned();
+    if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
+        entry.insert("latch".into(), json!(latch));
+    }
+    detail(report, set, before.as_ref(), details);
+    if let Doing::Stopped { reason, why } = doing {
+        report.unready = Some((*reason, why.clone()));
+        report.stopped = true;
+    }
+}
+
 /// Adds what the driver knows of the application to what [`enter`] reports. `None` keeps what the entry had `before`.
 pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
     let kept = || {

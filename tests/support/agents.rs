@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -79,7 +79,9 @@ fn server_config(folder: &Path) -> Arc<ServerConfig> {
         CertificateDer::pem_file_iter(folder.join(name)).unwrap().map(Result::unwrap).collect()
     };
     let mut roots = RootCertStore::empty();
-    chain("ca.crt").into_iter().for_each(|authority| roots.add(authority).unwrap());
+    for authority in chain("ca.crt") {
+        roots.add(authority).unwrap();
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -192,7 +194,7 @@ impl Shared {
         if request.method() == Method::GET && path == STATE {
             return shown(200, &serde_json::to_vec(&self.database().state(ordinal)).unwrap());
         }
-        let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = request.into_body().collect().await.map_or_else(|_| Bytes::new(), Collected::to_bytes);
         let name = path.strip_prefix("/v1/").unwrap_or_default();
         let answer = match Verb::read(name, &body) {
             Ok(verb) => self.obeyed(ordinal, &verb).await,
@@ -283,7 +285,7 @@ impl Kubelet {
         });
         for (ordinal, pod) in there {
             let claim = claims.iter().find(|claim| claim.name_any() == format!("data-a-db-{ordinal}"));
-            let claim = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none()).and_then(|claim| claim.uid());
+            let claim = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none()).and_then(ResourceExt::uid);
             if let (false, Some(claim)) = (self.running.contains_key(&ordinal), claim) {
                 let Some(map) = self.maps.get_opt("a-db-roles").await? else { continue };
                 shared.database().start(ordinal, &claim, &map.data.unwrap_or_default());

@@ -58,6 +58,9 @@ pub struct Database {
     set: String,
 }
 
+/// Keys of commits that are no client's begin here.
+const MARKER: u64 = 1 << 60;
+
 fn position(log: &[Write]) -> Position {
     let mut position = Position::none();
     for run in log.chunk_by(|a, b| a.0 == b.0 && a.1 + 1 == b.1) {
@@ -293,7 +296,8 @@ impl Database {
     }
 
     fn acknowledge(&mut self, k: u32) {
-        let acks = self.members[&k].acks as usize;
+        let wanted = self.members[&k].acks;
+        let acks = wanted as usize;
         let followers: Vec<&Member> =
             self.members.keys().filter(|f| self.source(**f) == Some(k)).map(|f| &self.members[f]).collect();
         let followers: Vec<_> = followers.into_iter().filter(|f| f.acknowledges).collect();
@@ -305,6 +309,8 @@ impl Database {
         let enough = followers.len() >= acks;
         self.open.retain(|(p, write)| *p != k || !done.contains(write));
         self.acknowledged.extend(done.iter().map(|(_, _, key)| *key));
+        // Where no client writes, the agent makes the commit that shows that everything has as many acknowledgements.
+        let silent = self.members[&k].confirmed < wanted && self.members[&k].log.len() < marker;
         let opens = enough && !self.members[&k].writable && !self.members[&k].demoting;
         if opens {
             let lacks = self.lacks(k);
@@ -315,6 +321,11 @@ impl Database {
             member.confirmed = member.acks;
         }
         member.writable |= opens;
+        if silent && member.writable {
+            let number = member.log.len() as u64 + 1;
+            member.log.push((k, number, MARKER + number));
+            member.applied = member.log.len();
+        }
     }
 
     /// An acknowledged key that a member does not have.

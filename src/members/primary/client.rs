@@ -1,7 +1,7 @@
 //! Requests to agents (docs/primary.md#requests). What an agent answers is not trusted: an answer that is large, slow, or no
 //! answer of the contract is an error of that request alone.
 
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ const MAX_NAME: usize = 128;
 const MAX_POSITION: usize = 16 << 10;
 /// The highest epoch: numbers up to here are the same in every reader of JSON.
 const MAX_EPOCH: u64 = 1 << 53;
-/// Characters of a text for people.
-const MAX_TEXT: usize = 300;
+/// Characters of a text for people, before secrets are masked in it: half of a secret would not be found.
+const MAX_TEXT: usize = 4096;
 
 type Http = Client<HttpsConnector<HttpConnector>, Full<Cursor<Vec<u8>>>>;
 
@@ -80,7 +80,7 @@ impl Agents {
         match self.send(Method::GET, &format!("{url}{STATE}"), Vec::new(), ANSWER, member).await {
             Ok(state) => Ok(state),
             Err(Failed::Unknown(why)) => Err(why),
-            Err(Failed::Refused(refusal)) => Err(format!("it gives no state: {refusal}")),
+            Err(Failed::Refused(refusal)) => Err(format!("it gives no state: {:?}", refusal.reason)),
         }
     }
 
@@ -126,7 +126,7 @@ impl Agents {
         }
         let refusal = serde_json::from_slice::<Refusal>(&body).ok().filter(|_| status.as_u16() >= 400);
         match refusal {
-            Some(refusal) => Err(Failed::Refused(Refusal { message: shown(&refusal.message), ..refusal })),
+            Some(refusal) => Err(Failed::Refused(Refusal { message: in_line(&refusal.message), ..refusal })),
             None => Err(Failed::Unknown(format!("it answers with the status {}", status.as_u16()))),
         }
     }
@@ -136,17 +136,21 @@ impl Agents {
 fn words(error: &hyper_util::client::legacy::Error) -> String {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                return in_words(tls);
-            }
-            if !matches!(io.kind(), std::io::ErrorKind::Other | std::io::ErrorKind::InvalidData) {
-                return io.kind().to_string();
-            }
+        if let Some(words) = error.downcast_ref::<io::Error>().and_then(of_io) {
+            return words;
         }
         source = error.source();
     }
     if error.is_connect() { "it cannot be reached".to_owned() } else { "the connection broke off".to_owned() }
+}
+
+/// The words of an error of a socket, which may hold another one.
+fn of_io(error: &io::Error) -> Option<String> {
+    let Some(inner) = error.get_ref() else { return Some(error.kind().to_string()) };
+    if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
+        return Some(in_words(tls));
+    }
+    inner.downcast_ref::<io::Error>().and_then(of_io)
 }
 
 fn in_words(error: &rustls::Error) -> String {
@@ -157,7 +161,7 @@ fn in_words(error: &rustls::Error) -> String {
     }
 }
 
-/// A state that can be used, with texts that can be shown.
+/// A state that can be used, with texts that are bounded.
 fn checked(mut state: State, member: &str) -> Result<State, String> {
     if state.member != member {
         return Err("it is the agent of another member".to_owned());
@@ -174,16 +178,16 @@ fn checked(mut state: State, member: &str) -> Result<State, String> {
         return Err("its epoch is too high".to_owned());
     }
     state.lag = state.lag.filter(|lag| lag.is_finite() && *lag >= 0.0);
-    state.problem = state.problem.map(|text| shown(&text));
-    state.version = state.version.map(|text| shown(&text));
+    state.problem = state.problem.map(|text| in_line(&text));
+    state.version = state.version.map(|text| in_line(&text));
     if let Some(busy) = &mut state.busy {
-        busy.work = shown(&busy.work);
+        busy.work = in_line(&busy.work);
     }
     Ok(state)
 }
 
 /// A text for people: bounded, in one line.
-fn shown(text: &str) -> String {
+fn in_line(text: &str) -> String {
     text.chars().take(MAX_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -56,7 +56,7 @@ pub fn is_safe_to_fail_over(
 type Step = Option<MemberStep<Action>>;
 
 /// The rows, in order.
-fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 28] {
+fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 29] {
     [
         Scene::row_0_deleting_or_paused,
         Scene::row_1_seed,
@@ -83,6 +83,7 @@ fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 28] {
         Scene::row_grow_n,
         Scene::row_16_opens,
         Scene::row_19_deleted_pod,
+        Scene::row_kept,
         Scene::row_lost_volume,
         Scene::rows_17_and_18_size,
         Scene::row_20_template,
@@ -101,9 +102,19 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Row 0: the custom resource is deleted with all its members. Paused: nothing.
+    /// Row 0: the custom resource is deleted with all its members. Paused: nothing. Nothing begins while something else is under way.
     fn row_0_deleting_or_paused(&self) -> Step {
-        (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
+        let acts = match self.target.mode {
+            Mode::Run => true,
+            Mode::Keep => self.latch.bootstrapped,
+            Mode::Paused | Mode::Deleting => false,
+        };
+        (!acts).then_some(MemberStep::Quiet)
+    }
+
+    /// The rows up to here keep the members at work. Those that follow add, remove and restart members.
+    fn row_kept(&self) -> Step {
+        (self.target.mode == Mode::Keep).then_some(MemberStep::Quiet)
     }
 
     /// Row 1: the first member may create the data. If claims are there already and may be adopted, their members answer first, and
@@ -229,7 +240,7 @@ impl Scene<'_> {
 
     /// Somebody else lowered the replicas.
     fn row_scaled_by_hand(&self) -> Step {
-        let last = self.latch.replicas?;
+        let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 

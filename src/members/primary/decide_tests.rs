@@ -1,11 +1,11 @@
-//! What the rows do, in the small world.
+//! What the rows of docs/primary.md do, in the small world.
 
 use std::collections::BTreeSet;
 
 use super::state::{ChangeKind, OnDiverged, OnReplicaLost};
 use super::world_tests::{World, Write};
 use crate::members::driver::MemberStep;
-use crate::members::workload::Latch;
+use crate::members::workload::{Latch, Mode};
 
 #[test]
 fn a_cluster_is_created_grows_and_shrinks() {
@@ -232,6 +232,29 @@ fn row_19_a_primary_whose_pod_is_deleted_hands_over() {
     let held = world.held();
     assert_eq!(held.last.map(|last| (last.kind, last.from)), Some((ChangeKind::SwitchOver, Some(0))));
     assert!(world.primary() != 0 && world.members[&world.primary()].writable);
+}
+
+/// While an operation runs, or the release fails, a lost primary is replaced, and no member comes or goes.
+#[test]
+fn row_0_while_something_else_is_under_way_a_lost_primary_is_replaced_and_nobody_comes_or_goes() {
+    let mut world = World::grown(3);
+    world.target.mode = Mode::Keep;
+    (world.target.size, world.template) = (5, "r2");
+    world.crash(0);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    let held = world.held();
+    assert_eq!((held.epoch, held.acks, held.ackers.len(), world.replicas), (2, 1, 2, 3), "{held:?}");
+    assert!(world.pods.values().all(|pod| &*pod.revision == "r1"));
+    assert_eq!(world.pass(false), MemberStep::Quiet);
+    world.target.mode = Mode::Run;
+    world.settle();
+    assert_eq!(world.replicas, 5);
+    let mut world = World::new(3);
+    world.target.mode = Mode::Keep;
+    assert_eq!(world.pass(false), MemberStep::Quiet, "no cluster begins");
 }
 
 /// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` says who the primary is.

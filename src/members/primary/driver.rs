@@ -23,6 +23,12 @@ const DATA: &str = "DATA";
 /// When a member is looked at again that did not obey, or not yet.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Characters of a text of an agent in the status.
+const MAX_TEXT: usize = 300;
+
+/// How texts of agents are shown: without what is secret.
+pub type Shown = Box<dyn Fn(&str) -> String + Send + Sync>;
+
 /// The driver of one cluster.
 pub struct Primary<C> {
     /// The settings in the Members document.
@@ -35,6 +41,8 @@ pub struct Primary<C> {
     pub config_maps: C,
     /// The orders that were refused: a short while ago, and by this driver.
     pub refused: Mutex<BTreeMap<(u32, &'static str), Refused>>,
+    /// How texts of agents are shown.
+    pub shown: Shown,
 }
 
 impl<C: ConfigMaps> MemberDriver for Primary<C> {
@@ -123,7 +131,21 @@ impl<C> Primary<C> {
 
     async fn ask(&self, ordinal: u32) -> (u32, Result<State, String>) {
         let url = self.settings.agent_url.url(ordinal);
-        (ordinal, self.agents.state(&url, &self.pod(ordinal)).await)
+        let said = self.agents.state(&url, &self.pod(ordinal)).await;
+        let said = said.map(|mut state| {
+            state.problem = state.problem.map(|text| self.shown(&text));
+            state.version = state.version.map(|text| self.shown(&text));
+            if let Some(busy) = &mut state.busy {
+                busy.work = self.shown(&busy.work);
+            }
+            state
+        });
+        (ordinal, said)
+    }
+
+    /// A text of an agent: masked, and then cut.
+    fn shown(&self, text: &str) -> String {
+        (self.shown)(text).chars().take(MAX_TEXT).collect()
     }
 
     /// The orders that were refused.
@@ -137,11 +159,11 @@ impl<C> Primary<C> {
         let (why, passing) = match answer {
             Ok(state) if is_obeyed(verb, &state) => return ActionOutcome::Done,
             Ok(state) => {
-                let why = state.problem.unwrap_or_else(|| "it has not obeyed yet".to_owned());
+                let why = state.problem.map_or_else(|| "it has not obeyed yet".to_owned(), |text| self.shown(&text));
                 return ActionOutcome::Wait { why, after: SOON };
             }
             Err(Failed::Unknown(why)) => (why, true),
-            Err(Failed::Refused(refusal)) => (refusal.to_string(), refusal.reason.is_passing()),
+            Err(Failed::Refused(refusal)) => (self.shown(&refusal.to_string()), refusal.reason.is_passing()),
         };
         if matches!(verb, Verb::Follow(_) | Verb::Seed(_)) {
             let refused = Refused { why: why.clone(), passing };
@@ -194,6 +216,8 @@ fn of_data(data: &BTreeMap<String, String>) -> Option<Roles> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Roles, is_obeyed, of_data, to_data};
     use crate::agent::contract::{Follow, Order, Role, State, Verb};
 
@@ -211,7 +235,7 @@ mod tests {
         assert_eq!(changed("EPOCH", "07"), None);
         assert_eq!(changed("OTHER", ""), None);
         assert_eq!(changed("ACKS", "-1"), None);
-        assert_eq!(of_data(&Default::default()), None);
+        assert_eq!(of_data(&BTreeMap::new()), None);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct SetPass<'a> {
     pub set: &'a Set,
     pub workload: &'a Workload,
     pub latch: &'a Latch,
+    /// Something else is under way ([`Mode::Keep`]).
+    pub keeps: bool,
     pub ctx: &'a Context,
 }
 
@@ -51,6 +53,7 @@ impl SetPass<'_> {
             Situation::Paused(_) => Mode::Paused,
             _ if self.set.paused && !self.observed.facts.deleting => Mode::Paused,
             _ if self.observed.facts.deleting => Mode::Deleting,
+            _ if self.keeps => Mode::Keep,
             _ => Mode::Run,
         };
         Target {
@@ -158,8 +161,14 @@ impl SetPass<'_> {
             MemberStep::LabelPod { ordinal, uid, role } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
-                self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await?;
-                did(format!("pod {} has the role {}", id.name, role.unwrap_or("none")))
+                match self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await {
+                    // It has gone, or another one has its name.
+                    Err(error) if error.is_not_found() || error.is_conflict() => {
+                        (Doing::Waiting(format!("pod {}, which changed", id.name)), Some(STALE))
+                    }
+                    Err(error) => return Err(error.into()),
+                    Ok(_) => did(format!("pod {} has the role {}", id.name, role.unwrap_or("none"))),
+                }
             }
             // Only the leader may send commands to members, just as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {

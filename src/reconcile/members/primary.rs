@@ -1,7 +1,7 @@
 //! The operator's part of the driver of databases with one primary and replicas: the `ConfigMap` of roles, the Secret with the
 //! certificates for calls to agents, and the checks of clusters at rest, which cost the API server nothing.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,12 +13,13 @@ use super::config_map::{self, DriversMap};
 use super::executor::SetPass;
 use super::registered::{Made, Passed, Registered};
 use super::secrets::{Lack, missing, secret};
+use crate::mask::Text;
 use crate::members::config_maps::Untouched;
 use crate::members::document::Set;
 use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::primary::client::Agents;
 use crate::members::primary::document::{Document, LABEL};
-use crate::members::primary::driver::Primary;
+use crate::members::primary::driver::{Primary, Shown};
 use crate::members::primary::report::report;
 use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, Roles};
 use crate::members::progress::Doing;
@@ -28,6 +29,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::notify::event;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::queue::with_jitter;
+use crate::reconcile::render::secrets::learn;
 
 /// The longest time between two checks of members at rest. A primary counts as lost after seconds, and only its agent knows that its
 /// database hangs.
@@ -64,7 +66,7 @@ impl Registered for PrimaryDriver {
 async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     let SetPass { observed, set, workload, ctx, .. } = *pass;
     let target = pass.target();
-    if target.mode != Mode::Run {
+    if !matches!(target.mode, Mode::Run | Mode::Keep) {
         return Ok(pass.nothing(Doing::Nothing));
     }
     let document = match Document::read(&set.primary, &set.target) {
@@ -78,7 +80,14 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     };
     let config_maps = DriversMap::of(&document.config_map, LABEL, observed, ctx);
     let refused = Mutex::new(ctx.memory.refusals.of(&observed.key, &set.name));
-    let driver = Primary { settings: document.settings, name: set.target.clone(), agents, config_maps, refused };
+    let driver = Primary {
+        settings: document.settings,
+        name: set.target.clone(),
+        agents,
+        config_maps,
+        refused,
+        shown: masked(observed, ctx).await,
+    };
     let seen = driver.observe(workload, pass.latch).await;
     let step = driver.decide(workload, &seen, &target, pass.latch, observed.facts.now);
     let quiet = step == MemberStep::Quiet;
@@ -92,12 +101,22 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     announce(pass, &passed.latch);
     passed.details = Some(details(&driver, workload, &seen, &passed.latch));
     if quiet {
-        let Primary { settings, name, agents, .. } = driver;
-        let driver = Primary { settings, name, agents, config_maps: Untouched, refused: Mutex::default() };
+        let Primary { settings, name, agents, shown, .. } = driver;
+        let driver = Primary { settings, name, agents, config_maps: Untouched, refused: Mutex::default(), shown };
         let rest = Rest { workload: workload.clone(), target, latch: passed.latch.clone(), roles: seen.roles };
         ctx.watching.members.attend(&observed.key, &set.name, rest.watched(driver));
     }
     Ok(passed)
+}
+
+/// How texts of agents are shown: without what is secret in the release.
+async fn masked(observed: &Observed, ctx: &Context) -> Shown {
+    let is_known = learn(observed, ctx).await;
+    let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
+    Box::new(move |text| {
+        let text = Text::foreign(text);
+        if is_known { masks.show(&key, &text) } else { text.to_string() }
+    })
 }
 
 fn details<C>(driver: &Primary<C>, workload: &Workload, seen: &Seen, latch: &Latch) -> Map<String, Value> {
