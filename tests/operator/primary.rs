@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use tillerman::agent::contract::Verb;
 
 use crate::agents::{Agents, certificates};
-use crate::harness::{Operator, Space, eventually, eventually_within};
+use crate::harness::{Operator, Space, eventually, eventually_within, repository};
 use crate::node::net;
+use crate::rights::{forbidden, with_exactly};
 
 const PATIENCE: u64 = 180;
 
@@ -26,7 +27,10 @@ struct Cluster {
 
 impl Cluster {
     fn new(test: &str) -> Self {
-        let space = Space::new(test);
+        Self::within(Space::new(test))
+    }
+
+    fn within(space: Space) -> Self {
         let net = net(&space, "a");
         let folder = space.dir().join("certificates");
         std::fs::create_dir_all(&folder).unwrap();
@@ -157,10 +161,10 @@ impl Cluster {
 }
 
 /// Rows 1, 2, 15 to 19: 1 → 3, the primary is another after a fail-over, and hands over when it has to leave: 3 → 1. No acknowledged write
-/// is lost.
+/// is lost. The operator has exactly the rights that `tillerman rbac` prints for the chart.
 #[test]
 fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go() {
-    let mut cluster = Cluster::new("primary");
+    let mut cluster = Cluster::within(with_exactly("primary", &repository("tests/charts/primary")));
     let operator = cluster.operator();
     cluster.resize(1);
     cluster.wait_message("waiting for Secret certificates, which spec.primary.tls names");
@@ -212,6 +216,7 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
     writer.abort();
     cluster.assert_nothing_lost();
     operator.settle();
+    assert_eq!(forbidden(&cluster.space), BTreeSet::new());
     let folder = cluster.space.dir().join("certificates/client.key");
     let key = std::fs::read_to_string(folder).unwrap();
     let secret = key.lines().nth(1).unwrap();
