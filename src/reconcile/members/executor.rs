@@ -11,7 +11,7 @@ use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
-use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::members::workload::{Latch, Mode, REPLACED, Target, Workload};
 use crate::names;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
@@ -174,6 +174,9 @@ impl SetPass<'_> {
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
             }
+            MemberStep::Act(_) if self.is_strict() && !self.is_current().await? => {
+                (Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE))
+            }
             MemberStep::Act(action) => acted(driver, action).await,
             MemberStep::ActThen { action, latch: new } => {
                 let done = acted(driver, action).await;
@@ -190,6 +193,16 @@ impl SetPass<'_> {
     /// would latch a second primary in the same epoch; an old latch of etcd does no harm, as etcd itself knows its members.
     fn is_strict(&self) -> bool {
         self.set.driver == DriverName::PRIMARY
+    }
+
+    /// Whether the latch is still the one that the decision was made from. A member that takes orders cannot tell an old one of its epoch
+    /// from a new one, so an operator that was suspended looks again.
+    async fn is_current(&self) -> Result<bool, Error> {
+        let (resource, id) = cr_id(self.observed, self.ctx).await?;
+        let Some(found) = self.ctx.cluster.get(&resource, &id).await? else { return Ok(false) };
+        let status = found.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+        let replaced = self.observed.cr.annotations.get(REPLACED).map(|uids| &**uids);
+        Ok(Latch::of(stored(&status, &self.set.name), replaced) == *self.latch)
     }
 
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
