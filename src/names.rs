@@ -100,6 +100,8 @@ pub const SCALE_HOOK: &str = "tillerman.dev/scale-hook";
 pub const SCALE_HOOK_RUN: &str = "tillerman.dev/scale-hook-run";
 /// The `ConfigMap` from which members of etcd start: the release.
 pub const INITIAL_CLUSTER: &str = "tillerman.dev/initial-cluster";
+/// The `ConfigMap` from which members of a database with one primary and replicas take their roles: the release.
+pub const MEMBER_ROLES: &str = "tillerman.dev/member-roles";
 /// Label of a pod: its role in a database with one primary and replicas, `primary` or `replica`.
 pub const MEMBER_ROLE: &str = "tillerman.dev/role";
 /// A namespace in which `tillerman chaos` may do harm.

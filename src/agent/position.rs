@@ -52,7 +52,11 @@ impl Position {
     pub fn contains(&self, other: &Self) -> bool {
         other.0.iter().all(|(stream, theirs)| {
             let ours = self.0.get(stream).map_or(&[][..], Vec::as_slice);
-            theirs.iter().all(|(first, last)| ours.iter().any(|(from, to)| from <= first && last <= to))
+            theirs.iter().all(|(first, last)| {
+                // They are in order, and do not touch.
+                let at = ours.partition_point(|(_, to)| to < first);
+                ours.get(at).is_some_and(|(from, to)| from <= first && last <= to)
+            })
         })
     }
 }

@@ -11,7 +11,7 @@ use kube::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::members::etcd::client::Access;
-use crate::members::etcd::secret::Secret;
+use crate::members::secret::Secret;
 
 /// How members are reached.
 #[derive(Clone)]

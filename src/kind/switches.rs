@@ -227,9 +227,10 @@ pub const SWITCHES: &[Switch] = &[
     Switch {
         name: "force-new-cluster",
         field: None,
-        values: "`CLUSTER@REVISION`, as `Ready` names it",
+        values: "`CLUSTER@REVISION` or `EPOCH@ORDINAL`, as `Ready` names it",
         allow: None,
-        effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../etcd.md#a-quorum-that-is-lost-for-good).",
+        effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../etcd.md#a-quorum-that-is-lost-for-good), \
+                 or a replica become the primary [with a loss](../primary.md#reasons-of-ready).",
         reader: Reader::Word(|_, _| Ok(())),
     },
     Switch {

@@ -4,13 +4,14 @@
 //! them. They are never sent to the API server unchanged.
 
 use crate::names;
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::etcd::document::Document;
+pub use super::driver_name::{DriverName, is_own};
+use super::etcd::document::Document as Etcd;
+use super::primary::document::Document as Primary;
 use super::progress;
 use crate::kind::duration;
 use crate::release::digest::Hasher;
@@ -33,6 +34,9 @@ const OF: &str = names::SCALE_HOOK_OF;
 const MAX_SIZE: u32 = 100;
 /// The maximum size of the annotation in bytes. The inventory is in the same 256 KiB.
 const MAX_ENCODED: usize = 40 << 10;
+/// The fields of `spec`.
+const FIELDS: [&str; 10] =
+    ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "primary", "settings", "paused", "version"];
 /// The default number of seconds without progress after which the condition reports it.
 const PROGRESS_DEADLINE: u64 = 600;
 
@@ -67,6 +71,9 @@ pub struct Set {
     /// `etcd` of the document, for its driver.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub etcd: Map<String, Value>,
+    /// `primary` of the document, for its driver.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub primary: Map<String, Value>,
     /// `settings` of the document, for a driver of the program's own.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
@@ -76,73 +83,6 @@ pub struct Set {
     /// The version that the members shall have, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-}
-
-/// The name of the driver, which adds and removes members: a built-in driver, or one of the program's own
-/// ([`Drivers`](super::drivers::Drivers)), such as `example.com/database`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "EncodedDriver", into = "EncodedDriver")]
-pub struct DriverName(Cow<'static, str>);
-
-/// The form of the name in a record.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum EncodedDriver {
-    Etcd,
-    Jobs,
-    Own(String),
-}
-
-impl From<EncodedDriver> for DriverName {
-    fn from(encoded: EncodedDriver) -> Self {
-        match encoded {
-            EncodedDriver::Etcd => Self::ETCD,
-            EncodedDriver::Jobs => Self::JOBS,
-            EncodedDriver::Own(name) => Self(name.into()),
-        }
-    }
-}
-
-impl From<DriverName> for EncodedDriver {
-    fn from(name: DriverName) -> Self {
-        match name {
-            name if name == DriverName::ETCD => Self::Etcd,
-            name if name == DriverName::JOBS => Self::Jobs,
-            DriverName(name) => Self::Own(name.into_owned()),
-        }
-    }
-}
-
-impl DriverName {
-    /// The driver of etcd.
-    pub const ETCD: Self = Self(Cow::Borrowed("etcd"));
-    /// The driver that runs Jobs of the chart.
-    pub const JOBS: Self = Self(Cow::Borrowed("jobs"));
-
-    fn parse(text: &str) -> Option<Self> {
-        let built_in = [Self::ETCD, Self::JOBS].into_iter().find(|name| name.0 == text);
-        built_in.or_else(|| is_own(text).then(|| Self(text.to_owned().into())))
-    }
-
-    /// The name as in the document.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether it is a driver of the program's own.
-    pub fn is_own(&self) -> bool {
-        is_own(&self.0)
-    }
-}
-
-/// Whether a program's own driver can have this name: a domain and a name, so that it cannot be mistaken for a built-in
-/// driver.
-pub fn is_own(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.split_once('/').is_some_and(|(domain, name)| domain.split('.').all(is_label) && is_label(name))
 }
 
 /// What happens to the claims of a member that left.
@@ -305,6 +245,7 @@ impl Set {
             progress_deadline: PROGRESS_DEADLINE,
             service: "peer".into(),
             etcd: Map::new(),
+            primary: Map::new(),
             settings: Map::new(),
             paused: false,
             version: None,
@@ -340,8 +281,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let mut document = body(hook)?;
     document.retain(|key, _| key != "status");
     let mut document = Fields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
-    let known = ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "settings", "paused", "version"];
-    let mut spec = Fields::of("spec", document.take("spec"), &known)?;
+    let mut spec = Fields::of("spec", document.take("spec"), &FIELDS)?;
     let mut target = Fields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
     target.choice("apiVersion", &[("apps/v1", ())], Some(()))?;
@@ -350,20 +290,16 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = match spec.text("driver")? {
-        None => return Err("spec.driver is missing; it is etcd or jobs".to_owned()),
+        None => return Err("spec.driver is missing; it is etcd, jobs or primary".to_owned()),
         Some(text) => DriverName::parse(&text).ok_or_else(|| {
-            format!("spec.driver {text:?} is unknown; it is etcd or jobs, or one of the program's own, such as example.com/database")
+            format!("spec.driver {text:?} is unknown; it is etcd, jobs or primary, or one of the program's own, such as example.com/database")
         })?,
     };
     let mut volumes = Fields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
-    let etcd = match spec.take("etcd") {
-        Some(Value::Object(etcd)) if driver == DriverName::ETCD => etcd,
-        None => Map::new(),
-        Some(_) if driver == DriverName::ETCD => return Err("spec.etcd is not an object".to_owned()),
-        Some(_) => return Err("spec.etcd is for driver: etcd".to_owned()),
-    };
+    let etcd = of_driver(&mut spec, "etcd", driver == DriverName::ETCD)?;
+    let primary = of_driver(&mut spec, "primary", driver == DriverName::PRIMARY)?;
     let settings = match (spec.take("settings"), &driver) {
         (None, _) => Map::new(),
         (Some(Value::Object(settings)), driver) if driver.is_own() => settings,
@@ -387,7 +323,10 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     }
     let service = check_target(&target, objects, namespace)?;
     if driver == DriverName::ETCD {
-        check_etcd(&Document::read(&etcd, &target)?, objects, namespace)?;
+        check_map("etcd", &Etcd::read(&etcd, &target)?.config_map, objects, namespace)?;
+    }
+    if driver == DriverName::PRIMARY {
+        check_map("primary", &Primary::read(&primary, &target)?.config_map, objects, namespace)?;
     }
     Ok(Set {
         name: manifest.name.clone(),
@@ -399,10 +338,21 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         progress_deadline,
         service,
         etcd,
+        primary,
         settings,
         paused,
         version,
     })
+}
+
+/// The field of a built-in driver, which has its name.
+fn of_driver(spec: &mut Fields<'_>, field: &'static str, is_its: bool) -> Result<Map<String, Value>, String> {
+    match spec.take(field) {
+        Some(Value::Object(fields)) if is_its => Ok(fields),
+        None => Ok(Map::new()),
+        Some(_) if is_its => Err(format!("spec.{field} is not an object")),
+        Some(_) => Err(format!("spec.{field} is for driver: {field}")),
+    }
 }
 
 /// Checks that the operator can step the StatefulSet. Returns its service name.
@@ -437,9 +387,8 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// Only the driver decides which member may join: it has one `ConfigMap` for that, which nobody else may write.
-fn check_etcd(document: &Document, objects: &[Object], namespace: &str) -> Result<(), String> {
-    let name = &document.config_map;
+/// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which nobody else may write.
+fn check_map(field: &str, name: &str, objects: &[Object], namespace: &str) -> Result<(), String> {
     let is_it = |o: &&Object| {
         let here = o.namespace.as_deref().is_none_or(|n| n == namespace);
         here && o.gvk.group.is_empty() && &*o.gvk.kind == "ConfigMap" && o.name == *name
@@ -447,7 +396,7 @@ fn check_etcd(document: &Document, objects: &[Object], namespace: &str) -> Resul
     match objects.iter().find(is_it) {
         None => Ok(()),
         Some(_) => Err(format!(
-            "the chart has ConfigMap {name}, which the driver writes: leave it out, or name another in spec.etcd.configMap"
+            "the chart has ConfigMap {name}, which the driver writes: leave it out, or name another in spec.{field}.configMap"
         )),
     }
 }

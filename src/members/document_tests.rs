@@ -53,7 +53,7 @@ fn a_chart_without_a_document_has_no_members_whatever_other_hooks_are_called() {
 fn a_driver_is_one_of_ours_or_has_a_domain() {
     let of = |more: &str| read(&[SET, &members("m", &format!("{{target: {{name: db}}, size: 3, {more}}}"))]);
     let unknown = |name: &str| {
-        let choice = "it is etcd or jobs, or one of the program's own, such as example.com/database";
+        let choice = "it is etcd, jobs or primary, or one of the program's own, such as example.com/database";
         Err(format!("Members m: spec.driver {name:?} is unknown; {choice}"))
     };
     assert_eq!(of("driver: mysql"), unknown("mysql"));
@@ -64,8 +64,47 @@ fn a_driver_is_one_of_ours_or_has_a_domain() {
     assert_eq!(Members::decode(&own.encode().unwrap()), Some(own));
     let error = |more: &str| of(more).unwrap_err();
     assert_eq!(error("driver: example.com/db, settings: 3"), "Members m: spec.settings is not an object");
+    let primary =
+        of("driver: primary, primary: {agentURL: 'http://$(POD).p:7360', onDiverged: Keep}").unwrap().unwrap();
+    assert_eq!(
+        (&primary.sets[0].driver, &primary.sets[0].primary["onDiverged"]),
+        (&DriverName::PRIMARY, &"Keep".into())
+    );
+    assert_eq!(Members::decode(&primary.encode().unwrap()), Some(primary));
     let of_others = "Members m: spec.settings is for a driver of the program's own";
     assert_eq!(error("driver: jobs, settings: {a: 1}"), of_others);
+}
+
+#[test]
+fn what_is_wrong_of_a_database_with_a_primary_is_said() {
+    let of = |spec: &str| members("m", spec);
+    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    let table: Vec<(Vec<String>, &str)> = vec![
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, primary: {}}")],
+            "Members m: spec.primary is for driver: primary",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: primary, primary: 1}")],
+            "Members m: spec.primary is not an object",
+        ),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: primary}")],
+            "Members m: spec.primary: missing field `agentURL`",
+        ),
+        (
+            vec![
+                of("{target: {name: db}, size: 3, driver: primary, primary: {agentURL: 'http://$(POD).p:7360'}}"),
+                map("db-roles"),
+            ],
+            "Members m: the chart has ConfigMap db-roles, which the driver writes: leave it out, or name another in \
+             spec.primary.configMap",
+        ),
+    ];
+    for (documents, error) in table {
+        let documents: Vec<&str> = [SET].into_iter().chain(documents.iter().map(String::as_str)).collect();
+        assert_eq!(read(&documents).unwrap_err(), error);
+    }
 }
 
 #[test]
@@ -93,14 +132,14 @@ fn what_is_wrong_is_said_in_words() {
             vec![of("{target: {name: db}, size: x, driver: jobs}")],
             "Members m: spec.size is not a whole number from 1 to 100",
         ),
-        (vec![of("{target: {name: db}, size: 3}")], "Members m: spec.driver is missing; it is etcd or jobs"),
+        (vec![of("{target: {name: db}, size: 3}")], "Members m: spec.driver is missing; it is etcd, jobs or primary"),
         (
             vec![of("{target: {kind: Deployment, name: db}, size: 3, driver: jobs}")],
             "Members m: spec.target.kind \"Deployment\" is unknown; it is StatefulSet",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
-            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, settings, paused, version",
+            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, primary, settings, paused, version",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],

@@ -8,6 +8,8 @@
 //!   resource remembers.
 //! - [`driver`]: the decisions of a driver: at most one step in each pass.
 //! - [`document`]: the declarations of a chart about its members.
+//! - [`driver_name`]: the names of drivers. [`secret`]: certificates and passwords, as Secrets contain them. [`config_maps`]: what
+//!   containers of members read when they start.
 //! - [`conditions`](mod@conditions): the conditions that coreos' etcd-operator reported for a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
@@ -18,13 +20,16 @@
 //! - [`substitute`]: what the operator inserts when it applies the StatefulSet.
 
 pub mod conditions;
+pub mod config_maps;
 pub mod document;
 pub mod driver;
+pub mod driver_name;
 pub mod drivers;
 pub mod etcd;
 pub mod jobs;
 pub mod primary;
 pub mod progress;
+pub mod secret;
 pub mod substitute;
 pub mod url;
 pub mod workload;

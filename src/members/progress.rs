@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, conditions};
 use super::document::{DriverName, Set};
+use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, Workload};
 
 /// What a pass did with a stateful set.
@@ -79,7 +80,7 @@ impl MembersStatus {
 }
 
 /// What a `Status` document can show of a set.
-pub const FACTS: [&str; 11] = [
+pub const FACTS: [&str; 13] = [
     "statefulSet",
     "size",
     "replicas",
@@ -91,7 +92,12 @@ pub const FACTS: [&str; 11] = [
     "phase",
     "currentVersion",
     "targetVersion",
+    "primary",
+    "safeToFailOver",
 ];
+
+/// What the entry of a set has of its application, by its driver: the primary's.
+pub const DETAILS: [&str; 5] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange"];
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
 pub const LISTS: [&str; 2] = ["ready", "unready"];
@@ -237,6 +243,36 @@ pub fn enter(
     (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
 }
 
+/// Enters what a driver did to keep the members of a set at work, while something else is under way: the plan is that of the other.
+pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
+    let before = report.members.get(&set.name).cloned();
+    if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
+        entry.insert("latch".into(), json!(latch));
+    }
+    detail(report, set, before.as_ref(), details);
+    if let Doing::Stopped { reason, why } = doing {
+        report.unready = Some((*reason, why.clone()));
+        report.stopped = true;
+    }
+}
+
+/// Adds what the driver knows of the application to what [`enter`] reports. `None` keeps what the entry had `before`.
+pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
+    let kept = || {
+        let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));
+        DETAILS.iter().filter_map(of).collect::<Map<String, Value>>()
+    };
+    let details = details.unwrap_or_else(kept);
+    if let Some(facts) = report.facts.get_mut(&set.name) {
+        facts.extend(
+            details.iter().filter(|(name, _)| FACTS.contains(&name.as_str())).map(|(k, v)| (k.clone(), v.clone())),
+        );
+    }
+    if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
+        entry.extend(details);
+    }
+}
+
 /// The remaining phases, with the current one first.
 fn phases(set: &Set, workload: &Workload, latch: &Latch) -> Vec<Value> {
     let name = |what: &str, ordinal: u32| format!("{what} {}-{ordinal}", set.target);
@@ -278,11 +314,49 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
             Some(cluster) => format!("cluster {cluster} is there"),
             None => format!("the first member of {} is there", set.target),
         },
+        _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),
         _ if new.reclaimed != old.reclaimed => "note that writes are allowed again".to_owned(),
         _ if new.since != old.since || new.stale != old.stale => "note who is waited for".to_owned(),
         _ if new.claims != old.claims => "note which claims are those of members".to_owned(),
         _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
+    }
+}
+
+/// Describes who takes writes and who acknowledges them from now on.
+fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> String {
+    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
+    let none = Latched::default();
+    let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+    match (&old.change, &new.change) {
+        (_, Some(begun)) if old.change.as_ref() != Some(begun) => {
+            let kind = if begun.kind == ChangeKind::FailOver { "fail over" } else { "switch over" };
+            return format!("begin to {kind}: {}", begun.why);
+        }
+        (Some(_), None) if new.last != old.last => match new.last.as_ref().and_then(|last| last.to) {
+            Some(to) => return format!("{} is the primary (epoch {})", name(to), new.epoch),
+            None => return new.last.as_ref().map(|last| last.why.clone()).unwrap_or_default(),
+        },
+        _ => {}
+    }
+    if new.ordinal != old.ordinal {
+        return new.ordinal.map_or_else(|| "there is no primary".to_owned(), |p| format!("{} is the primary", name(p)));
+    }
+    if let Some(k) = new.ackers.difference(&old.ackers).next() {
+        return format!("{} may acknowledge writes", name(*k));
+    }
+    if let Some(k) = old.ackers.difference(&new.ackers).next() {
+        return format!("{} acknowledges no writes any more", name(*k));
+    }
+    if new.acks != old.acks {
+        return format!("each write is on {} replicas before it is acknowledged", new.acks);
+    }
+    match &new.leaving {
+        Some(leaving) if old.leaving.is_none() => {
+            format!("begin to take {} out of those that acknowledge", name(leaving.ordinal))
+        }
+        Some(leaving) => format!("note what {} may have acknowledged", name(leaving.ordinal)),
+        None => "note which members have started".to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Doing, FACTS, MembersStatus, enter};
+use super::{DETAILS, Doing, FACTS, MembersStatus, detail, enter};
 use crate::members::document::{DriverName, Set};
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload};
 
@@ -127,5 +127,24 @@ fn phase_and_versions_are_those_of_coreos_and_of_etcd_the_lists_and_conditions_t
     assert!(!report.members.contains_key("ready") && report.conditions.is_none());
     assert_eq!((fact(&report, "phase"), fact(&report, "currentVersion")), (Some(json!("Running")), Some(Value::Null)));
     let names: Vec<&str> = report.facts["m"].keys().map(String::as_str).collect();
-    assert_eq!(names, FACTS);
+    let of_all: Vec<&str> = FACTS.into_iter().filter(|name| !DETAILS.contains(name)).collect();
+    assert_eq!(names, of_all);
+}
+
+/// What the driver knows of the application stays in the status while it is not asked.
+#[test]
+fn details_are_entered_and_kept_while_the_application_is_not_asked() {
+    let mut report = MembersStatus::default();
+    let mut pass = |details: Option<Value>| {
+        let before = report.members.get("m").cloned();
+        enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Nothing, 100);
+        detail(&mut report, &set(), before.as_ref(), details.map(|details| details.as_object().unwrap().clone()));
+        (report.members["m"].clone(), report.facts["m"].clone())
+    };
+    let (entry, facts) = pass(Some(json!({"primary": "db-1", "safeToFailOver": true, "members": [{"name": "db-1"}]})));
+    assert_eq!((&entry["primary"], &entry["members"][0]["name"]), (&json!("db-1"), &json!("db-1")));
+    assert_eq!((&facts["primary"], facts.get("members")), (&json!("db-1"), None));
+    let (entry, facts) = pass(None);
+    assert_eq!((&entry["safeToFailOver"], &facts["safeToFailOver"]), (&json!(true), &json!(true)));
+    assert_eq!(pass(Some(json!({"primary": null}))).0.get("members"), None);
 }

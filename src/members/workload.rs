@@ -144,6 +144,9 @@ pub struct Target {
 pub enum Mode {
     /// It acts.
     Run,
+    /// Something else about the release is under way, or fails: no member comes, goes or is restarted. A driver keeps the members at
+    /// work, such as by a fail-over.
+    Keep,
     /// It changes nothing and only reports.
     Paused,
     /// The custom resource is being deleted: no member leaves, since all of them are deleted.

@@ -115,7 +115,11 @@ pub const REASONS: &[Reason] = &[
         "Corrupt",
         "The data of a member of etcd differs from that of the others. See [etcd](../etcd.md#reasons-of-ready).",
     ),
-    reason("DataLost", "The data of members is older than it was. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason(
+        "DataLost",
+        "The data of members of etcd is older than it was (see [etcd](../etcd.md#reasons-of-ready)), or no member of a database with a \
+         primary has data that its agent knows.",
+    ),
     reason("DependenciesReady", "All custom resources that this one needs are ready."),
     reason(
         "DependencyCycle",
@@ -125,10 +129,19 @@ pub const REASONS: &[Reason] = &[
         "DependencyNotReady",
         "A custom resource that this one needs does not exist, is not ready, or lacks a field. It is watched. What is installed stays.",
     ),
+    reason(
+        "Diverged",
+        "Members of a database with a primary have writes that others lack. See [primary](../primary.md#reasons-of-ready).",
+    ),
     reason("DryRun", "Nothing is changed while `tillerman.dev/dry-run` is `true`."),
     reason(
         "Failed",
         "An object has failed, or etcd refused a call; the message has the words of the one that says so.",
+    ),
+    reason(
+        "FailoverUnsafe",
+        "The primary is lost, and a fail-over could lose acknowledged writes; the message names who is missing, and the annotation that \
+         accepts the loss. See [primary](../primary.md#reasons-of-ready).",
     ),
     reason("Forbidden", "The operator's role lacks a right; the message names it, and the rule to add."),
     reason(
@@ -155,7 +168,7 @@ pub const REASONS: &[Reason] = &[
     reason("InvalidAnnotation", "An annotation cannot be read; the message says what may be there."),
     reason("InvalidManifest", "A template renders something that is no object."),
     reason("InvalidMembers", "What the chart says of members cannot be used, or a Secret that it names lacks a key."),
-    reason("InvalidSize", "A size that members of etcd cannot have."),
+    reason("InvalidSize", "A size that members of etcd or of a database with a primary cannot have."),
     reason("InvalidSpec", "The spec cannot be values of a chart."),
     reason("InvalidValuesFrom", "A Secret or ConfigMap with values cannot be read as values."),
     reason("Missing", "An object of the release does not exist."),
@@ -198,7 +211,7 @@ pub const REASONS: &[Reason] = &[
         "A release record cannot be compared with what the chart renders, so nothing is deleted by it.",
     ),
     reason("RecoveringQuorum", "One member of etcd is made to continue alone. Wait."),
-    reason("Refused", "etcd refused a call; the message has its words."),
+    reason("Refused", "etcd refused a call, or an agent refused an order; the message has the words."),
     reason(
         "ReleaseConflict",
         "A release of that name exists and is not the custom resource's. Allow `take-ownership`, or use another name.",
@@ -217,8 +230,16 @@ pub const REASONS: &[Reason] = &[
     ),
     reason("RenderingWaits", "All threads that render are busy. It is tried again."),
     reason("Repaired", "The last drift is repaired."),
+    reason(
+        "ReplicaBroken",
+        "The replica that received most cannot apply it, so nobody becomes the primary. See [primary](../primary.md#reasons-of-ready).",
+    ),
     reason("Settled", "Nothing is to be done."),
-    reason("SplitBrain", "A pod belongs to another cluster of etcd. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason(
+        "SplitBrain",
+        "A pod belongs to another cluster of etcd (see [etcd](../etcd.md#reasons-of-ready)), or a member of a database with a primary has \
+         other data or other orders (see [primary](../primary.md#reasons-of-ready)).",
+    ),
     reason(
         "TargetNamespaceMissing",
         "A cluster-scoped custom resource has no namespace for its release. See [scope](../how-to/scope.md).",
@@ -241,6 +262,10 @@ pub const REASONS: &[Reason] = &[
     reason("VersionSkipped", "etcd goes one minor version at a time; the message names the next."),
     reason("VersionTooOld", "etcd 3.6 follows only 3.5.32 or later."),
     reason("WatchFailed", "The operator cannot watch objects of the release; the message says why."),
+    reason(
+        "WritesBlocked",
+        "A primary waits for an acknowledgement that no replica gives. See [primary](../primary.md#reasons-of-ready).",
+    ),
 ];
 
 /// The events that are no failure's. A failure is an event with its reason, once until it changes.
@@ -297,5 +322,15 @@ pub const EVENTS: &[EventReason] = &[
     warning("MembersForgotten", "The status remembers nothing of members that exist; they are taken as they are."),
     warning("MemberVotesAtOnce", "A member of etcd before 3.4 joined, with a vote from the start."),
     warning("ClaimDeleted", "The claim of a member that left or is replaced is deleted."),
+    warning("PrimaryLost", "The primary of a database is lost, and a fail-over begins."),
+    EventReason {
+        name: "PrimaryChanged",
+        kind: "both",
+        meaning: "Another member is the primary. `Warning`: after a fail-over.",
+    },
+    warning(
+        "SwitchOverGivenUp",
+        "A primary did not hand over in time, and goes on. It is tried again after five minutes.",
+    ),
     warning("RecoveringQuorum", "A recovery of etcd after a lost quorum begins or ends. Data may be lost."),
 ];

@@ -19,6 +19,7 @@ use crate::crd::Evidence;
 use granted::Granted;
 use read::Static;
 use render::Made;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use print::{Document, Subject, print};
@@ -97,6 +98,8 @@ pub struct Rights {
     pub granted: Granted,
     /// Whether it has a stateful set with members.
     pub has_members: bool,
+    /// Whether their pods get labels with roles (`driver: primary`).
+    pub labels_members: bool,
     /// Values whose content is objects of any kind.
     pub brought: Vec<String>,
     /// What could not be found out, in sentences.
@@ -105,6 +108,16 @@ pub struct Rights {
 
 /// The group of our own documents in charts, which are no objects of a cluster.
 const OURS: &str = "tillerman.dev";
+
+/// Whether a `Members` document has the driver that labels pods. If none is rendered, nobody knows which driver one would have.
+fn labels_members(made: &[Made]) -> bool {
+    let objects = made.iter().filter_map(|made| made.result.as_ref().ok()).flatten();
+    let drivers: Vec<_> = objects
+        .filter(|object| object.pair == Pair::new(OURS, "Members"))
+        .map(|object| object.body.get("spec").and_then(|spec| spec.get("driver")).and_then(Value::as_str))
+        .collect();
+    drivers.is_empty() || drivers.contains(&Some("primary"))
+}
 
 impl Rights {
     /// What a chart needs. The values files are those that the chart carries.
@@ -157,6 +170,7 @@ impl Rights {
             }
         }
         rights.has_members = rights.made.keys().any(|pair| pair.group == OURS && pair.kind == "Members");
+        rights.labels_members = rights.has_members && labels_members(made);
         rights.made.retain(|pair, _| pair.group != OURS && !kinds::is_gone(&pair.group, &pair.kind));
         for ((pair, namespace), files) in &read.lookups {
             let resource = rights.resource(pair);

@@ -129,7 +129,10 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
         add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
         add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
         let maps = ["get", "list", "watch", "create", "patch"];
-        add(Reach::Release, "", &["configmaps"], &maps, "members: the list from which etcd starts");
+        add(Reach::Release, "", &["configmaps"], &maps, "members: what their containers start from");
+    }
+    if charts.iter().any(|rights| rights.labels_members) {
+        add(Reach::Release, "", &["pods"], &["patch"], "members: the labels with their roles");
     }
     let crds: BTreeSet<String> = charts.iter().flat_map(|rights| rights.crds.iter().cloned()).collect();
     if !crds.is_empty() {
@@ -227,6 +230,24 @@ mod tests {
             ["{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, watch, create, patch]}"]
         );
         assert!(shown(&files, &Reach::Cluster, false).is_empty());
+    }
+
+    #[test]
+    fn pods_are_labelled_where_members_have_roles() {
+        let members = |driver: &str| {
+            format!(
+                "apiVersion: tillerman.dev/v1alpha1\nkind: Members\nmetadata: {{name: a, annotations: {{helm.sh/hook: members}}}}\n\
+                 spec: {{driver: {driver}}}"
+            )
+        };
+        let patches = |text: &str| {
+            let rules = shown(&[("templates/a.yaml", text)], &Reach::Release, false);
+            rules.iter().any(|rule| rule.contains("resources: [pods], verbs: [patch]"))
+        };
+        assert!(patches(&members("primary")));
+        assert!(!patches(&members("etcd")) && !patches(&members("jobs")));
+        let never = format!("{{{{ if .Values.on }}}}{}{{{{ end }}}}", members("jobs"));
+        assert!(patches(&never), "nobody knows which driver it will be");
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
 use tillerman::chaos::record::Recorder;
+use tillerman::members::config_maps::ConfigMaps;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
-use tillerman::members::etcd::driver::{ConfigMaps, Etcd};
+use tillerman::members::etcd::driver::Etcd;
 use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
 use tillerman::members::url::Pattern;
 use tillerman::members::workload::{Latch, Mode, Target};

@@ -34,6 +34,7 @@ mod outage;
 mod own_driver;
 mod policy;
 mod ports;
+mod primary;
 mod prune;
 mod renewal;
 mod reports;
@@ -57,4 +58,4 @@ mod versions;
 #[path = "../support/mod.rs"]
 mod support;
 
-use support::{harness, kubelet, node, writer};
+use support::{agents, harness, kubelet, node, writer};

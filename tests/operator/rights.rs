@@ -31,7 +31,7 @@ rules:
 "#;
 
 /// What the API server refused an operator for want of a right.
-fn forbidden(space: &Space) -> BTreeSet<String> {
+pub fn forbidden(space: &Space) -> BTreeSet<String> {
     let refused = |entry: &Value| -> Option<String> {
         let forbidden = entry["annotations"]["authorization.k8s.io/decision"] == "forbid";
         let resource = entry.pointer("/objectRef/resource").and_then(Value::as_str).unwrap_or_default();
@@ -92,7 +92,7 @@ fn rbac(space: &Space, chart: &Path, more: &[&str]) -> (String, bool) {
 }
 
 /// A namespace whose operators act as a ServiceAccount with exactly the rules that are printed for a chart.
-fn with_exactly(test: &str, chart: &Path) -> Space {
+pub fn with_exactly(test: &str, chart: &Path) -> Space {
     let mut space = Space::new(test);
     kubectl(&["delete", "clusterrolebinding", &space.name], None).unwrap();
     space.kubectl(&["create", "serviceaccount", "operator"]).unwrap();

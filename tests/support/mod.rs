@@ -2,7 +2,9 @@
 //! Each includes it in the same way, and uses a part of it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod agents;
 pub mod api;
+pub mod database;
 pub mod harness;
 pub mod kubelet;
 pub mod node;

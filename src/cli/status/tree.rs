@@ -127,7 +127,48 @@ fn member_set(name: &str, members: &Value) -> Node {
     let number = |key: &str| members.get(key).and_then(Value::as_i64).unwrap_or_default();
     let (size, replicas, ready) = (number("size"), number("replicas"), number("ready"));
     let state = if size == replicas && size == ready { "Ready" } else { "Progressing" };
-    Node::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"))
+    let mut node =
+        Node::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"));
+    node.below.extend(list(members, "/members").iter().map(member));
+    node.below.extend(failover(members));
+    node.below.extend(members.get("lastChange").map(last_change));
+    node
+}
+
+/// A member of a database with one primary and replicas.
+fn member(member: &Value) -> Node {
+    let is_so = |key: &str| member.get(key).and_then(Value::as_bool);
+    let role = text(member, "role");
+    let mut facts = Vec::new();
+    let version = text(member, "version");
+    if !version.is_empty() {
+        facts.push(format!("version {version}"));
+    }
+    if role == "Primary" && is_so("writable") == Some(false) {
+        facts.push("takes no writes".to_owned());
+    }
+    if role == "Replica" && is_so("receiving") == Some(false) {
+        facts.push("does not receive".to_owned());
+    }
+    let lag = member.get("lag").and_then(Value::as_f64);
+    facts.extend(lag.map(|lag| format!("lags {lag} s")));
+    facts.extend((is_so("diverged") == Some(true)).then(|| "has writes that the primary lacks".to_owned()));
+    for key in ["busy", "problem"] {
+        facts.extend(Some(text(member, key)).filter(|text| !text.is_empty()).map(str::to_owned));
+    }
+    Node::new(text(member, "name"), role, facts.join(", "))
+}
+
+/// Whether another member could take over without a loss.
+fn failover(members: &Value) -> Option<Node> {
+    let safe = members.get("safeToFailOver").and_then(Value::as_bool)?;
+    Some(Node::new("fail-over", if safe { "Safe" } else { "Unsafe" }, text(members, "unsafeBecause")))
+}
+
+fn last_change(change: &Value) -> Node {
+    let (from, to) = (text(change, "from"), text(change, "to"));
+    let whom = if to.is_empty() { format!("{from} stays") } else { format!("{from} → {to}") };
+    Node::new("last change", text(change, "kind"), format!("{} {whom}: {}", text(change, "at"), text(change, "why")))
 }
 
 /// The plan of members or of an operation that is being carried out.
@@ -224,6 +265,30 @@ Db ns/a               Progressing   add a-1: waiting for it
 └─ Service other/a    Ready
 ";
         assert_eq!(tree(&cr, &pods).to_string(), expected);
+    }
+
+    #[test]
+    fn members_with_a_primary_are_shown_with_their_roles() {
+        let members = json!({"size": 3, "replicas": 3, "ready": 2, "safeToFailOver": false,
+            "unsafeBecause": "these members have to be heard first: a-2",
+            "members": [
+                {"name": "a-0", "role": "Replica", "receiving": true, "lag": 2.0, "version": "11.8.9"},
+                {"name": "a-1", "role": "Primary", "writable": false},
+                {"name": "a-2", "role": "Unknown", "problem": "connection refused"},
+            ],
+            "lastChange": {"kind": "FailOver", "from": "a-0", "to": "a-1", "at": "1970-01-01T00:00:00Z", "why": "it was lost"}});
+        let cr = json!({"kind": "Db", "metadata": {"name": "a"}, "status": {"members": {"db": members}}});
+        let expected = "\
+Db a               Unknown
+├─ spec            Unseen       the operator has not looked at its last change yet
+└─ members db      Progressing  2 of 3 are ready, 3 replicas
+   ├─ a-0          Replica      version 11.8.9, lags 2 s
+   ├─ a-1          Primary      takes no writes
+   ├─ a-2          Unknown      connection refused
+   ├─ fail-over    Unsafe       these members have to be heard first: a-2
+   └─ last change  FailOver     1970-01-01T00:00:00Z a-0 → a-1: it was lost
+";
+        assert_eq!(tree(&cr, &Pods::default()).to_string(), expected);
     }
 
     #[test]

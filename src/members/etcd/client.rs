@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::state::{Alarm, Answer, Member, Version};
 use super::verdict::is_denied;
+pub use crate::members::secret::Tls;
 
 /// The prefix of URLs that need certificates.
 const SECURE: &str = "https://";
@@ -20,15 +21,6 @@ pub struct Access {
     pub user: Option<(String, String)>,
     /// How long each call may take.
     pub timeout: Duration,
-}
-
-/// Certificates and keys as PEM texts.
-#[derive(Clone)]
-pub struct Tls {
-    /// The authority that signed the members' certificates.
-    pub ca: Vec<u8>,
-    /// Our own certificate and its key, if members ask for one.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What a member reports about itself, and the list of members if a linearizable read on the same member succeeded

@@ -1,7 +1,6 @@
 //! The driver: asks the members, and carries out decisions.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, CompactionOptions, MemberAddOptions};
@@ -12,6 +11,7 @@ use super::client::{Access, read};
 use super::decide::decide;
 use super::state::{Action, AlarmKind, Call, ClusterState, InitialCluster, Member, Observed, Settings};
 use super::verdict::{ONE_VIEW, of_error};
+use crate::members::config_maps::ConfigMaps;
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::workload::{Latch, PodPhase, Target, Workload};
 
@@ -22,15 +22,6 @@ const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
 
 /// The additional time that a member may take to rewrite its file: some seconds per GiB, and minutes on a slow disk.
 const REWRITE: Duration = Duration::from_secs(180);
-
-/// Reads and writes the `ConfigMap` that members without data read when they start.
-pub trait ConfigMaps: Send + Sync {
-    /// Reads its data; `None` if it does not exist. The error says what is wrong.
-    fn read(&self) -> impl Future<Output = Result<Option<BTreeMap<String, String>>, String>> + Send;
-
-    /// Writes this data.
-    fn write(&self, data: BTreeMap<String, String>) -> impl Future<Output = Result<(), String>> + Send;
-}
 
 /// The driver of one cluster of etcd.
 pub struct Etcd<C> {

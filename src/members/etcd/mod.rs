@@ -5,7 +5,6 @@
 //! - [`document`]: the declarations of a chart about a cluster.
 //! - [`driver`]: asks the members, and carries out decisions.
 //! - [`client`]: one client for each member. `verdict`: the meaning of errors.
-//! - [`secret`]: certificates and passwords, as Secrets contain them.
 
 #[cfg(test)]
 mod begin_tests;
@@ -19,7 +18,6 @@ pub mod driver;
 mod recovery_tests;
 #[cfg(test)]
 mod runs_tests;
-pub mod secret;
 pub mod state;
 #[cfg(test)]
 mod upkeep_tests;

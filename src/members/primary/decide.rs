@@ -39,10 +39,24 @@ pub fn decide(
     rows().iter().find_map(|row| row(&scene)).unwrap_or(MemberStep::Quiet)
 }
 
+/// Whether another member could take over now without losing an acknowledged write. The error says why not.
+pub fn is_safe_to_fail_over(
+    settings: &Settings,
+    workload: &Workload,
+    observed: &Observed,
+    latch: &Latch,
+) -> Result<(), String> {
+    let nothing = Latched::default();
+    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let target =
+        Target { size: workload.replicas, mode: Mode::Run, delete_claims: false, adopt_claims: false, recover: None };
+    Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
+}
+
 type Step = Option<MemberStep<Action>>;
 
 /// The rows, in order.
-fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 26] {
+fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 29] {
     [
         Scene::row_0_deleting_or_paused,
         Scene::row_1_seed,
@@ -57,9 +71,10 @@ fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 26] {
         Scene::row_6_restarted,
         Scene::row_7_silent,
         Scene::row_promote,
+        Scene::row_label_primary,
+        Scene::row_follow,
         Scene::row_13_diverged,
         Scene::row_15_seed,
-        Scene::row_follow,
         Scene::row_starts,
         Scene::row_label,
         Scene::row_14_leaving,
@@ -67,6 +82,8 @@ fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 26] {
         Scene::row_16_acknowledgements,
         Scene::row_grow_n,
         Scene::row_16_opens,
+        Scene::row_19_deleted_pod,
+        Scene::row_kept,
         Scene::row_lost_volume,
         Scene::rows_17_and_18_size,
         Scene::row_20_template,
@@ -85,9 +102,19 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Row 0: the custom resource is deleted with all its members. Paused: nothing.
+    /// Row 0: the custom resource is deleted with all its members. Paused: nothing. Nothing begins while something else is under way.
     fn row_0_deleting_or_paused(&self) -> Step {
-        (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
+        let acts = match self.target.mode {
+            Mode::Run => true,
+            Mode::Keep => self.latch.bootstrapped,
+            Mode::Paused | Mode::Deleting => false,
+        };
+        (!acts).then_some(MemberStep::Quiet)
+    }
+
+    /// The rows up to here keep the members at work. Those that follow add, remove and restart members.
+    fn row_kept(&self) -> Step {
+        (self.target.mode == Mode::Keep).then_some(MemberStep::Quiet)
     }
 
     /// Row 1: the first member may create the data. If claims are there already and may be adopted, their members answer first, and
@@ -124,6 +151,9 @@ impl Scene<'_> {
         if self.latch.bootstrapped {
             return None;
         }
+        if let Some(step) = self.remembered() {
+            return Some(step);
+        }
         let silent = |k: &u32| !self.observed.answers.contains_key(k);
         let created = matches!(&self.observed.roles, Ok(Some(roles)) if !roles.primary.is_empty());
         if created {
@@ -154,8 +184,20 @@ impl Scene<'_> {
         let epoch = with_data.map(|(_, answer)| answer.epoch).max().unwrap_or_default() + 1;
         let why = "the volumes of an earlier cluster were adopted".to_owned();
         let change = Change { kind: ChangeKind::FailOver, from: None, to: None, since: self.now, why };
-        let starts = ackers.iter().filter_map(|k| Some((*k, self.answer(*k)?.start.clone()))).collect();
+        // A primary is killed when it is fenced, and loses nothing.
+        let received = |k: &u32| self.answer(*k).filter(|answer| answer.role != Role::Primary);
+        let starts = ackers.iter().filter_map(|k| Some((*k, received(k)?.start.clone()))).collect();
         Some(self.begun(data, Latched { epoch, ackers, acks: 1, starts, change: Some(change), ..Latched::default() }))
+    }
+
+    /// The status was lost, and the `ConfigMap` still says who the primary is: it was written before each order, so no member has
+    /// obeyed another one. Who acknowledges is unknown, and is found out again.
+    fn remembered(&self) -> Step {
+        let Ok(Some(roles)) = &self.observed.roles else { return None };
+        let digits = roles.primary.strip_prefix(&*self.workload.name)?.strip_prefix('-')?;
+        let ordinal = digits.parse().ok().filter(|k| self.pod(*k) == roles.primary && !roles.data.is_empty())?;
+        let held = Latched { ordinal: Some(ordinal), epoch: roles.epoch, ..Latched::default() };
+        Some(self.begun(roles.data.clone(), held))
     }
 
     fn begun(&self, data: String, held: Latched) -> MemberStep<Action> {
@@ -198,7 +240,7 @@ impl Scene<'_> {
 
     /// Somebody else lowered the replicas.
     fn row_scaled_by_hand(&self) -> Step {
-        let last = self.latch.replicas?;
+        let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
@@ -281,6 +323,7 @@ impl Scene<'_> {
                 && answer.epoch == self.held.epoch
                 && answer.source.as_deref() == Some(&*source)
                 && answer.receiving
+                && !answer.diverged
         })
     }
 
@@ -292,6 +335,11 @@ impl Scene<'_> {
     /// Whether a replica lags little.
     fn is_near(&self, answer: &State) -> bool {
         answer.applying && answer.lag.is_some_and(|lag| lag <= self.settings.lag)
+    }
+
+    /// Whether a member refused an order a short while ago.
+    fn refuses(&self, ordinal: u32, verb: &'static str) -> bool {
+        self.observed.refused.contains_key(&(ordinal, verb))
     }
 
     fn fence(&self, ordinal: u32) -> MemberStep<Action> {
@@ -326,8 +374,8 @@ impl Scene<'_> {
     fn reason(&self, ordinal: u32) -> String {
         match self.workload.pods.get(&ordinal) {
             None => " (there is no such pod)".into(),
-            Some(pod) if pod.reason.is_empty() => String::new(),
-            Some(pod) => format!(" ({})", pod.reason),
+            Some(pod) if !pod.reason.is_empty() => format!(" ({})", pod.reason),
+            Some(_) => self.observed.silent.get(&ordinal).map_or_else(String::new, |why| format!(" ({why})")),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What the rows do, in the small world.
+//! What the rows of docs/primary.md do, in the small world.
 
 use std::collections::BTreeSet;
 
-use super::state::{ChangeKind, OnReplicaLost};
+use super::state::{ChangeKind, OnDiverged, OnReplicaLost};
 use super::world_tests::{World, Write};
 use crate::members::driver::MemberStep;
+use crate::members::workload::{Latch, Mode};
 
 #[test]
 fn a_cluster_is_created_grows_and_shrinks() {
@@ -178,6 +179,108 @@ fn a_new_template_restarts_replicas_first_and_the_primary_last() {
         evicted[0].contains("ordinal: 2") && evicted[1].contains("ordinal: 1") && evicted[2].contains("ordinal: 0")
     );
     assert_eq!(world.held().last.map(|last| last.kind), Some(ChangeKind::SwitchOver));
+}
+
+/// A member that follows nobody stops nobody else: the new primary gets its label, its acknowledgements and its other replica.
+#[test]
+fn a_member_that_refuses_to_follow_stops_nobody_else() {
+    let mut world = World::grown(3);
+    world.stubborn.insert(0);
+    world.crash(0);
+    let why = world.stops("Refused");
+    assert!(why.contains("db-0 refuses the order follow: no"), "{why}");
+    let held = world.held();
+    let p = world.primary();
+    assert_eq!((held.epoch, held.acks), (2, 1), "{held:?}");
+    assert!(p != 0 && world.members[&p].writable);
+    let roles: Vec<_> = world.pods.values().map(|pod| pod.role.as_deref()).collect();
+    assert_eq!(roles.iter().filter(|role| **role == Some("primary")).count(), 1);
+    assert_eq!((roles[0], roles[3 - p as usize]), (None, Some("replica")));
+    world.stubborn.clear();
+    world.forget_refusals();
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
+}
+
+/// `onDiverged: Keep` keeps one member, and the others go on.
+#[test]
+fn a_diverged_member_that_is_kept_stops_nobody_else() {
+    let mut world = World::grown(3);
+    world.settings.on_diverged = OnDiverged::Keep;
+    let p = world.primary();
+    world.members.get_mut(&p).unwrap().diverges();
+    world.crash(p);
+    let why = world.stops("Diverged");
+    assert!(why.contains("db-0 has writes that the primary lacks"), "{why}");
+    let held = world.held();
+    assert_eq!((held.epoch, held.acks), (2, 1), "{held:?}");
+    assert!(!held.ackers.contains(&0) && world.members[&world.primary()].writable);
+    world.settings.on_diverged = OnDiverged::Reseed;
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
+}
+
+/// `kubectl drain` deletes the pod of the primary: it hands over while it ends.
+#[test]
+fn row_19_a_primary_whose_pod_is_deleted_hands_over() {
+    let mut world = World::grown(3);
+    world.pods.get_mut(&0).unwrap().terminating = true;
+    for _ in 0..30 {
+        world.tick();
+        world.pass(false);
+    }
+    let held = world.held();
+    assert_eq!(held.last.map(|last| (last.kind, last.from)), Some((ChangeKind::SwitchOver, Some(0))));
+    assert!(world.primary() != 0 && world.members[&world.primary()].writable);
+}
+
+/// While an operation runs, or the release fails, a lost primary is replaced, and no member comes or goes.
+#[test]
+fn row_0_while_something_else_is_under_way_a_lost_primary_is_replaced_and_nobody_comes_or_goes() {
+    let mut world = World::grown(3);
+    world.target.mode = Mode::Keep;
+    (world.target.size, world.template) = (5, "r2");
+    world.crash(0);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    let held = world.held();
+    assert_eq!((held.epoch, held.acks, held.ackers.len(), world.replicas), (2, 1, 2, 3), "{held:?}");
+    assert!(world.pods.values().all(|pod| &*pod.revision == "r1"));
+    assert_eq!(world.pass(false), MemberStep::Quiet);
+    world.target.mode = Mode::Run;
+    world.settle();
+    assert_eq!(world.replicas, 5);
+    let mut world = World::new(3);
+    world.target.mode = Mode::Keep;
+    assert_eq!(world.pass(false), MemberStep::Quiet, "no cluster begins");
+}
+
+/// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` says who the primary is.
+#[test]
+fn row_2_a_lost_status_is_found_again() {
+    let mut world = World::grown(3);
+    world.crash(0);
+    world.settle();
+    let (p, epoch) = (world.primary(), world.held().epoch);
+    assert_eq!(epoch, 2);
+    world.latch = Latch::default();
+    world.settle();
+    let held = world.held();
+    assert_eq!((world.primary(), held.epoch, held.acks, held.ackers.len()), (p, 2, 1, 2));
+    // Without it in a fail-over, all members have to answer.
+    world.down.insert(p);
+    while world.roles.as_ref().is_some_and(|roles| !roles.primary.is_empty()) {
+        world.tick();
+        world.pass(false);
+    }
+    world.latch = Latch::default();
+    let step = world.pass(false);
+    assert!(matches!(&step, MemberStep::Wait { why, .. } if why.starts_with("the first answer of")), "{step:?}");
+    world.down.clear();
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
 }
 
 /// How many random worlds are run; 400 take a minute.

@@ -2,11 +2,20 @@
 //! no database.
 //!
 //! - [`state`]: the observed state of a cluster, what is latched, and the actions.
+//! - [`client`]: requests to agents.
+//! - [`document`]: the declarations of a chart about a cluster.
+//! - [`driver`]: asks the agents, and carries out decisions. [`report`](mod@report): what the status reports.
 //! - [`decide`](mod@decide): the next step: a table of rows, of which the first that applies wins.
 
+pub mod client;
 pub mod decide;
 #[cfg(test)]
 mod decide_tests;
+pub mod document;
+pub mod driver;
+pub mod report;
 pub mod state;
+#[cfg(test)]
+mod world_member_tests;
 #[cfg(test)]
 mod world_tests;

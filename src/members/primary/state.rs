@@ -139,6 +139,20 @@ pub struct Observed {
     pub roles: Result<Option<Roles>, String>,
     /// The answers of the agents by ordinal. The primary was asked last: what a replica has, the primary has too.
     pub answers: BTreeMap<u32, State>,
+    /// Why an agent gave no answer, by ordinal.
+    pub silent: BTreeMap<u32, String>,
+    /// The orders that members refused a short while ago, by ordinal and name of the verb. They are not repeated yet, so that one
+    /// member does not stop the others.
+    pub refused: BTreeMap<(u32, &'static str), Refused>,
+}
+
+/// An order that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The words of the agent.
+    pub why: String,
+    /// Whether it may succeed without anybody's help.
+    pub passing: bool,
 }
 
 /// What a pod reads when its container starts.

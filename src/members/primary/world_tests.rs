@@ -4,40 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
-use super::state::{Action, Latched, Observed, OnDiverged, OnReplicaLost, Roles, Settings};
+use super::state::{Action, Latched, Observed, OnDiverged, OnReplicaLost, Refused, Roles, Settings};
+pub(super) use super::world_member_tests::{Member, Write};
 use crate::agent::contract::{Role, State, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
 use crate::members::workload::{Latch, Mode, Pod, Target, VolumeClaim, Workload};
-
-/// A write: the server that took it, and its number in the log.
-pub(super) type Write = (u32, u64);
-
-/// A database with its agent.
-#[derive(Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub(super) struct Member {
-    pub data: Option<String>,
-    pub epoch: u64,
-    pub role: Role,
-    starts: u32,
-    /// The database waits for an order before it starts: it was a primary that waits for acknowledgements.
-    held: bool,
-    pub writable: bool,
-    pub source: Option<u32>,
-    pub acknowledges: bool,
-    acks: u32,
-    /// How many acknowledgements everything has.
-    reported: u32,
-    /// The length of the log when more acknowledgements were asked for.
-    marker: usize,
-    admitted: Vec<String>,
-    /// What it received, and how much of that it has applied.
-    pub log: Vec<Write>,
-    applied: usize,
-    pub diverged: bool,
-}
 
 /// A step in few words.
 fn brief(step: &MemberStep<Action>) -> String {
@@ -66,6 +39,10 @@ pub(super) struct World {
     pub cut: BTreeSet<u32>,
     /// Replicas that do not receive at the moment.
     pub slow: BTreeSet<u32>,
+    /// Members whose agents refuse orders to follow and to be seeded.
+    pub stubborn: BTreeSet<u32>,
+    /// What they refused.
+    refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
     open: Vec<(u32, Write)>,
@@ -102,6 +79,8 @@ impl World {
             down: BTreeSet::new(),
             cut: BTreeSet::new(),
             slow: BTreeSet::new(),
+            stubborn: BTreeSet::new(),
+            refused: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             open: Vec::new(),
             steps: Vec::new(),
@@ -214,6 +193,8 @@ impl World {
         let observed = Observed {
             roles: Ok(self.roles.clone()),
             answers: seen.filter(|k| self.pods.contains_key(k)).map(|k| (*k, self.state(*k))).collect(),
+            silent: BTreeMap::new(),
+            refused: self.refused.clone(),
         };
         let step = decide(&self.settings, &workload, &observed, &self.target, &self.latch, self.now);
         if !matches!(
@@ -308,6 +289,10 @@ impl World {
             return;
         }
         let Some((epoch, data)) = verb.order() else { return };
+        if self.stubborn.contains(&k) && matches!(verb, Verb::Follow(_) | Verb::Seed(_)) {
+            self.refused.insert((k, verb.name()), Refused { why: "no".into(), passing: false });
+            return;
+        }
         let random = self.random(4);
         let member = self.members.get_mut(&k).unwrap();
         if epoch < member.epoch || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
@@ -344,7 +329,8 @@ impl World {
                 (member.acknowledges, member.acks, member.reported) = (order.acknowledge, 0, 0);
                 member.admitted.clear();
                 let primary = self.members.get(&source).filter(|primary| primary.role == Role::Primary);
-                let diverged = primary.is_some() && !self.is_prefix(k, source);
+                let stuck = self.members[&k].stuck;
+                let diverged = primary.is_some() && (stuck || !self.is_prefix(k, source));
                 self.members.get_mut(&k).unwrap().diverged = diverged;
             }
             Verb::Demote(_) => {
@@ -471,6 +457,11 @@ impl World {
         let has: BTreeSet<Write> = self.members[&k].log.iter().copied().collect();
         self.acknowledged = self.acknowledged.intersection(&has).copied().collect();
         self.target.recover = Some(said.into());
+    }
+
+    /// The operator has forgotten what was refused.
+    pub fn forget_refusals(&mut self) {
+        self.refused.clear();
     }
 
     pub fn last_steps(&self) -> String {

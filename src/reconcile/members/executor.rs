@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::registered::Passed;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
-use crate::members::document::{Members, OnOrphan, OnRemove, Set};
+use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
-use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::members::workload::{Latch, Mode, REPLACED, Target, Workload};
 use crate::names;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
@@ -41,6 +42,8 @@ pub struct SetPass<'a> {
     pub set: &'a Set,
     pub workload: &'a Workload,
     pub latch: &'a Latch,
+    /// Something else is under way ([`Mode::Keep`]).
+    pub keeps: bool,
     pub ctx: &'a Context,
 }
 
@@ -50,6 +53,7 @@ impl SetPass<'_> {
             Situation::Paused(_) => Mode::Paused,
             _ if self.set.paused && !self.observed.facts.deleting => Mode::Paused,
             _ if self.observed.facts.deleting => Mode::Deleting,
+            _ if self.keeps => Mode::Keep,
             _ => Mode::Run,
         };
         Target {
@@ -62,12 +66,11 @@ impl SetPass<'_> {
     }
 
     /// Asks a driver for its step, and carries it out.
-    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<(Doing, Option<Duration>, Latch), Error> {
+    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<Passed, Error> {
         let seen = driver.observe(self.workload, self.latch).await;
         let now = self.observed.facts.now;
         let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
-        let ((doing, after), latch) = self.perform(driver, step).await?;
-        Ok((doing, after, latch))
+        Ok(self.perform(driver, step).await?.into())
     }
 
     /// Carries out a step.
@@ -85,6 +88,9 @@ impl SetPass<'_> {
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
             MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             MemberStep::Latch(new) => {
+                if self.is_strict() {
+                    self.remember(&new).await?;
+                }
                 latch = new;
                 did(progress::describe_latch(self.set, self.latch, &latch))
             }
@@ -155,12 +161,21 @@ impl SetPass<'_> {
             MemberStep::LabelPod { ordinal, uid, role } => {
                 let id = self.id(&pods(), &format!("{name}-{ordinal}"));
                 let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
-                self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await?;
-                did(format!("pod {} has the role {}", id.name, role.unwrap_or("none")))
+                match self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await {
+                    // It has gone, or another one has its name.
+                    Err(error) if error.is_not_found() || error.is_conflict() => {
+                        (Doing::Waiting(format!("pod {}, which changed", id.name)), Some(STALE))
+                    }
+                    Err(error) => return Err(error.into()),
+                    Ok(_) => did(format!("pod {} has the role {}", id.name, role.unwrap_or("none"))),
+                }
             }
             // Only the leader may send commands to members, just as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
+            }
+            MemberStep::Act(_) if self.is_strict() && !self.is_current().await? => {
+                (Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE))
             }
             MemberStep::Act(action) => acted(driver, action).await,
             MemberStep::ActThen { action, latch: new } => {
@@ -174,19 +189,40 @@ impl SetPass<'_> {
         Ok((done, latch))
     }
 
+    /// Whether a latch is written only over the status that the decision was made from. An operator that was suspended in between
+    /// would latch a second primary in the same epoch; an old latch of etcd does no harm, as etcd itself knows its members.
+    fn is_strict(&self) -> bool {
+        self.set.driver == DriverName::PRIMARY
+    }
+
+    /// Whether the latch is still the one that the decision was made from. A member that takes orders cannot tell an old one of its epoch
+    /// from a new one, so an operator that was suspended looks again.
+    async fn is_current(&self) -> Result<bool, Error> {
+        let (resource, id) = cr_id(self.observed, self.ctx).await?;
+        let Some(found) = self.ctx.cluster.get(&resource, &id).await? else { return Ok(false) };
+        let status = found.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+        let replaced = self.observed.cr.annotations.get(REPLACED).map(|uids| &**uids);
+        Ok(Latch::of(stored(&status, &self.set.name), replaced) == *self.latch)
+    }
+
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
         let namespace = Some(std::sync::Arc::clone(&self.workload.namespace));
         ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
     }
 
-    /// Writes the latch before the step that depends on it.
+    /// Writes the latch before the step that depends on it. If it is strict and somebody else has written the custom resource, the
+    /// error says that the pass is outdated.
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
         // The patch removes all stored fields that are not part of the latch, including outdated ones.
         let before = stored(&self.observed.cr.status(), &self.set.name).cloned().unwrap_or_default();
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
-        let patch = json!({"metadata": {"uid": &*self.observed.cr.uid}, "status": {"members": members}});
+        let mut metadata = json!({"uid": &*self.observed.cr.uid});
+        if self.is_strict() {
+            metadata["resourceVersion"] = self.observed.cr.resource_version.to_string().into();
+        }
+        let patch = json!({"metadata": metadata, "status": {"members": members}});
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)) {
             let key = self.observed.key.clone();

@@ -1,13 +1,16 @@
 //! Stateful sets with members: observes them, asks their driver for one step, and carries it out. The status remembers
 //! their state.
 
+pub mod config_map;
 pub mod etcd;
 pub mod executor;
 pub mod jobs;
 pub mod look;
+pub mod primary;
 pub mod read;
 pub mod registered;
 pub mod registry;
+pub mod secrets;
 
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use super::render::Prepared;
 use super::trust::Verified;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::Text;
-use crate::members::document::{Event, Members, ScaleHook, Set};
+use crate::members::document::{DriverName, Event, Members, ScaleHook, Set};
 use crate::members::driver::MemberDriver as _;
 use crate::members::jobs as decide_jobs;
 use crate::members::progress::{self, Doing, MembersStatus};
@@ -30,6 +33,7 @@ use crate::plan::situation::Situation;
 use crate::release::record::Status;
 use executor::{STOPPED, SetPass};
 use jobs::{JobsDriver, JobsDrivers};
+use registered::Passed;
 use registry::driver;
 
 /// Seconds until the next look at a deletion that lacks its hook, if no event arrives earlier.
@@ -59,12 +63,12 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
         return Ok(gone
             .then(|| MembersReport { status: MembersStatus { gone: true, ..MembersStatus::default() }, next: None }));
     };
-    if applied.error.is_some() || applied.waiting.is_some() || applied.dry_run.is_some() || applied.finished {
+    if applied.dry_run.is_some() || applied.finished {
         return Ok(None);
     }
-    // Only one plan runs at a time: the members are observed when the operation has ended.
-    if running(observed).is_some() {
-        return Ok(None);
+    // Only one plan runs at a time: members come and go when the operation has ended.
+    if applied.error.is_some() || applied.waiting.is_some() || running(observed).is_some() {
+        return keep(observed, ctx).await;
     }
     let is_deployed = || observed.facts.history.last().is_some_and(|newest| newest.status == Status::Deployed);
     let settled = match observed.situation {
@@ -134,7 +138,7 @@ async fn before_deletion_of(
     // These hooks are Jobs, whichever driver the set has.
     let made = Some(JobsDrivers::makes());
     let Some(workload) = look::read_workload(observed, set, made, ctx).await? else { return Ok(None) };
-    let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
+    let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: false, ctx };
     let jobs = driver.observe(&workload, &latch).await;
     let view = decide_jobs::View {
         workload: &workload,
@@ -156,6 +160,30 @@ async fn before_deletion_of(
     Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
 }
 
+/// Keeps databases with a primary at work while something else about the release is under way, or fails: a lost primary does not wait for
+/// the end of a backup. Other drivers have nothing to do then. Returns `None` if there are none.
+async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport>, Error> {
+    let Some(members) = observed.members.as_ref().filter(|_| !observed.facts.deleting) else { return Ok(None) };
+    let status = observed.cr.status();
+    let mut reported = MembersStatus::of(&status, &members.sets);
+    let mut is_any = false;
+    for set in members.sets.iter().filter(|set| set.driver == DriverName::PRIMARY) {
+        ctx.watching.members.leave(&observed.key, &set.name);
+        let Ok(driver) = driver(&set.driver, &ctx.drivers) else { continue };
+        let Some(workload) = look::read_workload(observed, set, driver.makes(), ctx).await? else { continue };
+        let latch = latch(&observed.cr, &set.name);
+        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: true, ctx };
+        let Passed { doing, after, latch, details } = driver.pass(&one).await?;
+        progress::keep(&mut reported, set, &latch, &doing, details);
+        is_any = true;
+        // What holds the release has its own time for the next pass, which may be far.
+        if let Some(after) = after {
+            ctx.watching.members.attend(&observed.key, &set.name, tokio::time::sleep(after));
+        }
+    }
+    Ok(is_any.then_some(MembersReport { status: reported, next: None }))
+}
+
 /// The first stateful set that is not quiet gets a step; the sets before it are only reported.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
@@ -173,8 +201,8 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
             break;
         };
         let latch = latch(&observed.cr, &set.name);
-        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, ctx };
-        let (doing, after, latch) = match driver {
+        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: false, ctx };
+        let Passed { doing, after, latch, details } = match driver {
             Ok(driver) => driver.pass(&one).await?,
             Err(why) => one.wrong(why),
         };
@@ -188,7 +216,9 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         }
         let now = observed.facts.now;
         let target = one.target();
+        let before = reported.members.get(&set.name).cloned();
         let left = progress::enter(&mut reported, set, &workload, &latch, target.mode, &doing, now);
+        progress::detail(&mut reported, set, before.as_ref(), details);
         next = after.into_iter().chain(left).min();
         if !matches!(doing, Doing::Nothing) {
             break;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube::core::ApiResource;
+use serde_json::{Map, Value};
 
 use super::executor::{STOPPED, SetPass};
 use crate::members::document::Set;
@@ -13,8 +14,23 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 
-/// What a driver did in a pass, when the next look is due, and the latch to remember.
-pub type Passed = (Doing, Option<Duration>, Latch);
+/// What became of a pass over a stateful set.
+pub struct Passed {
+    /// What the driver did.
+    pub doing: Doing,
+    /// When the next look is due.
+    pub after: Option<Duration>,
+    /// The latch to remember.
+    pub latch: Latch,
+    /// What the status reports of the application ([`DETAILS`](crate::members::progress::DETAILS)); `None` if it was not asked.
+    pub details: Option<Map<String, Value>>,
+}
+
+impl From<((Doing, Option<Duration>), Latch)> for Passed {
+    fn from(((doing, after), latch): ((Doing, Option<Duration>), Latch)) -> Self {
+        Self { doing, after, latch, details: None }
+    }
+}
 
 /// What a driver creates besides the StatefulSet: the kind, and the label whose value is the name of the release.
 pub type Made = (ApiResource, &'static str);
@@ -44,6 +60,12 @@ pub trait Registered: Send + Sync {
 impl SetPass<'_> {
     /// Nothing is done until the document changes.
     pub fn wrong(&self, why: String) -> Passed {
-        (Doing::Stopped { reason: "InvalidMembers", why }, Some(STOPPED), self.latch.clone())
+        self.nothing(Doing::Stopped { reason: "InvalidMembers", why })
+    }
+
+    /// Nothing is done until something else has changed, or for as long as a condition is looked at again.
+    pub fn nothing(&self, doing: Doing) -> Passed {
+        let after = (doing != Doing::Nothing).then_some(STOPPED);
+        Passed { doing, after, latch: self.latch.clone(), details: None }
     }
 }

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use super::etcd::EtcdDriver;
 use super::executor::SetPass;
 use super::jobs::JobsDrivers;
+use super::primary::PrimaryDriver;
 use super::registered::{Passed, Registered};
 use crate::members::document::DriverName;
 use crate::members::drivers::Drivers;
@@ -13,7 +14,8 @@ use crate::reconcile::error::Error;
 type Make = fn() -> Box<dyn Registered>;
 
 /// The built-in drivers, by name.
-const BUILT_IN: [(&str, Make); 2] = [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers))];
+const BUILT_IN: [(&str, Make); 3] =
+    [("etcd", || Box::new(EtcdDriver)), ("jobs", || Box::new(JobsDrivers)), ("primary", || Box::new(PrimaryDriver))];
 
 /// The driver of this name: a built-in one, or one of the program's own. The error is a sentence.
 pub fn driver(name: &DriverName, brought: &Drivers) -> Result<Box<dyn Registered>, String> {

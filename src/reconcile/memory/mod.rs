@@ -6,6 +6,7 @@ pub mod begun;
 pub mod contests;
 pub mod lookups;
 pub mod records;
+pub mod refusals;
 pub mod trusted;
 pub mod waits;
 
@@ -18,6 +19,7 @@ use begun::Begun;
 use contests::Contests;
 use lookups::LookedUp;
 use records::Records;
+use refusals::Refusals;
 use trusted::Trusted;
 
 /// What the operator remembers of releases between their passes.
@@ -31,6 +33,8 @@ pub struct Memory {
     pub annotations: Annotations,
     /// The last records that were read or written.
     pub records: Records,
+    /// Orders that members refused a short while ago.
+    pub refusals: Refusals,
     /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
     /// What releases looked up when they were rendered.
@@ -46,6 +50,7 @@ impl Memory {
         self.begun.forget(key);
         self.annotations.forget(key);
         self.records.forget(release);
+        self.refusals.forget(key);
         self.trusted.forget(release);
         self.looked_up.forget(key);
         self.masks.forget(key);

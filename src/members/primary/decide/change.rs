@@ -80,6 +80,19 @@ impl Scene<'_> {
         self.accepted().is_some() || (self.held.acks > 0 && self.is_enough(self.heard_ackers().len()))
     }
 
+    /// What would be said if the primary were lost now.
+    pub(super) fn safety(&self) -> Result<(), String> {
+        if self.held.acks == 0 {
+            return Err("no other member acknowledges writes".to_owned());
+        }
+        if self.is_enough(self.heard_ackers().len()) { Ok(()) } else { Err(self.to_be_heard()) }
+    }
+
+    fn to_be_heard(&self) -> String {
+        let missing = self.held.ackers.iter().copied().filter(|k| self.heard(*k).is_none());
+        format!("these members have to be heard first: {}", self.pods(missing))
+    }
+
     fn is_enough(&self, heard: usize) -> bool {
         heard + self.held.acks as usize > self.held.ackers.len()
     }
@@ -101,11 +114,10 @@ impl Scene<'_> {
     }
 
     fn unsafe_to_fail_over(&self, p: u32, why: &str) -> MemberStep<Action> {
-        let missing = self.held.ackers.iter().copied().filter(|k| self.heard(*k).is_none());
         let why = if self.held.acks == 0 {
             format!("{why}, and no other member has acknowledged its writes")
         } else {
-            format!("{why}, and these members have to be heard first: {}", self.pods(missing))
+            format!("{why}, and {}", self.to_be_heard())
         };
         let pod = self.pod(p);
         let offer = self.offer().map_or_else(String::new, |(k, said)| {

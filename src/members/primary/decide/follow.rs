@@ -4,11 +4,14 @@ use super::{LATER, SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Follow, Role, Seed, State, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::primary::state::{Action, Latched, Leaving, OnDiverged, OnReplicaLost, Returning};
-use crate::members::workload::Latch;
+use crate::members::workload::{Latch, Pod};
 
 /// The values of the label of a pod.
 const PRIMARY: &str = "primary";
 const REPLICA: &str = "replica";
+/// Names of verbs.
+const FOLLOW: &str = "follow";
+const SEED: &str = "seed";
 
 impl Scene<'_> {
     /// The members other than the primary that answer, in order.
@@ -24,14 +27,25 @@ impl Scene<'_> {
             has_data && (a.diverged || (a.role == Role::Replica && !a.receiving && !primary.has.contains(&a.has)))
         });
         let (k, answer) = found?;
-        if self.settings.on_diverged == OnDiverged::Keep {
-            let why = format!("{} has writes that the primary lacks, and is kept as it is (onDiverged)", self.pod(k));
-            return Some(stop("Diverged", why));
-        }
         if self.held.ackers.contains(&k) {
             return self.shrink(k);
         }
+        if self.settings.on_diverged == OnDiverged::Keep || self.refuses(k, SEED) {
+            return None;
+        }
         self.seeded(k, Some(answer.start.clone()))
+    }
+
+    /// Row 13: a diverged member that is kept as it is. The rows before are for all others.
+    pub(super) fn kept(&self, k: u32, answer: &State) -> Step {
+        let is_kept = self.settings.on_diverged == OnDiverged::Keep && answer.diverged;
+        is_kept.then(|| {
+            let why = format!(
+                "{} has writes that the primary lacks, and is kept as it is (onDiverged): copy what it has, and delete its claim and its pod",
+                self.pod(k)
+            );
+            stop("Diverged", why)
+        })
     }
 
     /// Row 15: a member has no data, or lacks writes that the primary can no longer send.
@@ -48,6 +62,9 @@ impl Scene<'_> {
             }
             if self.held.ackers.contains(&k) {
                 return self.shrink(k);
+            }
+            if self.refuses(k, SEED) {
+                continue;
             }
             return self.seeded(k, answer.data.is_some().then(|| answer.start.clone()));
         }
@@ -85,7 +102,7 @@ impl Scene<'_> {
         let source = self.settings.agent_url.host(p);
         for (k, answer) in self.others() {
             let has_data = answer.data.as_deref() == Some(self.data());
-            if !has_data || answer.busy.is_some() || answer.diverged {
+            if !has_data || answer.busy.is_some() || answer.diverged || self.refuses(k, FOLLOW) {
                 continue;
             }
             let acknowledge = self.held.ackers.contains(&k) && Some(k) != leaving;
@@ -140,18 +157,32 @@ impl Scene<'_> {
         (held != *self.held).then(|| self.latched(held))
     }
 
+    /// Clients that write reach the primary by its label, as soon as it has its orders.
+    pub(super) fn row_label_primary(&self) -> Step {
+        let (_, answer) = self.primary()?;
+        let is_primary = answer.role == Role::Primary && answer.epoch == self.held.epoch;
+        let (_, pod, role) = self.wrong_label().filter(|_| is_primary)?;
+        (pod.role.as_deref() == Some(PRIMARY) || role == Some(PRIMARY)).then(|| self.row_label())?
+    }
+
     /// Services select pods by their role.
     pub(super) fn row_label(&self) -> Step {
-        let role = |k: u32| {
-            let near = || self.follows(k).is_some_and(|answer| self.is_near(answer));
-            if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
-        };
-        let pods = self.workload.pods.iter().filter(|(_, pod)| !pod.terminating);
-        // A pod loses its role before another one gets it.
-        let mut wrong: Vec<_> = pods.filter(|(k, pod)| pod.role.as_deref() != role(**k)).collect();
-        wrong.sort_by_key(|(k, pod)| (pod.role.as_deref() != Some(PRIMARY), role(**k) == Some(PRIMARY), **k));
-        let (k, pod) = wrong.first()?;
-        Some(MemberStep::LabelPod { ordinal: **k, uid: pod.uid.clone(), role: role(**k) })
+        let (ordinal, pod, role) = self.wrong_label()?;
+        Some(MemberStep::LabelPod { ordinal, uid: pod.uid.clone(), role })
+    }
+
+    fn role(&self, k: u32) -> Option<&'static str> {
+        let near = || self.follows(k).is_some_and(|answer| self.is_near(answer));
+        if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
+    }
+
+    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it.
+    fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
+        let pods = self.workload.pods.iter().map(|(k, pod)| (*k, pod, self.role(*k)));
+        let wrong = pods.filter(|(_, pod, role)| pod.role.as_deref() != *role);
+        // A pod that ends gets no role, and does not stay the second primary.
+        let wrong = wrong.filter(|(_, pod, _)| !pod.terminating || pod.role.as_deref() == Some(PRIMARY));
+        wrong.min_by_key(|(k, pod, role)| (pod.role.as_deref() != Some(PRIMARY), *role != Some(PRIMARY), *k))
     }
 
     /// Takes a member out of N: it can acknowledge no more, the others get everything that it acknowledged, and then N is smaller.

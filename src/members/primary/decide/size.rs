@@ -92,8 +92,16 @@ impl Scene<'_> {
                 let of = busy.of.map_or_else(String::new, |of| format!(" of {of}"));
                 return Some(wait(format!("{pod} ({}: {}{of})", busy.work, busy.done), SOON));
             }
+            if let Some(step) = self.kept(k, answer) {
+                return Some(step);
+            }
             let well = is_primary || self.follows(k).is_some_and(|answer| self.is_near(answer));
             if !well {
+                let refused = self.observed.refused.range((k, "")..=(k, "~")).next();
+                if let Some(((_, verb), refused)) = refused {
+                    let why = format!("{pod} refuses the order {verb}: {}", refused.why);
+                    return Some(if refused.passing { wait(why, SOON) } else { stop("Refused", why) });
+                }
                 let problem = answer.problem.as_ref().map_or_else(String::new, |problem| format!(" ({problem})"));
                 return Some(wait(format!("{pod} to follow the primary{problem}"), SOON));
             }
@@ -102,6 +110,13 @@ impl Scene<'_> {
             }
         }
         None
+    }
+
+    /// Row 19: the pod of the primary is being deleted, such as by `kubectl drain`. While it ends, it hands over.
+    pub(super) fn row_19_deleted_pod(&self) -> Step {
+        let p = self.held.ordinal?;
+        self.workload.pods.get(&p).filter(|pod| pod.terminating)?;
+        self.switch_over(format!("the pod {} is deleted", self.pod(p)))
     }
 
     /// Row 20: pods of an older template are evicted: replicas from the highest ordinal, the primary last, after it has handed over.

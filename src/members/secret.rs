@@ -4,7 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-use super::client::Tls;
+/// Certificates and keys as PEM texts.
+#[derive(Clone)]
+pub struct Tls {
+    /// The authority that signed the members' certificates.
+    pub ca: Vec<u8>,
+    /// Our own certificate and its key, if members ask for one.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
 
 /// A Secret's data.
 pub struct Secret<'a> {

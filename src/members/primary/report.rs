@@ -1,0 +1,154 @@
+//! What the status reports of a cluster: who is the primary, what the members are, and whether it is safe to fail over before that is
+//! needed.
+
+use serde_json::{Map, Value, json};
+
+use super::decide::is_safe_to_fail_over;
+use super::state::{Change, ChangeKind, Latched, Observed, Settings};
+use crate::agent::contract::{Role, State};
+use crate::members::workload::{Latch, Workload};
+
+/// The details of the entry in `status.members` ([`DETAILS`](crate::members::progress::DETAILS)). A value that is not known is null,
+/// or absent.
+pub fn report(settings: &Settings, workload: &Workload, observed: &Observed, latch: &Latch) -> Map<String, Value> {
+    let nothing = Latched::default();
+    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let name = |ordinal: u32| format!("{}-{ordinal}", workload.name);
+    let safe = is_safe_to_fail_over(settings, workload, observed, latch);
+    let mut details = Map::new();
+    details.insert("primary".into(), held.ordinal.map(name).into());
+    details.insert("safeToFailOver".into(), safe.is_ok().into());
+    if let Err(why) = safe {
+        details.insert("unsafeBecause".into(), why.into());
+    }
+    let members = (0..workload.replicas).map(|k| {
+        let role = if held.ordinal == Some(k) { "Primary" } else { "Replica" };
+        member(&name(k), role, observed.answers.get(&k), observed.silent.get(&k))
+    });
+    details.insert("members".into(), members.collect::<Vec<_>>().into());
+    if let Some(change) = &held.last {
+        details.insert("lastChange".into(), changed(change, name));
+    }
+    details
+}
+
+fn member(name: &str, role: &str, answer: Option<&State>, silent: Option<&String>) -> Value {
+    let Some(answer) = answer else {
+        let mut member = json!({"name": name, "role": "Unknown"});
+        if let Some(why) = silent {
+            member["problem"] = why.as_str().into();
+        }
+        return member;
+    };
+    let role = match (role, answer.role) {
+        ("Primary", Role::Primary) => "Primary",
+        ("Replica", Role::Replica) => "Replica",
+        (_, Role::Fenced) => "Fenced",
+        (_, _) if answer.data.is_none() => "Empty",
+        _ => "Waiting",
+    };
+    let mut member = json!({"name": name, "role": role});
+    if role == "Primary" {
+        member["writable"] = answer.writable.into();
+    }
+    if role == "Replica" {
+        member["receiving"] = answer.receiving.into();
+        // Parts of a second would change with each look.
+        member["lag"] = answer.lag.map(f64::floor).filter(|lag| *lag < 1e9).into();
+    }
+    if let Some(version) = &answer.version {
+        member["version"] = version.as_str().into();
+    }
+    if let Some(busy) = &answer.busy {
+        member["busy"] = busy.work.as_str().into();
+    }
+    if answer.diverged {
+        member["diverged"] = true.into();
+    }
+    if let Some(problem) = &answer.problem {
+        member["problem"] = problem.as_str().into();
+    }
+    member
+}
+
+fn changed(change: &Change, name: impl Fn(u32) -> String) -> Value {
+    let kind = match change.kind {
+        ChangeKind::FailOver => "FailOver",
+        ChangeKind::SwitchOver => "SwitchOver",
+    };
+    let mut shown = json!({"kind": kind, "why": change.why});
+    for (key, ordinal) in [("from", change.from), ("to", change.to)] {
+        if let Some(ordinal) = ordinal {
+            shown[key] = name(ordinal).into();
+        }
+    }
+    if let Ok(at) = jiff::Timestamp::from_second(change.since) {
+        shown["at"] = format!("{at:.0}").into();
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::json;
+
+    use super::super::world_tests::settings;
+    use super::report;
+    use crate::agent::contract::{Role, State};
+    use crate::members::primary::state::{Change, ChangeKind, Latched, Observed};
+    use crate::members::workload::{Latch, Pod, Workload};
+
+    fn latch(held: Latched) -> Latch {
+        Latch { bootstrapped: true, cluster: Some("u".into()), primary: Some(held), ..Latch::default() }
+    }
+
+    fn seen(answers: BTreeMap<u32, State>) -> Observed {
+        let silent = BTreeMap::from([(2, "connection refused".into())]);
+        Observed { roles: Ok(None), answers, silent, refused: BTreeMap::new() }
+    }
+
+    #[test]
+    fn the_members_have_roles_and_it_is_said_whether_it_is_safe_to_fail_over() {
+        let change = Change {
+            kind: ChangeKind::FailOver,
+            from: Some(0),
+            to: Some(1),
+            since: 0,
+            why: "db-0 has not answered for 7 seconds".into(),
+        };
+        let held = Latched {
+            ordinal: Some(1),
+            epoch: 2,
+            ackers: BTreeSet::from([0, 2]),
+            acks: 1,
+            last: Some(change),
+            ..Latched::default()
+        };
+        let state = State { data: Some("u".into()), epoch: 2, start: "1".into(), ..State::default() };
+        let primary = State { role: Role::Primary, writable: true, version: Some("11.8.9".into()), ..state.clone() };
+        let replica = State { role: Role::Replica, receiving: true, lag: Some(1.7), ..state };
+        let workload = Workload { pods: (0..3).map(|k| (k, Pod::example())).collect(), ..Workload::example(3) };
+        let observed = seen(BTreeMap::from([(0, replica), (1, primary)]));
+        let details = report(&settings(), &workload, &observed, &latch(held.clone()));
+        let expected = json!({
+            "primary": "db-1",
+            "safeToFailOver": false,
+            "unsafeBecause": "these members have to be heard first: db-2 (connection refused)",
+            "members": [
+                {"name": "db-0", "role": "Replica", "receiving": true, "lag": 1.0},
+                {"name": "db-1", "role": "Primary", "writable": true, "version": "11.8.9"},
+                {"name": "db-2", "role": "Unknown", "problem": "connection refused"},
+            ],
+            "lastChange": {"kind": "FailOver", "why": "db-0 has not answered for 7 seconds", "from": "db-0", "to": "db-1",
+                "at": "1970-01-01T00:00:00Z"},
+        });
+        assert_eq!(json!(details), expected);
+        let one = Latched { ackers: BTreeSet::from([0]), ..held.clone() };
+        assert_eq!(report(&settings(), &workload, &observed, &latch(one))["safeToFailOver"], true);
+        let none = Latched { ackers: BTreeSet::new(), acks: 0, ..held };
+        let details = report(&settings(), &workload, &observed, &latch(none));
+        assert_eq!(details["unsafeBecause"], "no other member acknowledges writes");
+    }
+}

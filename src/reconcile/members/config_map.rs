@@ -1,0 +1,135 @@
+//! The `ConfigMap` of a driver, from which containers of members start.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+
+use crate::cluster::cache::Cache;
+use crate::cluster::client::{Cluster, Conflicts};
+use crate::cluster::discovery::Resource;
+use crate::members::config_maps::ConfigMaps;
+use crate::plan::claim::{Ownership, ownership};
+use crate::plan::stamp::stamp;
+use crate::reconcile::context::Context;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::observed::Observed;
+use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::owner::{CHART_LABEL, Owner};
+
+/// The `ConfigMap` of a driver, owned by the custom resource. It is not part of the release, and the
+/// watches of the release's objects do not show it, so it is neither drift nor pruned.
+pub struct DriversMap {
+    cluster: Cluster,
+    resource: Resource,
+    id: ObjectId,
+    label: &'static str,
+    owner: Owner,
+    take: bool,
+    cache: Arc<Cache>,
+    /// The resourceVersion that was read. A write fails if somebody else has written since: an operator that was
+    /// suspended for an hour must not start a second cluster.
+    seen: Mutex<Option<Value>>,
+}
+
+impl DriversMap {
+    /// The `ConfigMap` of this name, with a label whose value is the name of the release.
+    pub fn of(name: &str, label: &'static str, observed: &Observed, ctx: &Context) -> Self {
+        let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
+        let namespace = Some(Arc::clone(&observed.owner.release_namespace));
+        let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
+        let take = observed.facts.switches.take_ownership;
+        Self {
+            cluster: observed.cluster.clone(),
+            resource,
+            id,
+            label,
+            owner: observed.owner.clone(),
+            take,
+            cache: Arc::clone(&ctx.cache),
+            seen: Mutex::default(),
+        }
+    }
+
+    fn is_owned(&self, metadata: &Value) -> bool {
+        let references = metadata.get("ownerReferences").and_then(Value::as_array);
+        references.into_iter().flatten().any(|r| r.get("uid").and_then(Value::as_str) == Some(&*self.owner.uid))
+    }
+
+    fn seen(&self, version: Option<Value>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+
+    fn body(&self, data: &BTreeMap<String, String>) -> Result<Map<String, Value>, String> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": &*self.id.name, "labels": {self.label: &*self.owner.release_name}},
+        });
+        let object = Object::from_body(body.as_object().cloned().unwrap_or_default())?;
+        let mut body = stamp(&object, true, &self.owner).body;
+        // The watches of the release's objects must not mistake it for one of them.
+        if let Some(Value::Object(labels)) = body.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels")) {
+            labels.remove(CHART_LABEL);
+        }
+        Ok(body)
+    }
+}
+
+impl ConfigMaps for DriversMap {
+    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
+        let name = &self.id.name;
+        let found = self.cluster.get(&self.resource, &self.id).await.map_err(|error| error.to_string())?;
+        let Some(found) = found else {
+            self.seen(None);
+            return Ok(None);
+        };
+        let metadata = &found["metadata"];
+        if metadata.get("deletionTimestamp").is_some() {
+            return Err(format!("ConfigMap {name} to go"));
+        }
+        if let Ownership::Refused(why) =
+            ownership(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
+        {
+            return Err(format!("ConfigMap {name} to be the driver's: {why}"));
+        }
+        self.seen(metadata.get("resourceVersion").cloned());
+        // A `ConfigMap` of an earlier custom resource is deleted together with that one, so this custom resource has to
+        // become an owner first.
+        if !self.is_owned(metadata) {
+            return Ok(None);
+        }
+        let data = found.get("data").and_then(Value::as_object).into_iter().flatten();
+        Ok(Some(data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()))
+    }
+
+    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+        let mut body = self.body(&data)?;
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let written = match seen {
+            None => self.cluster.apply_new(&self.resource, &self.id, &body, false).await,
+            Some(version) => {
+                if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+                    metadata.insert("resourceVersion".into(), version);
+                }
+                self.cluster.apply(&self.resource, &self.id, &body, Conflicts::Force).await
+            }
+        };
+        written.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// If the objects of a release stay when its custom resource is deleted, the `ConfigMap` has to stay as well: without
+/// it none of their pods can start again.
+pub async fn leave_behind(map: &DriversMap, observed: &Observed) -> Result<(), Error> {
+    let Some(found) = observed.cluster.get(&map.resource, &map.id).await? else { return Ok(()) };
+    let metadata = &found["metadata"];
+    if !map.is_owned(metadata) {
+        return Ok(());
+    }
+    let is_other = |r: &&Value| r.get("uid").and_then(Value::as_str) != Some(&*observed.owner.uid);
+    let owners: Vec<&Value> =
+        metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().filter(is_other).collect();
+    let patch = json!({"metadata": {"ownerReferences": owners, "resourceVersion": metadata.get("resourceVersion")}});
+    observed.cluster.merge::<Value>(&map.resource, &map.id, &patch, None).await?;
+    Ok(())
+}
