@@ -38,9 +38,14 @@ impl Volume {
         self.0.join("leaving")
     }
 
+    /// What is needed while the data is copied to another member.
+    pub fn copying(&self) -> PathBuf {
+        self.0.join("copying")
+    }
+
     /// Removes what a crash left of data that was being created, copied or removed.
     pub fn sweep(&self) -> io::Result<()> {
-        for folder in [self.arriving(), self.leaving()] {
+        for folder in [self.arriving(), self.leaving(), self.copying()] {
             remove(&folder)?;
         }
         Ok(())

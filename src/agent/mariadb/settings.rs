@@ -94,7 +94,7 @@ const ADMINISTRATOR: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCE
 
 /// What a new database gets: a table of one row, whose change shows that a write is acknowledged.
 pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
-    CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
+    CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
     INSERT INTO tillerman.marker VALUES (1, 0);\n";
 
 /// The files of TLS, which the agent and the database share.
