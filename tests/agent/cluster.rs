@@ -12,6 +12,7 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
+use tillerman::agent::mariadb::settings::Tls;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +27,8 @@ pub struct Member {
     pub address: Ipv4Addr,
     pub folder: PathBuf,
     pub client: Client,
+    /// The certificates, if it has some.
+    pub tls: Option<Tls>,
     /// The environment of the container, as the `ConfigMap` of roles gives it.
     pub environment: Vec<(&'static str, String)>,
     pub process: Option<Child>,
@@ -54,6 +57,7 @@ impl Cluster {
                 address: Ipv4Addr::new(127, 0, 0, *next + k),
                 folder: own,
                 client: Client::default(),
+                tls: None,
                 environment: vec![("PRIMARY", "db-0".into()), ("EPOCH", "1".into())],
                 process: None,
             }
@@ -66,32 +70,45 @@ impl Cluster {
     /// The same, with the first member as a primary that waits for no acknowledgement.
     pub async fn with_primary(size: u8) -> Self {
         let mut cluster = Self::new(size);
-        cluster.members[0].start();
-        let state = cluster.members[0].until("it has data", |state| !state.start.is_empty()).await;
-        cluster.data = state.data.expect("it is there");
-        cluster.promote(0, 1, 0, &[]).await.expect("it obeys");
-        cluster.members[0].until("it is open", |state| state.writable).await;
+        cluster.create().await;
         cluster
     }
 
-    /// The members with a primary, and the others seeded and following. The first of the replicas acknowledge, and commits wait for
-    /// one of them.
+    /// The first member creates the data, and is the primary.
+    pub async fn create(&mut self) {
+        self.members[0].start();
+        let state = self.members[0].until("it has data", |state| !state.start.is_empty()).await;
+        self.data = state.data.expect("it is there");
+        self.promote(0, 1, 0, &[]).await.expect("it obeys");
+        self.members[0].until("it is open", |state| state.writable).await;
+    }
+
+    /// The members with a primary, and the others seeded and following. Commits wait for one of them.
     pub async fn grown(size: u8) -> Self {
         let mut cluster = Self::with_primary(size).await;
+        cluster.grow(size).await;
+        cluster
+    }
+
+    /// The others are seeded and follow, and commits wait for one of them.
+    pub async fn grow(&mut self, size: u8) {
         let all: Vec<usize> = (1..usize::from(size)).collect();
         for k in all.clone() {
-            cluster.member(k).environment[0].1.clear();
-            cluster.member(k).start();
-            cluster.members[k].until("it answers", |_| true).await;
-            cluster.seed(k, 1, 0, None).await.expect("it has no data");
-            cluster.members[k].until("it has a copy", |state| !state.start.is_empty() && state.busy.is_none()).await;
-            cluster.promote(0, 1, 0, &all[..k]).await.expect("it obeys");
-            cluster.follow(k, 1, 0, true).await.expect("it obeys");
-            cluster.members[k].until("it receives", |state| state.receiving && state.applying).await;
+            self.member(k).environment[0].1.clear();
+            self.member(k).start();
+            self.members[k].until("it answers", |_| true).await;
+            self.seed(k, 1, 0, None).await.expect("it has no data");
+            self.members[k].until("it has a copy", |state| !state.start.is_empty() && state.busy.is_none()).await;
+            self.promote(0, 1, 0, &all[..k]).await.expect("it obeys");
+            self.follow(k, 1, 0, true).await.expect("it obeys");
+            self.members[k].until("it receives", |state| state.receiving && state.applying).await;
         }
-        cluster.promote(0, 1, 1, &all).await.expect("it obeys");
-        cluster.members[0].until("all is acknowledged", |state| state.confirmed == 1 && state.writable).await;
-        cluster
+        self.promote(0, 1, 1, &all).await.expect("it obeys");
+        self.members[0].until("all is acknowledged", |state| state.confirmed == 1 && state.writable).await;
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.folder.clone()
     }
 
     pub fn member(&mut self, k: usize) -> &mut Member {
@@ -135,7 +152,7 @@ impl Drop for Cluster {
 
 impl Member {
     pub fn url(&self) -> String {
-        format!("http://{}:8090", self.address)
+        format!("{}://{}:8090", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
 
     /// Starts the container.
@@ -147,7 +164,14 @@ impl Member {
         };
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_tillerman-agent")]);
-        command.args(["--insecure-http", "--user=root", "--grace=10"]);
+        command.args(["--user=root", "--grace=10"]);
+        match &self.tls {
+            None => drop(command.arg("--insecure-http")),
+            Some(tls) => {
+                let files = [("certificate", &tls.certificate), ("key", &tls.key), ("ca", &tls.authorities)];
+                command.args(files.map(|(name, path)| format!("--tls-{name}={}", path.display())));
+            }
+        }
         for (name, value) in [
             ("volume", self.folder.join("v").display().to_string()),
             ("listen", format!("{}:8090", self.address)),
@@ -186,6 +210,13 @@ impl Member {
 
     /// Sends a signal to a process of the member.
     pub fn signal(&self, signal: &str, program: &str) {
+        let number = self.process_of(program);
+        let sent = Command::new("kill").args([format!("-{signal}"), number.to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    }
+
+    /// The number of a process of the member.
+    pub fn process_of(&self, program: &str) -> u32 {
         let volume = format!("{}", self.folder.join("v").display());
         let entries = fs::read_dir("/proc").expect("there are processes");
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -196,11 +227,7 @@ impl Member {
             first.rsplit('/').next() == Some(program) && words.any(|word| word.contains(&volume))
         };
         let found: Vec<u32> = numbers.filter(of).collect();
-        assert!(!found.is_empty(), "{} has no process of {program}", self.name);
-        for number in found {
-            let sent = Command::new("kill").args([format!("-{signal}"), number.to_string()]).status();
-            assert!(sent.expect("kill is there").success());
-        }
+        *found.first().unwrap_or_else(|| panic!("{} has no process of {program}", self.name))
     }
 
     pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {

@@ -2,6 +2,9 @@
 //! own. The orders are those that the operator gives (docs/primary.md).
 
 mod cluster;
+mod fencing;
 mod moves;
 mod one;
+mod seeding;
+mod trust;
 mod writers;
