@@ -3,10 +3,11 @@
 //!
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.
-//! - [`client`]: asks an agent. `server`: the connections of one.
+//! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract. `server`: the connections of one.
 //! - `store`: what an agent keeps beside the data. `tls`: who may order.
 //! - `mariadb`: the agent for MariaDB, `tillerman-agent`.
 
+pub mod check;
 pub mod client;
 pub mod contract;
 #[cfg(feature = "mariadb-agent")]
@@ -16,5 +17,4 @@ pub mod position;
 pub mod server;
 #[cfg(feature = "mariadb-agent")]
 pub mod store;
-#[cfg(feature = "mariadb-agent")]
 pub mod tls;

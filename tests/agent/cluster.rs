@@ -12,7 +12,7 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
-use tillerman::agent::mariadb::settings::Tls;
+use tillerman::agent::tls::Tls;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);

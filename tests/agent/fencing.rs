@@ -218,3 +218,37 @@ async fn acknowledgements_are_confirmed_by_a_commit_after_the_order() {
     let replica = cluster.members[2].state().await;
     assert!(replica.got.contains(&"0-1:1-4".parse().unwrap()), "{replica:?}");
 }
+
+/// A replica that has received commits without acknowledging them acknowledges them no more: MariaDB sends nothing twice. Two groups of
+/// commits wait, and no third one can be made. They end when it is sure that the replica has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_a_replica_had_before_it_acknowledged_do_not_wait_for_ever() {
+    let cluster = with_table().await;
+    for clients in [1, 4] {
+        cluster.fence(1, 1).await.unwrap();
+        cluster.fence(2, 1).await.unwrap();
+        let address = cluster.members[0].address;
+        let mut waiting = Vec::new();
+        for id in 0..clients {
+            let mut connection = connect(address).await.unwrap();
+            let insert = format!("INSERT INTO app.t VALUES ({})", clients * 10 + id);
+            waiting.push(tokio::spawn(async move { connection.query_drop(insert).await }));
+        }
+        // Those of the second group are in the log, and are not counted yet.
+        cluster.members[0].until("commits wait", |state| state.waiting > 0).await;
+        cluster.follow(1, 1, 0, false).await.unwrap();
+        let primary = cluster.members[0].state().await;
+        cluster.members[1].until("it has all", |state| state.has.contains(&primary.has)).await;
+        assert!(waiting.iter().any(|client| !client.is_finished()) && cluster.members[0].state().await.waiting > 0);
+        let began = std::time::Instant::now();
+        cluster.follow(1, 1, 0, true).await.unwrap();
+        for client in waiting {
+            tokio::time::timeout(std::time::Duration::from_secs(20), client).await.unwrap().unwrap().unwrap();
+        }
+        eprintln!("{clients} commits ended after {:.1?}", began.elapsed());
+        let state = cluster.members[0].state().await;
+        cluster.members[1].until("it has all", |own| own.has.contains(&state.has)).await;
+        let found = cluster.members[1].numbers("SELECT COUNT(*) FROM app.t").await[0];
+        assert_eq!(found, if clients == 1 { 1 } else { 5 });
+    }
+}

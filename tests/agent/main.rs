@@ -2,6 +2,7 @@
 //! own. The orders are those that the operator gives (docs/primary.md).
 
 mod cluster;
+mod contract;
 mod fencing;
 mod moves;
 mod one;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use tillerman::agent::client::Client;
 use tillerman::agent::contract::{LIMIT, Reason, Reload, Verb};
-use tillerman::agent::mariadb::settings::Tls;
-use tillerman::agent::tls::Files;
+use tillerman::agent::tls::{Files, Tls};
 
 use crate::cluster::Cluster;
 

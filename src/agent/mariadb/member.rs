@@ -35,6 +35,8 @@ pub struct Member {
     pub orders: Mutex<()>,
     /// Held while a marker is written.
     pub marker: Mutex<()>,
+    /// Held while a commit is made so that others are acknowledged with it.
+    pub nudges: Mutex<()>,
     /// Held while the data is copied to another member.
     pub copies: Arc<Mutex<()>>,
     facts: watch::Sender<Facts>,
@@ -64,6 +66,7 @@ impl Member {
             tls,
             orders: Mutex::default(),
             marker: Mutex::default(),
+            nudges: Mutex::default(),
             copies: Arc::default(),
             facts: watch::Sender::new(facts),
             asks: Mutex::default(),

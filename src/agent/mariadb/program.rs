@@ -15,6 +15,7 @@ use super::facts::Wanted;
 use super::keeper::{keep_confirmed, keep_open, keep_running};
 use super::member::{Member, refusal};
 use super::orders::obey;
+use super::release::keep_acknowledged;
 use super::roles::demote;
 use super::seed::copy_out;
 use crate::agent::contract::{COPY, Reason, Refusal, Role, STATE, State, Verb};
@@ -49,6 +50,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_running(Arc::clone(&member)));
     tokio::spawn(keep_open(Arc::clone(&member)));
     tokio::spawn(keep_confirmed(Arc::clone(&member)));
+    tokio::spawn(keep_acknowledged(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {
         _ = ends.recv() => {}

@@ -74,6 +74,12 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
     } else if role != Role::Primary {
         unfollow(member).await?;
     }
+    if member.facts(|facts| facts.may_have_unacknowledged() && facts.running.as_ref().is_some_and(|p| p.takes_back)) {
+        return Err(refusal(
+            Reason::Impossible,
+            "it has taken writes back, of which some were acknowledged: it has to follow",
+        ));
+    }
     member.obey(|obeyed| obeyed.promoted = Some(order.acks))?;
     let replication = hash(&password(member)?);
     let mut sql = member.sql().await?;
@@ -240,8 +246,9 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     }
     let over = || refusal(Reason::TimeOver, "commits still wait for an acknowledgement, or a statement for its end");
     let within = Duration::from_millis(within.clamp(1000, 60_000));
-    // No marker may be written after this. It waits for one that is being written.
-    let marker = tokio::time::timeout(within, member.marker.lock()).await.map_err(|_| over())?;
+    // No commit of the agent may be made after this. It waits for those that are being made.
+    let commits = async { (member.marker.lock().await, member.nudges.lock().await) };
+    let commits = tokio::time::timeout(within, commits).await.map_err(|_| over())?;
     let mut sql = member.sql().await?;
     sql.run(&format!("SET SESSION lock_wait_timeout = {}", within.as_secs()), SHORT).await?;
     // It waits for all commits. Given up by the end of the connection it would still be done later, so the database ends it itself.
@@ -253,7 +260,7 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
         facts.idle(Role::Fenced);
         facts.handed_over = true;
     });
-    drop(marker);
+    drop(commits);
     // Only now: a commit that is ended while it waits for an acknowledgement succeeds without one.
     let sessions = format!(
         "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER NOT IN ('{}', 'system user', 'event_scheduler') \

@@ -1,6 +1,6 @@
 //! How the database is started: what the guarantee needs is given as arguments, which a user's file cannot override.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::command::Flags;
 
@@ -92,21 +92,11 @@ fn account(name: &str, host: &str, hash: &str) -> String {
 const ADMINISTRATOR: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, \
     CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, EVENT, TRIGGER";
 
-/// What a new database gets: a table of one row, whose change shows that a write is acknowledged.
+/// What a new database gets: a table of two rows. A change of the first shows that a write is acknowledged; one of the second is a
+/// commit with which earlier ones are.
 pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
     CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
-    INSERT INTO tillerman.marker VALUES (1, 0);\n";
-
-/// The files of TLS, which the agent and the database share.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The certificate with its chain.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// The authorities whose certificates clients and servers must have.
-    pub authorities: PathBuf,
-}
+    INSERT INTO tillerman.marker VALUES (1, 0), (2, 0);\n";
 
 #[cfg(test)]
 mod tests {
