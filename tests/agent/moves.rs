@@ -59,7 +59,7 @@ async fn no_acknowledged_write_is_lost_when_the_primary_hands_over() {
     let cluster = Cluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4).await;
     let mut gaps = Vec::new();
-    for round in 0..6 {
+    for round in 0..rounds() {
         writers.more(200).await;
         writers.longest_gap();
         let (from, to) = (round % 3, (round + 1) % 3);
@@ -70,34 +70,78 @@ async fn no_acknowledged_write_is_lost_when_the_primary_hands_over() {
     }
     let keys = writers.stop().await;
     report("switch-over", gaps);
-    assert_nothing_lost(&cluster, 0, &keys).await;
+    assert_nothing_lost(&cluster, rounds() % 3, &keys).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
-    let cluster = Cluster::grown(3).await;
+/// How a primary is lost.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// Its database is killed.
+    Database,
+    /// Its database stands still, and continues when another member is the primary.
+    Paused,
+    /// Its container is killed with all its processes.
+    Container,
+}
+
+async fn assert_survives(lost: Lost) {
+    let mut cluster = Cluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4).await;
     let (mut gaps, mut primary) = (Vec::new(), 0);
-    for round in 0..6 {
-        let epoch = 2 + round;
+    for round in 0..rounds() {
+        let epoch = 2 + round as u64;
         writers.more(300).await;
         writers.longest_gap();
-        cluster.members[primary].signal("KILL", "mariadbd");
+        match lost {
+            Lost::Database => cluster.members[primary].signal("KILL", "mariadbd"),
+            Lost::Paused => cluster.members[primary].signal("STOP", "mariadbd"),
+            Lost::Container => cluster.member(primary).kill(),
+        }
         let to = fail_over(&cluster, primary, epoch).await;
         writers.more(200).await;
+        gaps.push(writers.longest_gap());
+        match lost {
+            Lost::Database => {}
+            Lost::Paused => {
+                cluster.members[primary].signal("CONT", "mariadbd");
+                writers.more(50).await;
+                let state = cluster.fence(primary, epoch).await.unwrap();
+                assert_eq!((state.role, state.writable), (Role::Fenced, false));
+            }
+            Lost::Container => cluster.member(primary).start(),
+        }
         // The old one waits for an order, and takes back what nobody acknowledged.
-        let old = cluster.members[primary].state().await;
-        assert_eq!((old.start.as_str(), old.role, old.writable), ("", Role::Waiting, false));
+        let old = cluster.members[primary].until("it answers", |_| true).await;
+        assert_eq!((old.start.as_str(), old.writable), ("", false));
         cluster.promote(to, epoch, 1, &others(&cluster, to)).await.unwrap();
         let state = cluster.follow(primary, epoch, to, true).await.unwrap();
         assert_eq!((state.role, state.diverged), (Role::Replica, false), "{state:?}");
         cluster.members[primary].until("it follows", |state| state.receiving && state.applying).await;
-        gaps.push(writers.longest_gap());
         primary = to;
     }
     let keys = writers.stop().await;
-    report("fail-over", gaps);
+    report(&format!("fail-over ({lost:?})"), gaps);
     assert_nothing_lost(&cluster, primary, &keys).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
+    assert_survives(Lost::Database).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_write_is_lost_when_the_primary_stands_still_and_continues() {
+    assert_survives(Lost::Paused).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_write_is_lost_when_the_container_of_the_primary_is_killed() {
+    assert_survives(Lost::Container).await;
+}
+
+/// How often each move is made: `ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
 }
 
 fn report(what: &str, mut gaps: Vec<Duration>) {

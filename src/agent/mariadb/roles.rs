@@ -74,7 +74,9 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
     } else if role != Role::Primary {
         unfollow(member).await?;
     }
-    if member.facts(|facts| facts.may_have_unacknowledged() && facts.running.as_ref().is_some_and(|p| p.takes_back)) {
+    let took_back =
+        member.facts(|facts| facts.may_have_unacknowledged() && facts.running.as_ref().is_some_and(|p| p.takes_back));
+    if role != Role::Primary && took_back {
         return Err(refusal(
             Reason::Impossible,
             "it has taken writes back, of which some were acknowledged: it has to follow",
