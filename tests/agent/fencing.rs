@@ -199,11 +199,17 @@ async fn acknowledgements_are_confirmed_by_a_commit_after_the_order() {
     cluster.fence(2, 1).await.unwrap();
     cluster.promote(0, 1, 0, &[1, 2]).await.unwrap();
     cluster.members[0].run("INSERT INTO app.t VALUES (1)").await.unwrap();
-    // One marker waits from here on, and is let go by the next order.
+    // An open primary waits for nobody until somebody acknowledges.
+    let state = cluster.promote(0, 1, 1, &[1, 2]).await.unwrap();
+    assert_eq!((state.acks, state.confirmed, state.waiting, state.writable), (1, 0, 0, true));
+    cluster.members[0].run("INSERT INTO app.t VALUES (2)").await.unwrap();
+    // One that is not open does. A marker waits from here on, and is let go by the next order.
+    cluster.demote(0, 1, 5_000).await.unwrap();
     cluster.promote(0, 1, 1, &[1, 2]).await.unwrap();
     cluster.members[0].until("the marker waits", |state| state.waiting == 1).await;
     let state = cluster.promote(0, 1, 0, &[1, 2]).await.unwrap();
     assert_eq!((state.acks, state.confirmed), (0, 0));
+    cluster.demote(0, 1, 5_000).await.unwrap();
     cluster.promote(0, 1, 1, &[1, 2]).await.unwrap();
     let state = cluster.members[0].until("the next marker waits", |state| state.waiting == 1).await;
     assert_eq!((state.acks, state.confirmed, state.acknowledging.len()), (1, 0, 0));
@@ -216,7 +222,7 @@ async fn acknowledgements_are_confirmed_by_a_commit_after_the_order() {
     let state = cluster.members[0].until("it is confirmed", |state| state.confirmed == 1).await;
     assert_eq!((state.waiting, state.acknowledging), (0, vec!["db-2".to_owned()]));
     let replica = cluster.members[2].state().await;
-    assert!(replica.got.contains(&"0-1:1-4".parse().unwrap()), "{replica:?}");
+    assert!(replica.got.contains(&"0-1:1-5".parse().unwrap()), "{replica:?}");
 }
 
 /// A replica that has received commits without acknowledging them acknowledges them no more: MariaDB sends nothing twice. Two groups of

@@ -73,6 +73,28 @@ async fn no_acknowledged_write_is_lost_when_the_primary_hands_over() {
     assert_nothing_lost(&cluster, rounds() % 3, &keys).await;
 }
 
+/// The operator asks for acknowledgements before the first replica acknowledges. Clients do not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledgements_begin_without_a_gap() {
+    let cluster = Cluster::grown(2).await;
+    cluster.promote(0, 1, 0, &[1]).await.unwrap();
+    cluster.follow(1, 1, 0, false).await.unwrap();
+    let writers = Writers::start(&cluster.members[..1], 4).await;
+    writers.more(100).await;
+    writers.longest_gap();
+    let state = cluster.promote(0, 1, 1, &[1]).await.unwrap();
+    assert_eq!((state.acks, state.confirmed), (1, 0));
+    writers.more(100).await;
+    cluster.follow(1, 1, 0, true).await.unwrap();
+    cluster.members[0].until("all is confirmed", |state| state.confirmed == 1).await;
+    writers.more(100).await;
+    let gap = writers.longest_gap();
+    let keys = writers.stop().await;
+    eprintln!("longest gap {gap:.0?}");
+    assert!(gap < Duration::from_millis(900), "nothing had to be released: {gap:?}");
+    assert_nothing_lost(&cluster, 0, &keys).await;
+}
+
 /// How a primary is lost.
 #[derive(Clone, Copy, Debug)]
 enum Lost {

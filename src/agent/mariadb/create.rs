@@ -28,7 +28,12 @@ pub async fn create(member: &Member) -> Result<Identity, String> {
     command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
     command.arg(format!("--extra-file={}", statements.display()));
     command.args(flags.user.iter().map(|user| format!("--user={user}")));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .env("TMPDIR", member.volume.temporary())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     let program = flags.install_db.display();
     let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
     let mut said = String::new();

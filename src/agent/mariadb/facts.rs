@@ -40,8 +40,11 @@ pub struct Facts {
     pub role: Role,
     /// Whom it follows.
     pub source: Option<Source>,
-    /// How many acknowledgements a commit waits for.
+    /// How many acknowledgements a commit waits for by the last order.
     pub acks: u32,
+    /// How many it waits for in fact. An open primary that waited for none begins when enough members acknowledge: it would send nothing
+    /// again of what others have received before.
+    pub waits_for: u32,
     /// How many everything has.
     pub confirmed: u32,
     /// Increases with each order that changes what a commit waits for.
@@ -88,7 +91,7 @@ impl Facts {
     /// Nothing is received, and nothing is taken.
     pub fn idle(&mut self, role: Role) {
         self.role = role;
-        (self.source, self.acks, self.confirmed) = (None, 0, 0);
+        (self.source, self.acks, self.waits_for, self.confirmed) = (None, 0, 0, 0);
         (self.opened, self.handed_over) = (false, false);
         self.generation += 1;
         self.admitted.clear();

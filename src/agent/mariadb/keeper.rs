@@ -115,20 +115,29 @@ pub async fn keep_open(member: Arc<Member>) {
             }
             drop(guard);
         }
-        let pause = if member.facts(|facts| facts.opened) { STAYS_OPEN } else { OPENING };
+        let is_done = member.facts(|facts| facts.opened && facts.waits_for == facts.acks);
+        let pause = if is_done { STAYS_OPEN } else { OPENING };
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Opens a primary if enough members acknowledge. The caller holds the lock of orders.
+/// Opens a primary if enough members acknowledge, and lets the commits of an open one wait for them. The caller holds the lock of orders.
 pub async fn open(member: &Member) -> Result<(), SqlError> {
-    let (role, acks, opened) = member.facts(|facts| (facts.role, facts.acks, facts.opened));
+    let (role, acks, waits_for, opened) = member.facts(|facts| (facts.role, facts.acks, facts.waits_for, facts.opened));
     if role != Role::Primary {
         return Ok(());
     }
     let measured: Measured = member.measure(SHORT).await?;
-    let enough =
-        opened || acks == 0 || (measured.clients >= u64::from(acks) && measured.acknowledging.len() >= acks as usize);
+    let acknowledged =
+        acks == 0 || (measured.clients >= u64::from(acks) && measured.acknowledging.len() >= acks as usize);
+    if waits_for < acks && (acknowledged || !opened) {
+        member.sql().await?.run("SET GLOBAL rpl_semi_sync_master_enabled = 1", SHORT).await?;
+        member.change(|facts| {
+            facts.generation += 1;
+            facts.waits_for = acks;
+        });
+    }
+    let enough = opened || acknowledged;
     if measured.read_only && enough {
         member.sql().await?.run("SET GLOBAL read_only = 0", SHORT).await?;
         tracing::info!(acks, "takes writes");
@@ -143,14 +152,15 @@ pub async fn open(member: &Member) -> Result<(), SqlError> {
 pub async fn keep_confirmed(member: Arc<Member>) {
     loop {
         let is_asked = |facts: &Facts| {
-            let wanted = facts.role == Role::Primary && facts.confirmed < facts.acks && facts.running.is_some();
+            let wanted = facts.role == Role::Primary && facts.confirmed < facts.waits_for && facts.running.is_some();
             wanted.then_some(())
         };
         member.wait_until(is_asked).await;
         // Who ends this role waits for it: a commit after that would be one too many.
         let guard = member.marker.lock().await;
-        let (generation, acks, process) = member
-            .facts(|facts| (facts.generation, facts.acks, facts.running.clone().filter(|_| is_asked(facts).is_some())));
+        let (generation, acks, process) = member.facts(|facts| {
+            (facts.generation, facts.waits_for, facts.running.clone().filter(|_| is_asked(facts).is_some()))
+        });
         let Some(process) = process else { continue };
         let commit = async {
             let mut sql = process.login.connect(SHORT).await?;

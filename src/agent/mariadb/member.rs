@@ -51,6 +51,7 @@ impl Member {
         let volume = Volume::new(&flags.volume);
         let mut facts = Facts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
         volume.sweep().map_err(|e| e.to_string())?;
+        volume.clear_temporary().map_err(|e| e.to_string())?;
         match volume.found().map_err(|e| e.to_string())? {
             Found::Ours(identity) => {
                 facts.identity = Some(identity);

@@ -94,7 +94,7 @@ pub async fn keep_acknowledged(member: Arc<Member>) {
     let mut before = None;
     loop {
         let waits = |facts: &Facts| {
-            let is_asked = facts.role == Role::Primary && facts.acks > 0;
+            let is_asked = facts.role == Role::Primary && facts.waits_for > 0;
             facts.running.clone().filter(|_| is_asked)
         };
         let process = member.wait_until(waits).await;

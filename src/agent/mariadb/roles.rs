@@ -87,8 +87,10 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
     let mut sql = member.sql().await?;
     sql.run("SET GLOBAL rpl_semi_sync_slave_enabled = 0", SHORT).await?;
     admit(&mut sql, &order.admitted, &replication, member.tls.is_some()).await?;
-    let enabled = i32::from(order.acks > 0);
-    sql.run(&format!("SET GLOBAL rpl_semi_sync_master_enabled = {enabled}"), SHORT).await?;
+    if order.acks == 0 {
+        // Commits that wait succeed by this: the operator has latched it before.
+        sql.run("SET GLOBAL rpl_semi_sync_master_enabled = 0", SHORT).await?;
+    }
     drop(sql);
     member.change(|facts| {
         if facts.role != Role::Primary || facts.acks != order.acks {
@@ -97,6 +99,7 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
         }
         (facts.role, facts.source, facts.handed_over) = (Role::Primary, None, false);
         (facts.acks, facts.admitted) = (order.acks, order.admitted.clone());
+        facts.waits_for = facts.waits_for.min(order.acks);
     });
     keeper::open(member).await.map_err(Refusal::from)
 }

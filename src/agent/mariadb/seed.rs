@@ -98,7 +98,10 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     unpack(member, copy.into_body(), &arriving).await?;
     tracing::info!(version, "the copy is complete");
     let mut prepare = Command::new(&member.flags.backup);
-    prepare.args(["--no-defaults", "--prepare"]).arg(format!("--target-dir={}", arriving.display()));
+    prepare
+        .env("TMPDIR", member.volume.temporary())
+        .args(["--no-defaults", "--prepare"])
+        .arg(format!("--target-dir={}", arriving.display()));
     succeeds(prepare.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn(), "mariadb-backup").await?;
     let copied = position(&arriving)?;
     let arrived = Arrived { state: gtid::text(&state_of_copy(&before, &copied)), position: gtid::text(&copied) };
@@ -187,6 +190,7 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     let text = format!("[mariadb-backup]\nuser={AGENT}\npassword={}\n", process.login.password());
     write_secret(&login, &text).map_err(|error| failed(&error))?;
     let mut command = Command::new(&member.flags.backup);
+    command.env("TMPDIR", member.volume.temporary());
     command.arg(format!("--defaults-file={}", login.display())).args(["--backup", "--stream=xbstream"]);
     command.arg(format!("--datadir={}", member.volume.data().display()));
     command.arg(format!("--socket={}", member.flags.socket().display()));

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::command::Flags;
+use crate::agent::store::Volume;
 
 /// The longest time, so that a commit waits for an acknowledgement for ever: with a shorter one it degrades silently.
 const FOREVER: &str = "18446744073709551615";
@@ -22,6 +23,7 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
         Some(path) => format!("--defaults-file={}", path.display()),
         None => "--no-defaults".to_owned(),
     });
+    arguments.push(format!("--tmpdir={}", Volume::new(&flags.volume).temporary().display()));
     arguments.extend(flags.arguments.iter().cloned());
     let mut ours = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
     if let Some(user) = &flags.user {
