@@ -72,7 +72,7 @@ node-down: ## stop it
 
 # Runs parts of the tests, and ends with a table of their seconds: tests/xtask.
 XTASK = $(CARGO) run --quiet --manifest-path tests/xtask/Cargo.toml --target-dir $(OUT)/xtask --
-MOST := format lint library unit cluster types documents sources alerts conformance instructions lint-charts rights members backup
+MOST := format lint library unit cluster types documents sources alerts conformance instructions lint-charts rights members agent backup
 
 .PHONY: test
 test: protoc ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
@@ -111,8 +111,8 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 
-.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members backup peer faults traces walk
-format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
+.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent backup peer faults traces walk
+format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
 	$(XTASK) $@
 
 # How long each target runs, and which of them.

@@ -39,7 +39,7 @@
 //! 5. `release`: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 7. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
-//!    `agent`: what the operator and the agent of a database say to each other. `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
+//!    `agent`: what the operator and the agent of a database say to each other, and the agent for MariaDB. `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
 //! 8. `cluster`: everything that talks to the API server. `lookup`: `lookup` in templates. `mask`: secrets appear in no text.
 //! 9. `reconcile`: a pass, step by step (`reconcile::pass`), and the loop around it.
 //! 10. `telemetry`: metrics, health and traces. `server`: serves them. `source`: where charts come from. `lint`: what is wrong

@@ -20,9 +20,10 @@ pub const LIMIT: usize = 1 << 20;
 pub struct State {
     /// The name of the member, which is the name of its pod.
     pub member: String,
-    /// Another value after each start of the database: what it had received and not applied may be gone. Empty while the database does
-    /// not run: one that was the primary, and waited for acknowledgements, does not start before an order says what it is. Started as
-    /// a replica, it takes unacknowledged writes back; started as the primary, it keeps them.
+    /// Another value after each start of the database, and whenever it drops what it had received and not applied, as one may that
+    /// changes its source. Empty while the database does not run: one that was the primary, and waited for acknowledgements, does not
+    /// start before an order says what it is. Started as a replica, it takes unacknowledged writes back; started as the primary, it
+    /// keeps them.
     pub start: String,
     /// The identity of the data, which all members of a cluster share; `None` if there is no data.
     pub data: Option<String>,
@@ -65,7 +66,7 @@ pub struct State {
     pub busy: Option<Busy>,
     /// Writes that no other member has cannot be taken back here, so that it has to be seeded again.
     pub diverged: bool,
-    /// What is wrong, in words. It contains no values of the data.
+    /// What is wrong, in words. It contains no values of the data. If the database does not answer, the rest is what it said last.
     pub problem: Option<String>,
 }
 

@@ -3,14 +3,18 @@
 //!
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.
+//! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract. `server`: the connections of one.
 //! - `store`: what an agent keeps beside the data. `tls`: who may order.
-//! - `mariadb`: parts of the agent for MariaDB. There is no program of them yet.
+//! - `mariadb`: the agent for MariaDB, `tillerman-agent`.
 
+pub mod check;
+pub mod client;
 pub mod contract;
 #[cfg(feature = "mariadb-agent")]
 pub mod mariadb;
 pub mod position;
 #[cfg(feature = "mariadb-agent")]
-pub mod store;
+pub mod server;
 #[cfg(feature = "mariadb-agent")]
+pub mod store;
 pub mod tls;

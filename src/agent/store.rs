@@ -38,9 +38,27 @@ impl Volume {
         self.0.join("leaving")
     }
 
+    /// What is needed while the data is copied to another member.
+    pub fn copying(&self) -> PathBuf {
+        self.0.join("copying")
+    }
+
+    /// Temporary files of the database's programs, which name them by the numbers of their processes: members in containers of one host
+    /// may have the same.
+    pub fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
+    /// Makes an empty folder of temporary files.
+    pub fn clear_temporary(&self) -> io::Result<()> {
+        let folder = self.temporary();
+        remove(&folder)?;
+        fs::create_dir(&folder).map_err(|error| in_file(&folder, &error))
+    }
+
     /// Removes what a crash left of data that was being created, copied or removed.
     pub fn sweep(&self) -> io::Result<()> {
-        for folder in [self.arriving(), self.leaving()] {
+        for folder in [self.arriving(), self.leaving(), self.copying()] {
             remove(&folder)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! TLS between the operator and agents, and between agents: both sides have certificates of the same authority.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::pki_types::pem::PemObject as _;
@@ -8,7 +8,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::mariadb::settings::Tls;
+/// The files of TLS, which an agent and its database share.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The certificate with its chain.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The authorities whose certificates clients and servers must have.
+    pub authorities: PathBuf,
+}
 
 /// What was read of the files, which can be read again.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 #[cfg(feature = "operator")]
 mod adopt;
 #[cfg(feature = "operator")]
+mod agent_check;
+#[cfg(feature = "operator")]
 mod ask;
 mod bundle;
 #[cfg(feature = "operator")]
@@ -196,6 +198,14 @@ const ENTRIES: &[Entry] = &[
         about: "Inject faults into a cluster of etcd, and check whether a write is lost",
         flags: chaos::Args::augment_args,
         run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "agent-check",
+        aliases: &[],
+        about: "Check whether the agent of a database keeps to the contract",
+        flags: agent_check::Args::augment_args,
+        run: |matches, _| Ok(agent_check::run(&agent_check::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "completion",

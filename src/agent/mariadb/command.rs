@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::accounts::{is_host, is_member};
-use super::settings::Tls;
 use crate::agent::store;
+use crate::agent::tls::Tls;
 
 /// Runs a member of a MariaDB cluster, and does what the operator orders.
 #[derive(Clone, Debug, Parser)]

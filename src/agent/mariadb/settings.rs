@@ -1,8 +1,9 @@
 //! How the database is started: what the guarantee needs is given as arguments, which a user's file cannot override.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::command::Flags;
+use crate::agent::store::Volume;
 
 /// The longest time, so that a commit waits for an acknowledgement for ever: with a shorter one it degrades silently.
 const FOREVER: &str = "18446744073709551615";
@@ -22,6 +23,7 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
         Some(path) => format!("--defaults-file={}", path.display()),
         None => "--no-defaults".to_owned(),
     });
+    arguments.push(format!("--tmpdir={}", Volume::new(&flags.volume).temporary().display()));
     arguments.extend(flags.arguments.iter().cloned());
     let mut ours = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
     if let Some(user) = &flags.user {
@@ -92,21 +94,11 @@ fn account(name: &str, host: &str, hash: &str) -> String {
 const ADMINISTRATOR: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, \
     CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, EVENT, TRIGGER";
 
-/// What a new database gets: a table of one row, whose change shows that a write is acknowledged.
+/// What a new database gets: a table of two rows. A change of the first shows that a write is acknowledged; one of the second is a
+/// commit with which earlier ones are.
 pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
-    CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
-    INSERT INTO tillerman.marker VALUES (1, 0);\n";
-
-/// The files of TLS, which the agent and the database share.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The certificate with its chain.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// The authorities whose certificates clients and servers must have.
-    pub authorities: PathBuf,
-}
+    CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
+    INSERT INTO tillerman.marker VALUES (1, 0), (2, 0);\n";
 
 #[cfg(test)]
 mod tests {

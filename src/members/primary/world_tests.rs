@@ -325,6 +325,12 @@ impl World {
                     member.applied = member.log.len();
                 }
                 let source = order.source.split(['-', '.']).nth(1).unwrap().parse().unwrap();
+                let asked = (Role::Replica, Some(source), order.acknowledge);
+                if (member.role, member.source, member.acknowledges) != asked && member.applied < member.log.len() {
+                    // What was received and not applied is received again.
+                    member.log.truncate(member.applied);
+                    member.starts += 1;
+                }
                 (member.role, member.source, member.writable) = (Role::Replica, Some(source), false);
                 (member.acknowledges, member.acks, member.reported) = (order.acknowledge, 0, 0);
                 member.admitted.clear();

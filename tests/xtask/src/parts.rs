@@ -202,6 +202,15 @@ pub const PARTS: &[Part] = &[
         steps: members,
     },
     Part {
+        name: "agent",
+        about: "the agent of MariaDB, on processes of MariaDB (root on Linux)",
+        tools: &[],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: agent,
+    },
+    Part {
         name: "backup",
         about: "backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them",
         tools: &["members", "backup"],
@@ -378,6 +387,12 @@ fn members() -> Vec<Step> {
         Step::cargo("members", &members).after([&built]).within(1200),
         Step::cargo("members of etcd 3.5", format!("ETCD=$TOOLS/etcd-3.5 {members}")).within(1200).shared(),
     ]
+}
+
+fn agent() -> Vec<Step> {
+    let built = format!("{TEST} --test agent --no-run");
+    let agent = format!("{TEST} --test agent -- --nocapture --test-threads=2");
+    vec![Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600)]
 }
 
 fn backup() -> Vec<Step> {

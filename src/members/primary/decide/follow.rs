@@ -19,9 +19,11 @@ impl Scene<'_> {
         self.observed.answers.iter().map(|(k, answer)| (*k, answer)).filter(|(k, _)| Some(*k) != self.held.ordinal)
     }
 
-    /// Row 13: a member has writes that the primary lacks. It follows if it can take them back; the agent says whether it could.
+    /// Row 13: a member has writes that the primary lacks. It follows if it can take them back; the agent says whether it could. What a
+    /// primary with a problem has may be more than it says.
     pub(super) fn row_13_diverged(&self) -> Step {
-        let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
+        let is_sure = |primary: &State| primary.role == Role::Primary && primary.problem.is_none();
+        let (_, primary) = self.primary().filter(|(_, primary)| is_sure(primary))?;
         let found = self.others().find(|(_, a)| {
             let has_data = a.data.as_deref() == Some(self.data()) && a.busy.is_none() && !a.start.is_empty();
             has_data && (a.diverged || (a.role == Role::Replica && !a.receiving && !primary.has.contains(&a.has)))

@@ -1,0 +1,52 @@
+//! Creates the data of a new cluster.
+
+use std::fs;
+use std::process::Stdio;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+use super::keeper::random;
+use super::member::Member;
+use super::settings::CREATE;
+use crate::agent::store::Identity;
+
+/// How much of what the program says is kept for the log, in bytes.
+const SAID: u64 = 64 << 10;
+
+/// Creates data beside, and makes it the member's.
+pub async fn create(member: &Member) -> Result<Identity, String> {
+    let flags = &member.flags;
+    let arriving = member.volume.arriving();
+    let error = |error: std::io::Error| format!("{}: {error}", arriving.display());
+    member.volume.sweep().map_err(error)?;
+    fs::create_dir(&arriving).map_err(error)?;
+    let statements = flags.volume.join("create.sql");
+    fs::write(&statements, CREATE).map_err(|error| format!("{}: {error}", statements.display()))?;
+    let mut command = Command::new(&flags.install_db);
+    command.arg("--no-defaults").arg(format!("--datadir={}", arriving.display()));
+    command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
+    command.arg(format!("--extra-file={}", statements.display()));
+    command.args(flags.user.iter().map(|user| format!("--user={user}")));
+    command
+        .env("TMPDIR", member.volume.temporary())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let program = flags.install_db.display();
+    let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    let mut said = String::new();
+    if let Some(log) = child.stderr.take() {
+        let _ = log.take(SAID).read_to_string(&mut said).await;
+    }
+    let status = child.wait().await.map_err(|error| format!("{program}: {error}"))?;
+    let _ = fs::remove_file(&statements);
+    if !status.success() {
+        tracing::error!(said, "the data cannot be created");
+        return Err(format!("{program} failed ({status}); its log says why"));
+    }
+    let identity = Identity { data: random()?, ..Identity::default() };
+    member.volume.adopt(&identity).map_err(error)?;
+    Ok(identity)
+}

@@ -1,0 +1,218 @@
+//! The member: its facts, its connections to the database, and the lock of its orders.
+
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
+
+use super::command::Flags;
+use super::facts::{Facts, Wanted};
+use super::gtid;
+use super::keeper::SHORT;
+use super::measured::{Measured, measure, purged};
+use super::process::Process;
+use super::sql::{Sql, SqlError};
+use crate::agent::contract::{Reason, Refusal, State};
+use crate::agent::position::Position;
+use crate::agent::store::{Arrived, Found, Volume};
+use crate::agent::tls::Files;
+
+/// How long the database has for an answer about itself. The state is answered within two seconds.
+const ANSWER: Duration = Duration::from_millis(1500);
+
+/// A connection, and the start of the database that it is of.
+type Line = Mutex<Option<(Arc<Process>, Sql)>>;
+
+/// A member of a cluster of MariaDB.
+pub struct Member {
+    /// The flags.
+    pub flags: Flags,
+    /// The volume.
+    pub volume: Volume,
+    /// The certificates.
+    pub tls: Option<Files>,
+    /// Held by the order that is carried out.
+    pub orders: Mutex<()>,
+    /// Held while a marker is written.
+    pub marker: Mutex<()>,
+    /// Held while a commit is made so that others are acknowledged with it.
+    pub nudges: Mutex<()>,
+    /// Held while the data is copied to another member.
+    pub copies: Arc<Mutex<()>>,
+    facts: watch::Sender<Facts>,
+    asks: Line,
+    works: Line,
+    last: StdMutex<Option<(Instant, String, Measured)>>,
+}
+
+impl Member {
+    /// Reads what the volume has.
+    pub fn new(flags: Flags, tls: Option<Files>) -> Result<Self, String> {
+        let volume = Volume::new(&flags.volume);
+        let mut facts = Facts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
+        volume.sweep().map_err(|e| e.to_string())?;
+        volume.clear_temporary().map_err(|e| e.to_string())?;
+        match volume.found().map_err(|e| e.to_string())? {
+            Found::Ours(identity) => {
+                facts.identity = Some(identity);
+                // One that waited for acknowledgements keeps its writes as the primary, and takes them back as a replica.
+                facts.wanted = if facts.may_have_unacknowledged() { Wanted::No } else { Wanted::Keeping };
+            }
+            Found::Foreign(why) => facts.problem = Some(why),
+            Found::Nothing => {}
+        }
+        Ok(Self {
+            flags,
+            volume,
+            tls,
+            orders: Mutex::default(),
+            marker: Mutex::default(),
+            nudges: Mutex::default(),
+            copies: Arc::default(),
+            facts: watch::Sender::new(facts),
+            asks: Mutex::default(),
+            works: Mutex::default(),
+            last: StdMutex::default(),
+        })
+    }
+
+    /// Reads the facts.
+    pub fn facts<T>(&self, read: impl FnOnce(&Facts) -> T) -> T {
+        read(&self.facts.borrow())
+    }
+
+    /// Changes the facts.
+    pub fn change(&self, change: impl FnOnce(&mut Facts)) {
+        self.facts.send_modify(change);
+    }
+
+    /// Waits until the facts have something.
+    pub async fn wait_until<T>(&self, find: impl Fn(&Facts) -> Option<T>) -> T {
+        let mut facts = self.facts.subscribe();
+        loop {
+            if let Some(found) = find(&facts.borrow_and_update()) {
+                return found;
+            }
+            // The sender lives as long as the member.
+            let _ = facts.changed().await;
+        }
+    }
+
+    /// The connection for orders. What it writes is not in the binary log.
+    pub async fn sql(&self) -> Result<MappedMutexGuard<'_, Sql>, SqlError> {
+        self.line(&self.works).await
+    }
+
+    async fn line<'a>(&self, line: &'a Line) -> Result<MappedMutexGuard<'a, Sql>, SqlError> {
+        let process = self.facts(|facts| facts.running.clone()).ok_or(SqlError::Lost)?;
+        let mut held = line.lock().await;
+        let is_usable = |(of, sql): &(Arc<Process>, Sql)| Arc::ptr_eq(of, &process) && sql.is_open();
+        if !held.as_ref().is_some_and(is_usable) {
+            *held = None;
+            let mut sql = process.login.connect(SHORT).await?;
+            sql.run("SET SESSION sql_log_bin = 0", SHORT).await?;
+            *held = Some((process, sql));
+        }
+        Ok(MutexGuard::map(held, |held| &mut held.as_mut().expect("it was just put there").1))
+    }
+
+    /// Asks the database.
+    pub async fn measure(&self, within: Duration) -> Result<Measured, SqlError> {
+        let asks = async { measure(&mut *self.line(&self.asks).await?, within).await };
+        let measured = tokio::time::timeout(within, asks).await.map_err(|_| SqlError::Late)??;
+        let start = self.facts(|facts| facts.start.clone());
+        *self.last() = Some((Instant::now(), start, measured.clone()));
+        Ok(measured)
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, String, Measured)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer to the operator. If the database does not answer in time, it is the last one, and says so.
+    pub async fn state(&self) -> State {
+        let name = &self.flags.member;
+        let end = Instant::now() + ANSWER;
+        loop {
+            // What an order changes while the database is asked must not be mixed with what it said before.
+            let before = self.facts(Clone::clone);
+            let left = end.saturating_duration_since(Instant::now());
+            let measured = if before.running.is_some() { Some(self.measure(left).await) } else { None };
+            let marks = |facts: &Facts| (facts.start.clone(), facts.role, facts.generation, facts.obeyed.clone());
+            if self.facts(marks) != marks(&before) && Instant::now() < end {
+                continue;
+            }
+            let purged = if before.running.is_some() { purged(&self.volume.data()) } else { Position::none() };
+            return match measured {
+                None => before.state(name, None, purged, None),
+                Some(Ok(measured)) => before.state(name, Some(&measured), purged, None),
+                Some(Err(error)) => {
+                    let last = self.last().clone().filter(|(_, start, _)| *start == before.start);
+                    let age = last.as_ref().map_or(0, |(at, _, _)| at.elapsed().as_secs());
+                    let late = format!("{error}: what is said of it is {age} seconds old");
+                    before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
+                }
+            };
+        }
+    }
+
+    /// Stores what is obeyed, before it is acted on.
+    pub fn obey(&self, change: impl FnOnce(&mut crate::agent::store::Obeyed)) -> Result<(), Refusal> {
+        let mut obeyed = self.facts(|facts| facts.obeyed.clone());
+        change(&mut obeyed);
+        self.volume.obey(&obeyed).map_err(|error| failed(&format!("what is obeyed cannot be stored: {error}")))?;
+        self.change(|facts| facts.obeyed = obeyed);
+        Ok(())
+    }
+
+    /// The database cannot take its unacknowledged writes back, and keeps them.
+    pub fn diverged(&self) -> Result<(), String> {
+        let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
+        identity.diverged = true;
+        self.volume.identify(&identity).map_err(|error| error.to_string())?;
+        self.change(|facts| {
+            facts.identity = Some(identity);
+            facts.wanted = Wanted::Keeping;
+        });
+        Ok(())
+    }
+
+    /// Gives a copy the position that it has.
+    pub async fn arrive(&self, process: &Process) -> Result<(), String> {
+        let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
+        let Some(Arrived { state, position }) = identity.arrived.take() else { return Ok(()) };
+        let checked = |text: &str| gtid::list(text).map(|list| gtid::text(&list)).ok_or("a copy has no position");
+        let statements = [
+            "RESET MASTER".to_owned(),
+            format!("SET GLOBAL gtid_binlog_state = '{}'", checked(&state)?),
+            format!("SET GLOBAL gtid_slave_pos = '{}'", checked(&position)?),
+        ];
+        let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
+        for statement in statements {
+            let done = sql.run(&statement, Duration::from_secs(60)).await;
+            done.map_err(|error| format!("the position of a copy cannot be set: {error}"))?;
+        }
+        self.volume.identify(&identity).map_err(|error| error.to_string())?;
+        self.change(|facts| facts.identity = Some(identity));
+        Ok(())
+    }
+}
+
+/// A refusal.
+pub fn refusal(reason: Reason, message: &str) -> Refusal {
+    Refusal { reason, message: message.to_owned() }
+}
+
+/// It failed.
+pub fn failed(message: &str) -> Refusal {
+    refusal(Reason::Failed, message)
+}
+
+impl From<SqlError> for Refusal {
+    fn from(error: SqlError) -> Self {
+        match error {
+            SqlError::Late | SqlError::Lost => refusal(Reason::DatabaseDown, &error.to_string()),
+            SqlError::Server(_) => failed(&error.to_string()),
+        }
+    }
+}

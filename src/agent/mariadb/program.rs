@@ -1,0 +1,235 @@
+//! The program: it starts, answers, and ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Response};
+use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::command::Flags;
+use super::create::create;
+use super::facts::Wanted;
+use super::keeper::{keep_confirmed, keep_open, keep_running};
+use super::member::{Member, refusal};
+use super::orders::obey;
+use super::release::keep_acknowledged;
+use super::roles::demote;
+use super::seed::copy_out;
+use crate::agent::contract::{COPY, Reason, Refusal, Role, STATE, State, Verb};
+use crate::agent::server::{Answers, Asked, Body, serve, whole};
+use crate::agent::tls::Files;
+
+/// For how long a process that has ended is left to those who wait for it.
+const REAP: Duration = Duration::from_secs(1);
+
+/// Runs until it is asked to end. The error is a sentence.
+pub async fn run(flags: Flags) -> Result<(), String> {
+    flags.check()?;
+    let listens = |error: std::io::Error| format!("the agent cannot listen: {error}");
+    let files = flags.tls().map(|tls| Files::read(&tls)).transpose()?;
+    let listener = TcpListener::bind(flags.listen).await.map_err(listens)?;
+    let health = match flags.listen_health {
+        Some(address) => Some(TcpListener::bind(address).await.map_err(listens)?),
+        None => None,
+    };
+    let (mut ends, mut interrupts) = signals().map_err(|error| format!("signals cannot be received: {error}"))?;
+    if getpid().is_init() {
+        tokio::spawn(reap());
+    }
+    let member = Arc::new(Member::new(flags, files)?);
+    let owner = Arc::clone(&member);
+    let tls = move || owner.tls.as_ref().map(Files::server);
+    tokio::spawn(serve(listener, tls, Arc::new(Operator(Arc::clone(&member)))));
+    if let Some(health) = health {
+        tokio::spawn(serve(health, || None, Arc::new(Kubelet(Arc::clone(&member)))));
+    }
+    tokio::spawn(begin(Arc::clone(&member)));
+    tokio::spawn(keep_running(Arc::clone(&member)));
+    tokio::spawn(keep_open(Arc::clone(&member)));
+    tokio::spawn(keep_confirmed(Arc::clone(&member)));
+    tokio::spawn(keep_acknowledged(Arc::clone(&member)));
+    tracing::info!(member = member.flags.member, "the agent answers");
+    tokio::select! {
+        _ = ends.recv() => {}
+        _ = interrupts.recv() => {}
+    }
+    end(&member).await;
+    Ok(())
+}
+
+fn signals() -> std::io::Result<(tokio::signal::unix::Signal, tokio::signal::unix::Signal)> {
+    Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+}
+
+/// The member that may create data does so if there is none.
+async fn begin(member: Arc<Member>) {
+    let flags = &member.flags;
+    let is_empty = member.facts(|facts| facts.identity.is_none() && facts.problem.is_none());
+    if !is_empty || flags.primary != flags.member || !flags.data.is_empty() {
+        return;
+    }
+    let guard = member.orders.lock().await;
+    let created = create(&member).await;
+    match created {
+        Ok(identity) => {
+            let stored = member.obey(|obeyed| obeyed.epoch = obeyed.epoch.max(flags.epoch));
+            member.change(|facts| {
+                (facts.identity, facts.wanted) = (Some(identity), Wanted::Keeping);
+                facts.problem = stored.err().map(|refusal| refusal.message);
+            });
+        }
+        Err(why) => {
+            tracing::error!(why, "the data cannot be created");
+            member.change(|facts| facts.problem = Some(format!("the data cannot be created: {why}")));
+        }
+    }
+    drop(guard);
+}
+
+/// Ends the database. One whose commits still wait for acknowledgements is killed: asked to end, it would keep them, and could not take
+/// them back any more.
+async fn end(member: &Arc<Member>) {
+    tracing::info!("the agent ends");
+    let grace = Duration::from_secs(member.flags.grace);
+    member.change(|facts| facts.stopping = true);
+    let half = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
+    let waits = member.facts(|facts| facts.role == Role::Primary && facts.acks > 0);
+    let clean = !waits || demote(member, half).await.is_ok();
+    let processes = member.facts(|facts| [facts.running.clone(), facts.starting.clone()]);
+    for process in processes.iter().flatten() {
+        if clean {
+            process.terminate().await;
+            if tokio::time::timeout(grace, process.ended()).await.is_ok() {
+                continue;
+            }
+        }
+        process.kill().await;
+        process.ended().await;
+    }
+}
+
+/// Waits for processes that nobody else waits for, as the first process of a container has to. Those that the agent started are waited
+/// for where they were started, and at once.
+async fn reap() {
+    let Ok(mut ended) = signal(SignalKind::child()) else { return };
+    let mut before = BTreeSet::new();
+    loop {
+        if before.is_empty() {
+            ended.recv().await;
+        }
+        tokio::time::sleep(REAP).await;
+        let now = ended_children();
+        for process in before.intersection(&now).filter_map(|number| Pid::from_raw(*number)) {
+            let _ = waitpid(Some(process), WaitOptions::NOHANG);
+        }
+        before = now;
+    }
+}
+
+/// The children that have ended, and that nobody has waited for.
+fn ended_children() -> BTreeSet<i32> {
+    let own = std::process::id().to_string();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeSet::new() };
+    let ended = |number: &i32| {
+        let text = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        // The name before it is in brackets, and may have brackets in it.
+        let mut fields = text.rsplit(") ").next().unwrap_or_default().split(' ');
+        fields.next() == Some("Z") && fields.next() == Some(&own)
+    };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(ended).collect()
+}
+
+/// What the operator and other agents ask.
+struct Operator(Arc<Member>);
+
+impl Answers for Operator {
+    async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
+        let member = Arc::clone(&self.0);
+        match (&asked.method, asked.path.as_str()) {
+            (&Method::GET, STATE) => json(200, &member.state().await),
+            (&Method::GET, COPY) => match copy_out(&member).await {
+                Ok(copy) => copy,
+                Err(refusal) => refused(&refusal),
+            },
+            (&Method::POST, path) => {
+                let verb = match (path.strip_prefix("/v1/"), &asked.body) {
+                    (Some(name), Some(body)) => Verb::read(name, body),
+                    (Some(_), None) => Err("the request is too large".to_owned()),
+                    (None, _) => Err("the path is unknown".to_owned()),
+                };
+                let done: Result<State, Refusal> = match verb {
+                    Ok(verb) => obey(member, verb).await,
+                    Err(error) => Err(refusal(Reason::Invalid, &error)),
+                };
+                match done {
+                    Ok(state) => json(200, &state),
+                    Err(refusal) => refused(&refusal),
+                }
+            }
+            _ => refused(&refusal(Reason::Invalid, "the path or the method is unknown")),
+        }
+    }
+}
+
+fn json(status: u16, content: &impl serde::Serialize) -> Response<Body> {
+    let text = serde_json::to_vec(content).unwrap_or_default();
+    answer(status, "application/json", text)
+}
+
+fn refused(refusal: &Refusal) -> Response<Body> {
+    json(refusal.reason.status(), refusal)
+}
+
+fn answer(status: u16, kind: &'static str, text: Vec<u8>) -> Response<Body> {
+    let response = Response::builder().status(status).header("content-type", kind);
+    response.body(whole(text)).expect("a status and a type are a response")
+}
+
+/// What the kubelet asks.
+struct Kubelet(Arc<Member>);
+
+impl Answers for Kubelet {
+    async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
+        let ready = match asked.path.as_str() {
+            // A database that waits for an order is well. To restart it would help nobody.
+            "/healthz" => true,
+            "/readyz" => is_ready(&self.0.state().await, self.0.flags.ready_lag),
+            _ => return answer(404, "text/plain", b"not found".to_vec()),
+        };
+        if ready { answer(200, "text/plain", b"ok".to_vec()) } else { answer(503, "text/plain", b"not ready".to_vec()) }
+    }
+}
+
+/// Whether clients can be sent to a member: a primary that takes writes, or a replica whose data is recent.
+fn is_ready(state: &State, lag: f64) -> bool {
+    match state.role {
+        Role::Primary => state.writable,
+        Role::Replica => state.receiving && state.lag.is_some_and(|seconds| seconds <= lag),
+        Role::Waiting | Role::Fenced => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ready;
+    use crate::agent::contract::{Role, State};
+
+    #[test]
+    fn a_member_is_ready_when_clients_can_use_it() {
+        for (role, writable, lag, ready) in [
+            (Role::Primary, true, None, true),
+            (Role::Primary, false, None, false),
+            (Role::Replica, false, Some(10.0), true),
+            (Role::Replica, false, Some(11.0), false),
+            (Role::Replica, false, None, false),
+            (Role::Waiting, true, Some(0.0), false),
+        ] {
+            let state = State { role, writable, lag, receiving: true, ..State::default() };
+            assert_eq!(is_ready(&state, 10.0), ready, "{role:?} {writable} {lag:?}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What a member does by its orders: it is fenced, is the primary, follows, or hands over.
+//!
+//! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
+//! killed while it waits for an acknowledgement ends with success.
+
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest as _, Sha256};
+
+use super::accounts::{self, hash};
+use super::facts::{Source, Wanted};
+use super::keeper::{self, SHORT, random, secret};
+use super::measured::Measured;
+use super::member::{Member, failed, refusal};
+use super::orders::{ended, started};
+use super::sql::{Sql, SqlError};
+use crate::agent::contract::{Follow, Promote, Reason, Refusal, Role};
+
+/// How long threads of replication may take to stop. A large write is applied as a whole.
+const STOP: Duration = Duration::from_secs(30);
+/// How long a promotion waits for what was received to be applied, before the operator has to ask again.
+const APPLY: Duration = Duration::from_secs(2);
+/// How long a change of the source waits for it.
+const BRIEFLY: Duration = Duration::from_millis(300);
+/// `ER_LOCK_WAIT_TIMEOUT`.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+
+/// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would throw away what it received.
+pub async fn fence(member: &Member) -> Result<(), Refusal> {
+    let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.is_some(), facts.wanted));
+    if role == Role::Fenced && (running || wanted == Wanted::No) {
+        return Ok(());
+    }
+    if role == Role::Primary || wanted == Wanted::No {
+        ended(member).await?;
+        member.change(|facts| facts.idle(Role::Fenced));
+        return Ok(());
+    }
+    let measured = member.measure(SHORT).await?;
+    let mut sql = member.sql().await?;
+    if measured.follows && measured.receiver_on {
+        if !measured.applying {
+            // With both threads stopped, this would throw away what was received.
+            applies_error(sql.run("START SLAVE SQL_THREAD", SHORT).await)?;
+        }
+        sql.run("STOP SLAVE IO_THREAD", STOP).await?;
+    }
+    sql.run("SET GLOBAL rpl_semi_sync_slave_enabled = 0", SHORT).await?;
+    sql.run("SET GLOBAL read_only = 1", SHORT).await?;
+    drop(sql);
+    if member.measure(SHORT).await?.receiver_on {
+        return Err(refusal(Reason::DatabaseDown, "the database still receives"));
+    }
+    member.change(|facts| facts.idle(Role::Fenced));
+    Ok(())
+}
+
+/// A thread that cannot apply is no reason not to stop the other one.
+fn applies_error(done: Result<(), SqlError>) -> Result<(), SqlError> {
+    match done {
+        Err(SqlError::Server(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// The member is the primary.
+pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
+    let role = member.facts(|facts| facts.role);
+    if role != Role::Primary && member.facts(|facts| facts.running.is_none()) {
+        // The operator waits for it, and does not take the start for the end of another one.
+        member.change(|facts| facts.role = Role::Primary);
+        started(member, Wanted::Keeping).await?;
+    } else if role != Role::Primary {
+        unfollow(member).await?;
+    }
+    let took_back =
+        member.facts(|facts| facts.may_have_unacknowledged() && facts.running.as_ref().is_some_and(|p| p.takes_back));
+    if role != Role::Primary && took_back {
+        return Err(refusal(
+            Reason::Impossible,
+            "it has taken writes back, of which some were acknowledged: it has to follow",
+        ));
+    }
+    member.obey(|obeyed| obeyed.promoted = Some(order.acks))?;
+    let replication = hash(&password(member)?);
+    let mut sql = member.sql().await?;
+    sql.run("SET GLOBAL rpl_semi_sync_slave_enabled = 0", SHORT).await?;
+    admit(&mut sql, &order.admitted, &replication, member.tls.is_some()).await?;
+    if order.acks == 0 {
+        // Commits that wait succeed by this: the operator has latched it before.
+        sql.run("SET GLOBAL rpl_semi_sync_master_enabled = 0", SHORT).await?;
+    }
+    drop(sql);
+    member.change(|facts| {
+        if facts.role != Role::Primary || facts.acks != order.acks {
+            facts.generation += 1;
+            facts.confirmed = facts.confirmed.min(order.acks);
+        }
+        (facts.role, facts.source, facts.handed_over) = (Role::Primary, None, false);
+        (facts.acks, facts.admitted) = (order.acks, order.admitted.clone());
+        facts.waits_for = facts.waits_for.min(order.acks);
+    });
+    keeper::open(member).await.map_err(Refusal::from)
+}
+
+/// Stops following after everything is applied.
+async fn unfollow(member: &Member) -> Result<(), Refusal> {
+    if !member.measure(SHORT).await?.follows {
+        return Ok(());
+    }
+    member.sql().await?.run("STOP SLAVE IO_THREAD", STOP).await?;
+    let measured = applied(member, APPLY).await?;
+    if !measured.has.contains(&measured.got) {
+        return Err(refusal(Reason::NotApplied, "it applies what it received"));
+    }
+    let mut sql = member.sql().await?;
+    sql.run("STOP SLAVE", STOP).await?;
+    sql.run("RESET SLAVE ALL", STOP).await?;
+    Ok(())
+}
+
+/// Waits for a while until everything that was received is applied.
+async fn applied(member: &Member, within: Duration) -> Result<Measured, SqlError> {
+    let end = Instant::now() + within;
+    loop {
+        let measured = member.measure(SHORT).await?;
+        if measured.has.contains(&measured.got) || !measured.applying || Instant::now() > end {
+            return Ok(measured);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Only these members may connect and follow. The connections of others end.
+async fn admit(sql: &mut Sql, admitted: &[String], hash: &str, tls: bool) -> Result<(), Refusal> {
+    let accounts = sql.rows("SELECT User AS user FROM mysql.global_priv WHERE User LIKE 'tillerman.%'", SHORT).await?;
+    let accounts: Vec<String> = accounts.iter().map(|row| row.text("user")).collect();
+    let refused = accounts::refused(&accounts, admitted);
+    for account in &refused {
+        sql.run(&format!("ALTER USER '{account}'@'%' ACCOUNT LOCK"), SHORT).await?;
+    }
+    for statement in accounts::admit(admitted, hash, tls) {
+        sql.run(&statement, SHORT).await?;
+    }
+    let end = Instant::now() + SHORT;
+    while !refused.is_empty() {
+        let names = refused.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let query = format!("SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER IN ({names})");
+        let connected = sql.rows(&query, SHORT).await?;
+        if connected.is_empty() {
+            break;
+        }
+        if Instant::now() > end {
+            return Err(refusal(Reason::DatabaseDown, "a member that is not admitted is still connected"));
+        }
+        kill(sql, connected.iter().filter_map(|row| row.number("id"))).await?;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// Ends connections, of which some may have ended already.
+async fn kill(sql: &mut Sql, connections: impl Iterator<Item = u64>) -> Result<(), SqlError> {
+    for connection in connections {
+        applies_error(sql.run(&format!("KILL CONNECTION {connection}"), SHORT).await)?;
+    }
+    Ok(())
+}
+
+/// The member is a replica.
+pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
+    let source = Source { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
+    let (role, given) = member.facts(|facts| (facts.role, facts.source.clone()));
+    if role == Role::Replica && given.as_ref() == Some(&source) {
+        let measured = member.measure(SHORT).await?;
+        if measured.receiver_on && (measured.applying || measured.apply_error != 0) {
+            return Ok(());
+        }
+    }
+    let (takes_back, runs) = member.facts(|facts| {
+        let started = facts.running.as_ref().is_some_and(|process| process.takes_back);
+        let refused = facts.identity.as_ref().is_some_and(|identity| identity.diverged);
+        (facts.may_have_unacknowledged() && !started && !refused, facts.running.is_some())
+    });
+    if runs && (role == Role::Primary || takes_back) {
+        ended(member).await?;
+    }
+    let was_primary = member.facts(|facts| facts.obeyed.promoted.is_some());
+    started(member, if takes_back { Wanted::TakingBack } else { Wanted::Keeping }).await?;
+    let password = password(member)?;
+    let mut sql = member.sql().await?;
+    // Enabled on a replica, it would keep it from applying.
+    sql.run("SET GLOBAL rpl_semi_sync_master_enabled = 0", SHORT).await?;
+    sql.run("SET GLOBAL read_only = 1", STOP).await?;
+    sql.run("STOP SLAVE IO_THREAD", STOP).await?;
+    drop(sql);
+    let measured = applied(member, BRIEFLY).await?;
+    if !measured.has.contains(&measured.got) {
+        // The rest is received again, from a source that has all of it. Until then this member lacks it, as after a start.
+        let start = random().map_err(|error| failed(&error))?;
+        member.change(|facts| start[..16].clone_into(&mut facts.start));
+    }
+    let mut sql = member.sql().await?;
+    sql.run("STOP SLAVE", STOP).await?;
+    let acknowledge = i32::from(order.acknowledge);
+    sql.run(&format!("SET GLOBAL rpl_semi_sync_slave_enabled = {acknowledge}"), SHORT).await?;
+    sql.run(&change_master(member, order, &password, was_primary), STOP).await?;
+    sql.run("START SLAVE", STOP).await?;
+    drop(sql);
+    member.obey(|obeyed| obeyed.promoted = None)?;
+    member.change(|facts| {
+        facts.idle(Role::Replica);
+        facts.source = Some(source);
+    });
+    Ok(())
+}
+
+/// The statement with which a member follows. Its texts are checked: the host by the order, the password is of hexadecimal digits.
+fn change_master(member: &Member, order: &Follow, password: &str, was_primary: bool) -> String {
+    let account = accounts::of(&member.flags.member, order.acknowledge);
+    let quoted = |path: &std::path::Path| path.display().to_string().replace('\\', "\\\\").replace('\'', "\\'");
+    let tls = member.flags.tls().map_or_else(
+        || "MASTER_SSL = 0".to_owned(),
+        |tls| {
+            format!(
+                "MASTER_SSL = 1, MASTER_SSL_VERIFY_SERVER_CERT = 1, MASTER_SSL_CA = '{}', MASTER_SSL_CERT = '{}', MASTER_SSL_KEY = '{}'",
+                quoted(&tls.authorities),
+                quoted(&tls.certificate),
+                quoted(&tls.key)
+            )
+        },
+    );
+    // What an earlier primary wrote counts as applied.
+    let demotes = if was_primary { ", MASTER_DEMOTE_TO_SLAVE = 1" } else { "" };
+    format!(
+        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{account}', MASTER_PASSWORD = '{password}', \
+         MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1, MASTER_USE_GTID = slave_pos{demotes}, {tls}",
+        order.source, member.flags.port
+    )
+}
+
+/// The primary takes no more writes, waits until all commits have been acknowledged, and ends the sessions.
+pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
+    let (role, handed_over) = member.facts(|facts| (facts.role, facts.handed_over));
+    if role == Role::Fenced && handed_over {
+        return Ok(());
+    }
+    if role != Role::Primary {
+        return Err(refusal(Reason::Impossible, "it is not the primary"));
+    }
+    let over = || refusal(Reason::TimeOver, "commits still wait for an acknowledgement, or a statement for its end");
+    let within = Duration::from_millis(within.clamp(1000, 60_000));
+    // No commit of the agent may be made after this. It waits for those that are being made.
+    let commits = async { (member.marker.lock().await, member.nudges.lock().await) };
+    let commits = tokio::time::timeout(within, commits).await.map_err(|_| over())?;
+    let mut sql = member.sql().await?;
+    sql.run(&format!("SET SESSION lock_wait_timeout = {}", within.as_secs()), SHORT).await?;
+    // It waits for all commits. Given up by the end of the connection it would still be done later, so the database ends it itself.
+    match sql.run("SET GLOBAL read_only = 1", within + SHORT).await {
+        Err(SqlError::Server(LOCK_WAIT_TIMEOUT)) => return Err(over()),
+        other => other?,
+    }
+    member.change(|facts| {
+        facts.idle(Role::Fenced);
+        facts.handed_over = true;
+    });
+    drop(commits);
+    // Only now: a commit that is ended while it waits for an acknowledgement succeeds without one.
+    let sessions = format!(
+        "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER NOT IN ('{}', 'system user', 'event_scheduler') \
+         AND COMMAND NOT IN ('Binlog Dump', 'Daemon')",
+        accounts::AGENT
+    );
+    let sessions = sql.rows(&sessions, SHORT).await?;
+    kill(&mut sql, sessions.iter().filter_map(|row| row.number("id"))).await?;
+    Ok(())
+}
+
+/// Reads certificates and passwords again.
+pub async fn reload(member: &Member) -> Result<(), Refusal> {
+    if let (Some(files), Some(tls)) = (&member.tls, member.flags.tls()) {
+        files.read_again(&tls).map_err(|error| failed(&error))?;
+    }
+    let password = password(member)?;
+    let facts = member.facts(Clone::clone);
+    if facts.running.is_none() {
+        return Ok(());
+    }
+    let mut sql = member.sql().await?;
+    if member.tls.is_some() {
+        // Without `LOCAL` it would be in the binary log.
+        sql.run("FLUSH LOCAL SSL", SHORT).await?;
+    }
+    if let Some(path) = &member.flags.administrator_password_file {
+        let hash = hash(&secret(path).map_err(|error| failed(&error))?);
+        let name = &member.flags.administrator;
+        sql.run(&format!("ALTER USER '{name}'@'%' IDENTIFIED VIA mysql_native_password USING '{hash}'"), SHORT).await?;
+    }
+    match (facts.role, facts.source) {
+        (Role::Primary, _) => admit(&mut sql, &facts.admitted, &hash(&password), member.tls.is_some()).await,
+        (Role::Replica, Some(source)) => {
+            drop(sql);
+            member.change(|facts| facts.role = Role::Waiting);
+            let data = facts.identity.map(|identity| identity.data).unwrap_or_default();
+            let order = Follow { epoch: source.epoch, data, source: source.host, acknowledge: source.acknowledge };
+            follow(member, &order).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The password with which members follow each other: the digest of what the file has, as MariaDB takes at most 32 characters.
+fn password(member: &Member) -> Result<String, Refusal> {
+    let secret = secret(&member.flags.password_file).map_err(|error| failed(&error))?;
+    Ok(HEXLOWER.encode(&Sha256::digest(secret.as_bytes()))[..32].to_owned())
+}

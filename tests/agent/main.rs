@@ -1,0 +1,11 @@
+//! The agent of MariaDB, on real processes: the program `tillerman-agent` with `mariadbd` of Debian, each member on an address of its
+//! own. The orders are those that the operator gives (docs/primary.md).
+
+mod cluster;
+mod contract;
+mod fencing;
+mod moves;
+mod one;
+mod seeding;
+mod trust;
+mod writers;

@@ -1,0 +1,119 @@
+//! Clients that write unique keys, and remember which were acknowledged.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable as _;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::cluster::{Member, connect};
+
+/// How long a client waits for an answer before it asks another member. The write may still be done.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Writers at work.
+pub struct Writers {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    addresses: Vec<Ipv4Addr>,
+    next: AtomicU64,
+    stop: AtomicBool,
+    acknowledged: Mutex<Acknowledged>,
+}
+
+#[derive(Default)]
+struct Acknowledged {
+    keys: Vec<u64>,
+    last: Option<Instant>,
+    longest: Duration,
+}
+
+impl Writers {
+    /// Starts so many, to whichever of these members takes writes. The table is made on the first.
+    pub async fn start(members: &[Member], count: usize) -> Self {
+        members[0].run("CREATE DATABASE IF NOT EXISTS app").await.expect("it takes writes");
+        let table = "CREATE TABLE IF NOT EXISTS app.t (id BIGINT PRIMARY KEY, v CHAR(40) NOT NULL) ENGINE=InnoDB";
+        members[0].run(table).await.expect("it takes writes");
+        let shared = Arc::new(Shared {
+            addresses: members.iter().map(|member| member.address).collect(),
+            next: AtomicU64::new(1),
+            stop: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
+        });
+        let tasks = (0..count).map(|_| tokio::spawn(write(Arc::clone(&shared)))).collect();
+        Self { shared, tasks }
+    }
+
+    /// How many writes were acknowledged.
+    pub fn count(&self) -> usize {
+        self.shared.acknowledged.lock().expect("nobody panicked").keys.len()
+    }
+
+    /// Waits until so many more were acknowledged.
+    pub async fn more(&self, count: usize) {
+        let (before, since) = (self.count(), Instant::now());
+        while self.count() < before + count {
+            assert!(since.elapsed() < Duration::from_secs(30), "{} of {count} writes", self.count() - before);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The longest time between two acknowledgements since the last call.
+    pub fn longest_gap(&self) -> Duration {
+        std::mem::take(&mut self.shared.acknowledged.lock().expect("nobody panicked").longest)
+    }
+
+    /// Stops, and returns the acknowledged keys.
+    pub async fn stop(self) -> Vec<u64> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.expect("nobody panicked");
+        }
+        std::mem::take(&mut self.shared.acknowledged.lock().expect("nobody panicked").keys)
+    }
+}
+
+/// The keys that a member lacks.
+pub async fn lost(member: &Member, keys: &[u64]) -> Vec<u64> {
+    let found: HashSet<u64> = member.numbers("SELECT id FROM app.t").await.into_iter().collect();
+    assert!(!keys.is_empty(), "nothing was written at all");
+    eprintln!("{}: {} writes acknowledged, {} found", member.name, keys.len(), found.len());
+    keys.iter().copied().filter(|key| !found.contains(key)).collect()
+}
+
+async fn write(shared: Arc<Shared>) {
+    for address in shared.addresses.clone().into_iter().cycle() {
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(Ok(mut connection)) = timeout(ANSWER, connect(address)).await {
+            stay(&shared, &mut connection).await;
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// Stays with a member as long as it takes writes.
+async fn stay(shared: &Shared, connection: &mut Conn) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let key = shared.next.fetch_add(1, Ordering::Relaxed);
+        let insert = format!("INSERT INTO app.t VALUES ({key}, REPEAT('x', 40))");
+        if !matches!(timeout(ANSWER, connection.query_drop(insert)).await, Ok(Ok(()))) {
+            return;
+        }
+        let mut acknowledged = shared.acknowledged.lock().expect("nobody panicked");
+        let now = Instant::now();
+        let gap = acknowledged.last.map_or(Duration::ZERO, |last| now - last);
+        acknowledged.longest = acknowledged.longest.max(gap);
+        acknowledged.last = Some(now);
+        acknowledged.keys.push(key);
+    }
+}
