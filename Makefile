@@ -29,6 +29,11 @@ build: protoc ## the operator and command line, optimised: target/tillerman
 # Parts of the tests run it meanwhile: it is replaced at once.
 	strip -o $(BIN).new $(UNSTRIPPED) && mv $(BIN).new $(BIN)
 
+.PHONY: build-agent
+build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
+	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --no-default-features --features mariadb-agent --bin tillerman-agent
+	strip -o $(BIN)-agent.new $(UNSTRIPPED)-agent && mv $(BIN)-agent.new $(BIN)-agent
+
 .PHONY: manifests
 manifests: protoc ## write deploy/chart/files, deploy/install and deploy/bundle again
 	REWRITE_MANIFESTS=1 $(CARGO) test --quiet --features cluster-tests --test manifests

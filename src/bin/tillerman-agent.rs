@@ -3,11 +3,20 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use tillerman::agent::mariadb::command::Flags;
+use tillerman::agent::mariadb::command::{self, Flags};
 use tillerman::agent::mariadb::program;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
+    if let Some(installed) = command::install(std::env::args_os().skip(1)) {
+        return match installed {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let flags = Flags::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen]
+# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb]
 # An image that is there already is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -53,6 +53,15 @@ certgen() { # a shell, and what hooks of charts use ingress-nginx' kube-webhook-
 	debian "$root" openssl
 	install -m 755 "$TOOLS/kubectl" "$here/certgen.sh" "$root/usr/local/bin/"
 	pack localhost/certgen:1 "$1" '{"Entrypoint":["/usr/local/bin/certgen.sh"],"Env":["HOME=/tmp","PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
+}
+
+mariadb() { # Debian's MariaDB, with the user of the image docker.io/library/mariadb
+	local root=$work/mariadb
+	debian "$root" mariadb-server-core,mariadb-backup,mariadb-client-core
+	echo 'mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin' >>"$root/etc/passwd"
+	echo 'mysql:x:999:' >>"$root/etc/group"
+	install -d -o 999 -g 999 "$root/var/lib/mysql" "$root/run/mysqld"
+	pack localhost/mariadb:10.11.19 "$1" '{"User":"999","Cmd":["mariadbd"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
 }
 
 for image in "${@:-pause php}"; do for image in $image; do

@@ -1,7 +1,8 @@
 //! The flags of `tillerman-agent`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -11,7 +12,7 @@ use crate::agent::tls::Tls;
 
 /// Runs a member of a MariaDB cluster, and does what the operator orders.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "tillerman-agent", version)]
+#[command(name = "tillerman-agent", version, after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else.")]
 pub struct Flags {
     /// The folder that the agent keeps its data in: the volume of the member
     #[arg(long, env = "VOLUME", default_value = "/var/lib/mysql")]
@@ -156,6 +157,26 @@ impl Flags {
     }
 }
 
+/// `install PATH` copies this program: an init container brings it into the container of the database, whose image lacks it. `None`
+/// if the arguments are others.
+pub fn install(mut args: impl Iterator<Item = OsString>) -> Option<Result<(), String>> {
+    if args.next()? != "install" {
+        return None;
+    }
+    Some(match (args.next(), args.next()) {
+        (Some(path), None) => copy(Path::new(&path)),
+        _ => Err("install takes one argument: the path that the program is copied to".to_owned()),
+    })
+}
+
+fn copy(to: &Path) -> Result<(), String> {
+    let own = std::env::current_exe().map_err(|error| format!("the program does not find itself: {error}"))?;
+    // An init container may run again while the file is there.
+    let new = to.with_extension("new");
+    let copied = std::fs::copy(own, &new).and_then(|_| std::fs::rename(&new, to));
+    copied.map_err(|error| format!("{}: {error}", to.display()))
+}
+
 /// The number behind the last hyphen of a pod's name.
 fn ordinal(member: &str) -> Option<u32> {
     member.rsplit_once('-')?.1.parse().ok()
@@ -163,7 +184,7 @@ fn ordinal(member: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flags, ordinal};
+    use super::{Flags, install, ordinal};
     use clap::Parser as _;
 
     #[test]
@@ -171,6 +192,20 @@ mod tests {
         for (name, expected) in [("db-0", Some(0)), ("my-db-12", Some(12)), ("db", None), ("db-x", None)] {
             assert_eq!(ordinal(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn the_program_copies_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("agent");
+        let args = |args: &[&std::ffi::OsStr]| args.iter().map(std::ffi::OsString::from).collect::<Vec<_>>().into_iter();
+        for _ in 0..2 {
+            assert_eq!(install(args(&["install".as_ref(), to.as_os_str()])), Some(Ok(())));
+        }
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(std::fs::metadata(&to).unwrap().len(), std::fs::metadata(own).unwrap().len());
+        assert_eq!(install(args(&["--member=db-0".as_ref()])), None);
+        assert!(install(args(&["install".as_ref()])).unwrap().is_err());
     }
 
     #[test]

@@ -62,6 +62,13 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
         }
     });
     let shared = Arc::clone(host);
+    environment.add_function("randAlphaNum", move |length: i64| {
+        match call(&shared, "randAlphaNum", &[Go::int(length)])? {
+            Go::Str(text) => Ok(text.text().into_owned()),
+            _ => Err(TemplateError::error("randAlphaNum gave no text")),
+        }
+    });
+    let shared = Arc::clone(host);
     environment.add_function("genCA", move |name: &str, days: i64| {
         certificate(call(&shared, "genCA", &[name.into(), Go::int(days)]))
     });
@@ -178,6 +185,14 @@ mod tests {
         let message =
             render("{% macro m() %}{% set _ = fail('size is ' ~ 9) %}{% endmacro %}\na: {{ m() }}").unwrap_err();
         assert!(message.ends_with(": size is 9"), "{message}");
+    }
+
+    #[test]
+    fn a_password_has_as_many_letters_and_digits_as_it_shall() {
+        let password = render("{{ randAlphaNum(24) }}").unwrap();
+        let password = password.trim_matches('"');
+        assert!(password.len() == 24 && password.bytes().all(|b| b.is_ascii_alphanumeric()), "{password}");
+        assert!(render("{{ randAlphaNum(90000000) }}").is_err());
     }
 
     #[test]
