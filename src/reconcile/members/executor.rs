@@ -86,6 +86,9 @@ impl SetPass<'_> {
         let done = match step {
             MemberStep::Quiet => (Doing::Nothing, None),
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
+            MemberStep::Stop { .. } if self.is_strict() && !self.is_current().await? => {
+                (Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE))
+            }
             MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             MemberStep::Latch(new) => {
                 if self.is_strict() {
