@@ -12,8 +12,8 @@ use crate::proxy::Fault;
 use crate::release::Sight;
 
 /// All runs of a lane have the same cluster, which is whole again by then.
-fn resize(scene: &Scene, size: u32) {
-    scene.apply("Web", "a", &json!({"size": size, "net": net(scene, "a")}));
+fn put(scene: &Scene, size: u32, version: u32) {
+    scene.apply("Web", "a", &json!({"size": size, "net": net(scene, "a"), "version": version.to_string()}));
 }
 
 /// So many members, of which each other one acknowledges, nothing in flight, and the epoch.
@@ -37,29 +37,33 @@ fn assert_nothing_lost(scene: &Scene, p: u32) {
     assert!(!database.acknowledged.is_empty(), "clients write");
 }
 
+/// The first run of a lane makes the cluster, and clients begin to write.
+fn begin(scene: &Scene) {
+    if scene.get("web/a").is_err() {
+        put(scene, 3, 0);
+        drop(scene.agents().writer(0));
+    }
+}
+
+fn primary(scene: &Scene) -> (u32, u64) {
+    let latched = scene.get("web/a").unwrap()["status"]["members"]["db"]["latch"]["primary"].clone();
+    let p = latched["ordinal"].as_u64().unwrap_or_else(|| panic!("{latched}"));
+    (u32::try_from(p).unwrap(), latched["epoch"].as_u64().unwrap())
+}
+
 /// The primary is killed, again and again.
-#[test]
-fn after_each_write_of_a_fail_over() {
+fn fails_over(fault: Fault, test: &str) -> u64 {
     // The epochs before, by the run.
     let epochs = Mutex::new(BTreeMap::new());
     let sweep = Sweep {
-        test: "kill-failover",
+        test,
         chart: "primary",
         lanes: 3,
-        prepare: (
-            &|scene, run| {
-                if run.len() == 2 && scene.get("web/a").is_err() {
-                    resize(scene, 3);
-                    drop(scene.agents().writer(0));
-                }
-            },
-            &|sight, _| is_whole(sight, 3).map(drop),
-        ),
+        prepare: (&|scene, _| begin(scene), &|sight, _| is_whole(sight, 3).map(drop)),
         act: &|scene, run| {
-            let latched = scene.get("web/a").unwrap()["status"]["members"]["db"]["latch"]["primary"].clone();
-            epochs.lock().unwrap().insert(run.to_owned(), latched["epoch"].as_u64().unwrap());
-            let p = u32::try_from(latched["ordinal"].as_u64().unwrap()).unwrap();
+            let (p, epoch) = primary(scene);
             assert_nothing_lost(scene, p);
+            epochs.lock().unwrap().insert(run.to_owned(), epoch);
             scene.agents().database().crash(p);
         },
         end: &|sight, run| {
@@ -67,5 +71,64 @@ fn after_each_write_of_a_fail_over() {
             if epoch == before + 1 { Ok(()) } else { Err(format!("epoch {epoch} after {before}")) }
         },
     };
-    assert!(sweep.run_with(Fault::Freeze) > 8);
+    sweep.run_with(fault)
+}
+
+#[test]
+fn after_each_write_of_a_fail_over() {
+    assert!(fails_over(Fault::Freeze, "kill-failover") > 15);
+}
+
+#[test]
+fn before_each_write_of_a_fail_over() {
+    assert!(fails_over(Fault::FreezeBefore, "kill-unfailover") > 15);
+}
+
+/// A new template restarts all pods, and the primary hands over before its own goes.
+#[test]
+fn after_each_write_of_a_restart_of_all_members_with_a_switch_over() {
+    let number = |run: &str| run[1..].parse::<u32>().expect("a run has a number");
+    let sweep = Sweep {
+        test: "kill-switchover",
+        chart: "primary",
+        lanes: 3,
+        prepare: (&|scene, _| begin(scene), &|sight, _| is_whole(sight, 3).map(drop)),
+        act: &|scene, run| {
+            assert_nothing_lost(scene, primary(scene).0);
+            put(scene, 3, number(run));
+        },
+        end: &|sight, run| {
+            for ordinal in 0..3 {
+                let image = sight.field("Pod", &format!("a-db-{ordinal}"), "/spec/containers/0/image")?;
+                if image != format!("db:{}", number(run)) {
+                    return Err(format!("member {ordinal} has {image}"));
+                }
+            }
+            is_whole(sight, 3).map(drop)
+        },
+    };
+    assert!(sweep.run_with(Fault::Freeze) > 15);
+}
+
+/// One member becomes three.
+#[test]
+fn after_each_write_while_replicas_join() {
+    let sweep = Sweep {
+        test: "kill-join",
+        chart: "primary",
+        lanes: 3,
+        prepare: (
+            &|scene, _| {
+                begin(scene);
+                put(scene, 1, 0);
+            },
+            &|sight, _| is_whole(sight, 1).map(drop),
+        ),
+        act: &|scene, _| {
+            assert_nothing_lost(scene, 0);
+            put(scene, 3, 0);
+        },
+        end: &|sight, _| is_whole(sight, 3).map(drop),
+    };
+    assert!(sweep.run_with(Fault::Freeze) > 12);
 }
