@@ -46,6 +46,8 @@ pub struct MembersStatus {
     pub unready: Option<(&'static str, String)>,
     /// Whether `unready` is a problem that somebody should know of.
     pub stopped: bool,
+    /// The sets whose latches are written alone, before anything depends on them, and not with the rest of the status.
+    pub latched_alone: Vec<String>,
     /// Whether the chart has no members any more, so that the status must not mention them.
     pub gone: bool,
 }
@@ -66,6 +68,8 @@ impl MembersStatus {
     /// Reads the previous status for these sets.
     pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
         let mut report = Self::read(status);
+        let alone = sets.iter().filter(|set| set.driver == DriverName::PRIMARY);
+        report.latched_alone = alone.map(|set| set.name.clone()).collect();
         report.as_coreos = matches!(sets, [only] if only.driver == DriverName::ETCD);
         if !report.as_coreos {
             report.members.retain(|_, members| members.is_object());

@@ -171,7 +171,9 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
             }
         }
         if !told.members.is_empty() {
-            status.insert("members".into(), Value::Object(told.members.clone()));
+            let mut members = told.members.clone();
+            keep_latches(&mut members, told, report.old);
+            status.insert("members".into(), Value::Object(members));
         }
         if let Some(plan) = &told.plan {
             status.insert("plan".into(), plan.clone());
@@ -192,6 +194,17 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         _ => {}
     }
     status
+}
+
+/// Latches that are written alone stay as they are: what a pass knows of them may be outdated by now.
+fn keep_latches(members: &mut Map<String, Value>, told: &MembersStatus, old: &Map<String, Value>) {
+    for name in &told.latched_alone {
+        let Some(Value::Object(entry)) = members.get_mut(name) else { continue };
+        match old.get("members").and_then(|all| all.get(name)?.get("latch")) {
+            Some(latch) => drop(entry.insert("latch".into(), latch.clone())),
+            None => drop(entry.remove("latch")),
+        }
+    }
 }
 
 /// Whether a failure counts as an attempt: repairs and rollbacks are tried without a limit.
@@ -291,11 +304,13 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// A value for a JSON merge patch. The patch merges objects, so it must name the keys to remove.
+/// A value for a JSON merge patch. The patch merges objects, so it must name the keys to remove. It has nothing that stays as it is:
+/// somebody else may have changed that meanwhile.
 pub fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
+    let changed = new.iter().filter(|(key, value)| old.get(*key) != Some(*value));
     let mut patch: Map<String, Value> =
-        new.iter().map(|(key, value)| (key.clone(), difference(old.get(key).unwrap_or(&Value::Null), value))).collect();
+        changed.map(|(key, value)| (key.clone(), difference(old.get(key).unwrap_or(&Value::Null), value))).collect();
     patch.extend(old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null)));
     Value::Object(patch)
 }

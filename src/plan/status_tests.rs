@@ -3,6 +3,7 @@
 //! Codes in names are rules of docs/design/applying.md.
 
 use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status};
+use crate::members::progress::MembersStatus;
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
 use crate::plan::situation::{Drift, Situation};
@@ -198,10 +199,10 @@ fn paused_and_drifted_are_there_while_they_are_true() {
 }
 
 #[test]
-fn a_patch_names_what_has_to_go() {
+fn a_patch_names_what_has_to_go_and_nothing_that_stays() {
     let old = json!({"a": {"b": 1, "c": 2}, "d": 1}).as_object().unwrap().clone();
     let new = json!({"a": {"b": 1}}).as_object().unwrap().clone();
-    assert_eq!(patch(&old, &new), Some(json!({"a": {"b": 1, "c": null}, "d": null})));
+    assert_eq!(patch(&old, &new), Some(json!({"a": {"c": null}, "d": null})));
     let old = json!({"a": {"b": {"c": {"d": 1, "e": [1]}}}}).as_object().unwrap().clone();
     let new = json!({"a": {"b": {"c": {"e": [2]}}}}).as_object().unwrap().clone();
     assert_eq!(patch(&old, &new), Some(json!({"a": {"b": {"c": {"d": null, "e": [2]}}}})));
@@ -227,4 +228,23 @@ fn a_manifest_is_shown_when_that_is_wanted_and_stays_until_another_is_known() {
     assert_eq!(shown["deployedRelease"], json!({"name": "r", "manifest": "kind: A"}));
     assert_eq!(after(&shown, Manifest::AsBefore)["deployedRelease"], shown["deployedRelease"]);
     assert_eq!(after(&shown, Manifest::Hidden)["deployedRelease"], json!({"name": "r"}));
+}
+
+/// What a pass knows of a latch may be outdated when it writes the status: the latch that is written alone stays, and so does all that the
+/// pass did not change.
+#[test]
+fn a_latch_that_is_written_alone_is_never_written_with_the_rest() {
+    let of = |epoch: u32, ready: u32| json!({"db": {"ready": ready, "latch": {"primary": {"epoch": epoch}}}});
+    let map = |value: Value| value.as_object().unwrap().clone();
+    let old = map(json!({"members": of(2, 3)}));
+    let objects = BTreeMap::new();
+    let new = |latched_alone: Vec<String>| {
+        let members = MembersStatus { members: map(of(1, 2)), latched_alone, ..MembersStatus::default() };
+        status(&Report { members: Some(&members), ..report(&old, &Situation::Settled, &objects) })
+    };
+    let written = |new: &Map<String, Value>| patch(&old, new).unwrap()["members"].clone();
+    let alone = new(vec!["db".to_owned()]);
+    assert_eq!(alone["members"], of(2, 2));
+    assert_eq!(written(&alone), json!({"db": {"ready": 2}}));
+    assert_eq!(written(&new(Vec::new())), json!({"db": {"ready": 2, "latch": {"primary": {"epoch": 1}}}}));
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::agents::Agents;
 use crate::etcd::restore;
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::kubelet::Kubelet;
@@ -109,6 +110,7 @@ pub struct Scene {
 enum Pods {
     Ended { _by: Kubelet },
     Run(Box<Node>),
+    Agents(Box<Agents>),
 }
 
 impl std::ops::Deref for Scene {
@@ -132,6 +134,7 @@ impl Scene {
         let pods = match chart {
             "members" => Pods::Ended { _by: Kubelet::of_members(&space, |_| (0, String::new())) },
             "etcd" | "restored" => Pods::Run(Box::new(Node::new(&space))),
+            "primary" => Pods::Agents(Box::new(Agents::with_secret(&space))),
             _ => Pods::Ended { _by: Kubelet::new(&space) },
         };
         Self { space, proxy, kubeconfig, watches, kinds, pods }
@@ -141,7 +144,15 @@ impl Scene {
     pub fn node(&self) -> &Node {
         match &self.pods {
             Pods::Run(node) => node,
-            Pods::Ended { .. } => panic!("no pod runs here"),
+            Pods::Ended { .. } | Pods::Agents(_) => panic!("no pod of etcd runs here"),
+        }
+    }
+
+    /// The agents of a database with a primary.
+    pub fn agents(&self) -> &Agents {
+        match &self.pods {
+            Pods::Agents(agents) => agents,
+            _ => panic!("no agent runs here"),
         }
     }
 

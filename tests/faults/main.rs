@@ -8,6 +8,7 @@ mod etcd;
 mod killed;
 mod members;
 mod operations;
+mod primary;
 mod proxy;
 mod refused;
 mod release;
@@ -17,4 +18,4 @@ mod share;
 #[path = "../support/mod.rs"]
 mod support;
 
-use support::{harness, kubelet, node};
+use support::{agents, harness, kubelet, node};

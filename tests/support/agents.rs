@@ -30,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::database::Database;
 use super::harness::{Space, cluster_dir};
+use super::node::net;
 
 /// How often the database moves.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -91,6 +92,20 @@ fn server_config(folder: &Path) -> Arc<ServerConfig> {
 }
 
 impl Agents {
+    /// The same with certificates of their own, and a Secret `certificates` with those of the operator.
+    pub fn with_secret(space: &Space) -> Self {
+        let net = net(space, "a");
+        let folder = space.dir().join("certificates");
+        std::fs::create_dir_all(&folder).unwrap();
+        certificates(&folder, (0..5).map(|ordinal| format!("{net}.1{ordinal}")));
+        let file = |key: &str, name: &str| format!("--from-file={key}={}/{name}", folder.display());
+        let files = [file("ca.crt", "ca.crt"), file("tls.crt", "client.crt"), file("tls.key", "client.key")];
+        let mut create = vec!["create", "secret", "generic", "certificates"];
+        create.extend(files.iter().map(String::as_str));
+        space.kubectl(&create).unwrap();
+        Self::new(space, &net, &folder)
+    }
+
     /// Agents for the pods of the StatefulSet `a-db`, with the certificates of a folder.
     pub fn new(space: &Space, net: &str, folder: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

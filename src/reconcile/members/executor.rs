@@ -83,6 +83,10 @@ impl SetPass<'_> {
         let name = &self.set.target;
         let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
+        let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
+        if acts && self.is_strict() && !self.is_current().await? {
+            return Ok(((Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE)), latch));
+        }
         let done = match step {
             MemberStep::Quiet => (Doing::Nothing, None),
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
@@ -159,23 +163,11 @@ impl SetPass<'_> {
                 }
             }
             MemberStep::LabelPod { ordinal, uid, role } => {
-                let id = self.id(&pods(), &format!("{name}-{ordinal}"));
-                let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
-                match self.observed.cluster.merge::<Value>(&pods(), &id, &patch, None).await {
-                    // It has gone, or another one has its name.
-                    Err(error) if error.is_not_found() || error.is_conflict() => {
-                        (Doing::Waiting(format!("pod {}, which changed", id.name)), Some(STALE))
-                    }
-                    Err(error) => return Err(error.into()),
-                    Ok(_) => did(format!("pod {} has the role {}", id.name, role.unwrap_or("none"))),
-                }
+                self.label(&pods(), &self.id(&pods(), &format!("{name}-{ordinal}")), &uid, role).await?
             }
             // Only the leader may send commands to members, just as only the leader writes objects.
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
-            }
-            MemberStep::Act(_) if self.is_strict() && !self.is_current().await? => {
-                (Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE))
             }
             MemberStep::Act(action) => acted(driver, action).await,
             MemberStep::ActThen { action, latch: new } => {
@@ -187,6 +179,28 @@ impl SetPass<'_> {
             }
         };
         Ok((done, latch))
+    }
+
+    /// Gives a pod its role.
+    async fn label(
+        &self,
+        pods: &Resource,
+        id: &ObjectId,
+        uid: &str,
+        role: Option<&str>,
+    ) -> Result<(Doing, Option<Duration>), Error> {
+        let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
+        match self.observed.cluster.merge::<Value>(pods, id, &patch, None).await {
+            // It has gone, or another one has its name.
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                Ok((Doing::Waiting(format!("pod {}, which changed", id.name)), Some(STALE)))
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                let what = format!("pod {} has the role {}", id.name, role.unwrap_or("none"));
+                Ok((Doing::Done(what), Some(Duration::ZERO)))
+            }
+        }
     }
 
     /// Whether a latch is written only over the status that the decision was made from. An operator that was suspended in between
