@@ -162,8 +162,17 @@ impl Member {
             let path = self.folder.join(name);
             File::options().append(true).create(true).open(path).expect("the log can be written")
         };
-        let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_tillerman-agent")]);
+        // The kernel kills it with the thread of the test, so that nothing remains of a test that is killed.
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--pdeathsig=KILL",
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            env!("CARGO_BIN_EXE_tillerman-agent"),
+        ]);
         command.args(["--user=root", "--grace=10"]);
         match &self.tls {
             None => drop(command.arg("--insecure-http")),
