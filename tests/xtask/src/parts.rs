@@ -418,10 +418,18 @@ fn faults() -> Vec<Step> {
     let faults = format!("TILLERMAN=$(realpath \"{BIN}\") {WITH} {TEST} --test faults -- --nocapture");
     let built = format!("{TEST} --test faults --no-run");
     vec![
-        Step::cargo("faults of requests", format!("{faults} --skip alone:: --skip etcd:: --test-threads=6"))
+        Step::cargo("faults of requests", format!("{faults} --skip alone:: --skip etcd:: --skip primary:: --test-threads=6"))
             .after([&built, BUILD]),
         // Members write and vote all the while: not beside what waits for seconds.
         Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::")),
+        // A share runs the fail-over alone: the four sweeps take minutes.
+        Step::cargo(
+            "faults of a primary",
+            format!(
+                "case ${{SWEEP_SHARE:-0/1}} in */1) all=primary:: ;; *) all=primary::after_each_write_of_a_fail_over ;; esac; \
+                 {faults} --test-threads=2 $all"
+            ),
+        ),
         Step::cargo(
             "faults of the cluster",
             format!("CHAOS_SECONDS=${{CHAOS_SECONDS:-120}} {faults} --test-threads=1 alone::"),
