@@ -95,6 +95,11 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         return Err("the donor has other data".to_owned());
     }
     let (before, version) = (gtid::list(&header(STATE)?).ok_or("the donor has no position")?, header(VERSION)?);
+    let own = own_version(member).await?;
+    // A database that is older than its data starts, and spoils it.
+    if series(&version).ok_or("the donor has no version")? > series(&own).ok_or("the database here has no version")? {
+        return Err(format!("the donor has version {version}, which is newer than {own} here"));
+    }
     unpack(member, copy.into_body(), &arriving).await?;
     tracing::info!(version, "the copy is complete");
     let mut prepare = Command::new(&member.flags.backup);
@@ -126,6 +131,23 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         (facts.identity, facts.wanted, facts.problem) = (Some(identity), Wanted::Keeping, None);
     });
     Ok(())
+}
+
+/// The version of the database's program here.
+async fn own_version(member: &Member) -> Result<String, String> {
+    let mut command = Command::new(&member.flags.mariadbd);
+    let said = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).kill_on_drop(true).output();
+    let said = said.await.map_err(|error| format!("{} cannot be started: {error}", member.flags.mariadbd.display()))?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    // `mariadbd  Ver 10.11.19-MariaDB for …`
+    let version = text.split_whitespace().skip_while(|word| *word != "Ver").nth(1).unwrap_or_default();
+    Ok(version.to_owned())
+}
+
+/// The series of a version, such as 10.11.
+fn series(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Passes a copy to the program that unpacks it. A copy that ends early is an error of its body.
@@ -240,4 +262,16 @@ async fn send(member: &Member, mut child: Child, parts: &mpsc::Sender<io::Result
 /// The parts as frames of a body.
 fn frames(mut parts: mpsc::Receiver<io::Result<Bytes>>) -> impl futures::Stream<Item = io::Result<Frame<Bytes>>> {
     futures::stream::poll_fn(move |context| parts.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::series;
+
+    #[test]
+    fn versions_are_compared_by_their_series() {
+        assert_eq!(series("10.11.19-MariaDB-0+deb12u1"), Some((10, 11)));
+        assert!(series("11.8.9") > series("10.11.19") && series("10.11.2") == series("10.11.19-MariaDB"));
+        assert!(series("").is_none() && series("x.1").is_none());
+    }
 }
