@@ -182,13 +182,12 @@ impl Member {
         let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
         let Some(Arrived { before, position }) = identity.arrived.take() else { return Ok(()) };
         let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
-        let position = match position {
-            Some(position) => position,
+        let position = if let Some(position) = position {
+            position
+        } else {
             // A replica changes this table with the data, so that it is right whatever the copy has.
-            None => {
-                let rows = sql.rows("SELECT @@GLOBAL.gtid_slave_pos AS position", SHORT).await;
-                rows.map_err(|error| error.to_string())?.first().map(|row| row.text("position")).unwrap_or_default()
-            }
+            let rows = sql.rows("SELECT @@GLOBAL.gtid_slave_pos AS position", SHORT).await;
+            rows.map_err(|error| error.to_string())?.first().map(|row| row.text("position")).unwrap_or_default()
         };
         let list = |text: &str| gtid::list(text).ok_or("a copy has no position");
         let copied = list(&position)?;
