@@ -156,10 +156,10 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Arrived {
-    /// The state of the binary log.
-    pub state: String,
-    /// The position from which it follows.
-    pub position: String,
+    /// The state of the donor's binary log before the copy.
+    pub before: String,
+    /// The position of the copy; `None` if its tables say it, as those of a replica do.
+    pub position: Option<String>,
 }
 
 /// What the agent obeyed last: a file beside the data.

@@ -180,14 +180,22 @@ impl Member {
     /// Gives a copy the position that it has.
     pub async fn arrive(&self, process: &Process) -> Result<(), String> {
         let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
-        let Some(Arrived { state, position }) = identity.arrived.take() else { return Ok(()) };
-        let checked = |text: &str| gtid::list(text).map(|list| gtid::text(&list)).ok_or("a copy has no position");
+        let Some(Arrived { before, position }) = identity.arrived.take() else { return Ok(()) };
+        let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
+        let position = if let Some(position) = position {
+            position
+        } else {
+            // A replica changes this table with the data, so that it is right whatever the copy has.
+            let rows = sql.rows("SELECT @@GLOBAL.gtid_slave_pos AS position", SHORT).await;
+            rows.map_err(|error| error.to_string())?.first().map(|row| row.text("position")).unwrap_or_default()
+        };
+        let list = |text: &str| gtid::list(text).ok_or("a copy has no position");
+        let copied = list(&position)?;
         let statements = [
             "RESET MASTER".to_owned(),
-            format!("SET GLOBAL gtid_binlog_state = '{}'", checked(&state)?),
-            format!("SET GLOBAL gtid_slave_pos = '{}'", checked(&position)?),
+            format!("SET GLOBAL gtid_binlog_state = '{}'", gtid::text(&gtid::state_of_copy(&list(&before)?, &copied))),
+            format!("SET GLOBAL gtid_slave_pos = '{}'", gtid::text(&copied)),
         ];
-        let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
         for statement in statements {
             let done = sql.run(&statement, Duration::from_secs(60)).await;
             done.map_err(|error| format!("the position of a copy cannot be set: {error}"))?;

@@ -14,8 +14,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 use super::accounts::AGENT;
-use super::facts::Wanted;
-use super::gtid::{self, state_of_copy};
+use super::facts::{Source, Wanted};
+use super::gtid;
 use super::keeper::{SHORT, write_secret};
 use super::member::{Member, failed, refusal};
 use super::orders::ended;
@@ -30,6 +30,11 @@ const DATA: &str = "tillerman-data";
 const STATE: &str = "tillerman-binlog-state";
 /// The header with the version of the donor's database.
 const VERSION: &str = "tillerman-version";
+/// The header with what the donor is. Commits of a primary wait while the position of a copy is read, and the file of the copy has it.
+/// Those of a replica do not: its copy may have more writes than that file says.
+const ROLE: &str = "tillerman-role";
+/// The donor is a replica.
+const REPLICA: &str = "replica";
 /// The size of a part of a copy in bytes.
 const PART: usize = 256 << 10;
 /// How long a part may take. A member that hangs must not keep another one busy for ever.
@@ -95,6 +100,12 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         return Err("the donor has other data".to_owned());
     }
     let (before, version) = (gtid::list(&header(STATE)?).ok_or("the donor has no position")?, header(VERSION)?);
+    let of_replica = header(ROLE)? == REPLICA;
+    let own = own_version(member).await?;
+    // A database that is older than its data starts, and spoils it.
+    if series(&version).ok_or("the donor has no version")? > series(&own).ok_or("the database here has no version")? {
+        return Err(format!("the donor has version {version}, which is newer than {own} here"));
+    }
     unpack(member, copy.into_body(), &arriving).await?;
     tracing::info!(version, "the copy is complete");
     let mut prepare = Command::new(&member.flags.backup);
@@ -103,8 +114,8 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         .args(["--no-defaults", "--prepare"])
         .arg(format!("--target-dir={}", arriving.display()));
     succeeds(prepare.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn(), "mariadb-backup").await?;
-    let copied = position(&arriving)?;
-    let arrived = Arrived { state: gtid::text(&state_of_copy(&before, &copied)), position: gtid::text(&copied) };
+    let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
+    let arrived = Arrived { before: gtid::text(&before), position };
     let identity =
         Identity { data: order.data.clone(), arrived: Some(arrived), seeded: Some(request), diverged: false };
     let _guard = member.orders.lock().await;
@@ -126,6 +137,23 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         (facts.identity, facts.wanted, facts.problem) = (Some(identity), Wanted::Keeping, None);
     });
     Ok(())
+}
+
+/// The version of the database's program here.
+async fn own_version(member: &Member) -> Result<String, String> {
+    let mut command = Command::new(&member.flags.mariadbd);
+    let said = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).kill_on_drop(true).output();
+    let said = said.await.map_err(|error| format!("{} cannot be started: {error}", member.flags.mariadbd.display()))?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    // `mariadbd  Ver 10.11.19-MariaDB for …`
+    let version = text.split_whitespace().skip_while(|word| *word != "Ver").nth(1).unwrap_or_default();
+    Ok(version.to_owned())
+}
+
+/// The series of a version, such as 10.11.
+fn series(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Passes a copy to the program that unpacks it. A copy that ends early is an error of its body.
@@ -162,7 +190,7 @@ async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String> {
     }
 }
 
-/// The position of a copy. Only the file of the copy has it for sure: one of a primary has none in its tables.
+/// The position of a copy of a primary, whose tables have none.
 fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
     let names = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"];
     let text = names.iter().find_map(|name| std::fs::read_to_string(copy.join(name)).ok());
@@ -173,7 +201,8 @@ fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.
 pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
-    let (identity, process) = member.facts(|facts| (facts.identity.clone(), facts.running.clone()));
+    let (identity, process, marks) =
+        member.facts(|facts| (facts.identity.clone(), facts.running.clone(), (facts.role, facts.source.clone())));
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data to copy"))?;
     let process = process.ok_or_else(|| refusal(Reason::DatabaseDown, "the database does not run"))?;
     let Ok(guard) = Arc::clone(&member.copies).try_lock_owned() else {
@@ -182,6 +211,7 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     let rows =
         member.sql().await?.rows("SELECT @@GLOBAL.gtid_binlog_state AS state, @@version AS version", SHORT).await?;
     let (state, version) = rows.first().map(|row| (row.text("state"), row.text("version"))).unwrap_or_default();
+    let role = if member.measure(SHORT).await?.follows { REPLICA } else { "primary" };
     let folder = member.volume.copying();
     let error = |error: io::Error| failed(&format!("{}: {error}", folder.display()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -201,7 +231,7 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     member.change(|facts| facts.busy = Some(Busy { work: "copy".to_owned(), done: 0, of: None }));
     let donor = Arc::clone(member);
     tokio::spawn(async move {
-        if let Err(error) = send(&donor, child, &sender).await {
+        if let Err(error) = send(&donor, child, &sender, &marks).await {
             tracing::error!(%error, "a copy failed");
             let _ = sender.send(Err(error)).await;
         }
@@ -211,11 +241,16 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     });
     let parts = frames(parts);
     let response = Response::builder().status(StatusCode::OK).header(DATA, identity.data);
-    let response = response.header(STATE, state).header(VERSION, version);
+    let response = response.header(STATE, state).header(VERSION, version).header(ROLE, role);
     response.body(StreamBody::new(parts).boxed_unsync()).map_err(|error| failed(&error.to_string()))
 }
 
-async fn send(member: &Member, mut child: Child, parts: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
+async fn send(
+    member: &Member,
+    mut child: Child,
+    parts: &mpsc::Sender<io::Result<Bytes>>,
+    marks: &(Role, Option<Source>),
+) -> io::Result<()> {
     let mut output = child.stdout.take().ok_or_else(|| io::Error::other("mariadb-backup has no output"))?;
     let mut part = Vec::with_capacity(PART);
     loop {
@@ -234,10 +269,25 @@ async fn send(member: &Member, mut child: Child, parts: &mpsc::Sender<io::Result
             .map_err(|_| io::Error::other("the receiver is gone"))?;
     }
     let status = child.wait().await?;
+    if member.facts(|facts| (facts.role, facts.source.clone())) != *marks {
+        return Err(io::Error::other("the role of this member has changed"));
+    }
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("mariadb-backup failed ({status})"))) }
 }
 
 /// The parts as frames of a body.
 fn frames(mut parts: mpsc::Receiver<io::Result<Bytes>>) -> impl futures::Stream<Item = io::Result<Frame<Bytes>>> {
     futures::stream::poll_fn(move |context| parts.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::series;
+
+    #[test]
+    fn versions_are_compared_by_their_series() {
+        assert_eq!(series("10.11.19-MariaDB-0+deb12u1"), Some((10, 11)));
+        assert!(series("11.8.9") > series("10.11.19") && series("10.11.2") == series("10.11.19-MariaDB"));
+        assert!(series("").is_none() && series("x.1").is_none());
+    }
 }
