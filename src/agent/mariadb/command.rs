@@ -12,7 +12,11 @@ use crate::agent::tls::Tls;
 
 /// Runs a member of a MariaDB cluster, and does what the operator orders.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "tillerman-agent", version, after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else.")]
+#[command(
+    name = "tillerman-agent",
+    version,
+    after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else."
+)]
 pub struct Flags {
     /// The folder that the agent keeps its data in: the volume of the member
     #[arg(long, env = "VOLUME", default_value = "/var/lib/mysql")]
@@ -196,14 +200,15 @@ mod tests {
 
     #[test]
     fn the_program_copies_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("agent");
-        let args = |args: &[&std::ffi::OsStr]| args.iter().map(std::ffi::OsString::from).collect::<Vec<_>>().into_iter();
+        let to = std::env::temp_dir().join(format!("tillerman-agent-{}", std::process::id()));
+        let args =
+            |args: &[&std::ffi::OsStr]| args.iter().map(std::ffi::OsString::from).collect::<Vec<_>>().into_iter();
         for _ in 0..2 {
             assert_eq!(install(args(&["install".as_ref(), to.as_os_str()])), Some(Ok(())));
         }
         let own = std::env::current_exe().unwrap();
         assert_eq!(std::fs::metadata(&to).unwrap().len(), std::fs::metadata(own).unwrap().len());
+        std::fs::remove_file(to).unwrap();
         assert_eq!(install(args(&["--member=db-0".as_ref()])), None);
         assert!(install(args(&["install".as_ref()])).unwrap().is_err());
     }

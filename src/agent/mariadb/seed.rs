@@ -114,6 +114,9 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         .args(["--no-defaults", "--prepare"])
         .arg(format!("--target-dir={}", arriving.display()));
     succeeds(prepare.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn(), "mariadb-backup").await?;
+    if of_replica {
+        take_back(member, &arriving).await?;
+    }
     let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
     let arrived = Arrived { before: gtid::text(&before), position };
     let identity =
@@ -137,6 +140,21 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
         (facts.identity, facts.wanted, facts.problem) = (Some(identity), Wanted::Keeping, None);
     });
     Ok(())
+}
+
+/// Takes back what a replica's own threads had prepared, and not committed, when it was copied: they do not stop for a copy. The
+/// database would not start with it, as its binary log, which knows what becomes of it, is not in the copy. It is in none of the
+/// positions in the tables, so the member receives it again.
+async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
+    let mut recover = Command::new(&member.flags.mariadbd);
+    // What the prepared data needs to be read, such as the size of its pages.
+    recover.arg(format!("--defaults-file={}", arriving.join("backup-my.cnf").display()));
+    recover.args(["--bootstrap", "--tc-heuristic-recover=ROLLBACK", "--skip-networking", "--skip-slave-start"]);
+    recover.arg(format!("--datadir={}", arriving.display()));
+    recover.arg(format!("--tmpdir={}", member.volume.temporary().display()));
+    recover.args(member.flags.user.iter().map(|user| format!("--user={user}")));
+    recover.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    succeeds(recover.spawn(), "the recovery of the copy").await
 }
 
 /// The version of the database's program here.
