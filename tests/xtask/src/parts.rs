@@ -418,8 +418,11 @@ fn faults() -> Vec<Step> {
     let faults = format!("TILLERMAN=$(realpath \"{BIN}\") {WITH} {TEST} --test faults -- --nocapture");
     let built = format!("{TEST} --test faults --no-run");
     vec![
-        Step::cargo("faults of requests", format!("{faults} --skip alone:: --skip etcd:: --skip primary:: --test-threads=6"))
-            .after([&built, BUILD]),
+        Step::cargo(
+            "faults of requests",
+            format!("{faults} --skip alone:: --skip etcd:: --skip primary:: --test-threads=6"),
+        )
+        .after([&built, BUILD]),
         // Members write and vote all the while: not beside what waits for seconds.
         Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::")),
         // A share runs the fail-over alone: the four sweeps take minutes.
