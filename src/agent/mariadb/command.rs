@@ -93,9 +93,6 @@ pub struct Flags {
     /// The epoch when the container was started
     #[arg(long, env = "EPOCH", default_value = "0", hide = true, value_parser = number)]
     pub epoch: u64,
-    /// How many acknowledgements commits wait for
-    #[arg(long, env = "ACKS", default_value = "", hide = true)]
-    pub acks: String,
     /// The identity of the cluster's data; empty if it is not known yet
     #[arg(long, env = "DATA", default_value = "", hide = true)]
     pub data: String,
@@ -129,11 +126,6 @@ impl Flags {
         })
     }
 
-    /// How many acknowledgements commits wait for, if it is known.
-    pub fn ordered_acks(&self) -> Option<u32> {
-        self.acks.parse().ok().filter(|_| self.primary == self.member)
-    }
-
     /// Checks what clap does not. The error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         if !is_member(&self.member) {
@@ -150,9 +142,6 @@ impl Flags {
         }
         if !self.data.is_empty() && !store::is_identity(&self.data) {
             return Err("DATA is no identity of data: letters, digits and hyphens, at most 64".to_owned());
-        }
-        if !self.acks.is_empty() && self.acks.parse::<u32>().is_err() {
-            return Err("ACKS is no number".to_owned());
         }
         if !self.primary.is_empty() && !is_host(&self.primary) {
             return Err("PRIMARY is no name of a member".to_owned());

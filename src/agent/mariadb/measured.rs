@@ -30,7 +30,7 @@ pub struct Measured {
     pub follows: bool,
     /// Whether it receives.
     pub receiving: bool,
-    /// Whether the thread that receives is on, be it without a connection.
+    /// Whether the thread that receives runs, with or without a connection.
     pub receiver_on: bool,
     /// Whether it applies.
     pub applying: bool,

@@ -8,13 +8,6 @@ use crate::agent::store::Volume;
 /// The longest time, so that a commit waits for an acknowledgement for ever: with a shorter one it degrades silently.
 const FOREVER: &str = "18446744073709551615";
 
-/// Whether the start takes back writes at the end of the binary log that nobody acknowledged.
-///
-/// Without acknowledgements the end is what clients were promised, so it has to stay. With them it must go: no other member has it.
-pub fn takes_back(promoted: Option<u32>, ordered_acks: Option<u32>, refused: bool) -> bool {
-    promoted != Some(0) && ordered_acks != Some(0) && !refused
-}
-
 /// The arguments of the database.
 pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool) -> Vec<String> {
     let mut arguments = Vec::new();
@@ -102,24 +95,10 @@ pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
 
 #[cfg(test)]
 mod tests {
-    use super::{arguments, init_file, takes_back};
+    use super::{arguments, init_file};
     use crate::agent::mariadb::command::Flags;
     use clap::Parser as _;
     use std::path::Path;
-
-    #[test]
-    fn the_end_of_the_log_is_taken_back_unless_it_was_acknowledged_already() {
-        for (promoted, ordered, refused, expected) in [
-            (None, None, false, true),
-            (Some(1), None, false, true),
-            (Some(1), Some(1), false, true),
-            (Some(0), None, false, false),
-            (Some(1), Some(0), false, false),
-            (Some(1), None, true, false),
-        ] {
-            assert_eq!(takes_back(promoted, ordered, refused), expected, "{promoted:?} {ordered:?} {refused}");
-        }
-    }
 
     #[test]
     fn what_the_guarantee_needs_comes_last() {
