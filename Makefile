@@ -67,6 +67,10 @@ demo-down: ## remove what the demo left
 demo-etcd: build ## a cluster of etcd on a local node: scaled, a volume destroyed, upgraded, deleted and restored, without losing a write (root on Linux)
 	examples/etcd/demo.sh $(BIN)
 
+.PHONY: demo-mysql
+demo-mysql: build build-agent ## a cluster of MariaDB on a local node: scaled, handed over, its primary killed, a volume destroyed, without losing a write (root on Linux)
+	examples/mysql/demo.sh $(BIN) $(BIN)-agent
+
 .PHONY: node-up
 node-up: ## start a real one-node cluster with pods (root on Linux)
 	tests/cluster/node-up.sh

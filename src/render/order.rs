@@ -131,9 +131,6 @@ fn place(path: &str, document: &str, head: Head, sorted: &mut Sorted) {
         None => sorted.manifests.push(manifest),
         Some((events, weight, delete_policies, output_log_policies)) => {
             let known = events.iter().all(|e| EVENTS.contains(&e.as_str()));
-            if !known {
-                tracing::info!(hook_types = events.join(","), "skipping unknown hooks");
-            }
             let list = if known { &mut sorted.hooks } else { &mut sorted.unknown };
             list.push(Hook { manifest, events, weight, delete_policies, output_log_policies });
         }

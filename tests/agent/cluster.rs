@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use mysql_async::prelude::Queryable as _;
-use mysql_async::{Conn, Opts, OptsBuilder};
+use mysql_async::{Conn, Opts};
 use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
 use tillerman::agent::tls::Tls;
+
+use crate::support::rows::{self, Reached, reached};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -266,15 +267,23 @@ impl Member {
         panic!("{}: {what}: {last:#?}", self.name);
     }
 
+    /// Waits until the agent has logged a text.
+    pub async fn until_logged(&self, text: &str) {
+        let since = Instant::now();
+        while !fs::read_to_string(self.folder.join("log")).unwrap_or_default().contains(text) {
+            assert!(since.elapsed() < PATIENCE, "{} does not log {text:?}", self.name);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Runs a statement as the administrator.
     pub async fn run(&self, statement: &str) -> Result<(), mysql_async::Error> {
-        connect(self.address).await?.query_drop(statement).await
+        rows::run(self, statement).await
     }
 
     /// The numbers of a query.
     pub async fn numbers(&self, query: &str) -> Vec<u64> {
-        let mut connection = connect(self.address).await.expect("it takes connections");
-        connection.query(query).await.expect("it answers")
+        rows::numbers(self, query).await
     }
 }
 
@@ -284,12 +293,13 @@ impl Drop for Member {
     }
 }
 
+impl Reached for Member {
+    fn options(&self) -> Opts {
+        reached(&self.address.to_string(), "admin", PASSWORD)
+    }
+}
+
 /// Connects as the administrator.
 pub async fn connect(address: Ipv4Addr) -> Result<Conn, mysql_async::Error> {
-    let options = OptsBuilder::default()
-        .ip_or_hostname(address.to_string())
-        .prefer_socket(false)
-        .user(Some("admin"))
-        .pass(Some(PASSWORD));
-    Conn::new(Opts::from(options)).await
+    Conn::new(reached(&address.to_string(), "admin", PASSWORD)).await
 }

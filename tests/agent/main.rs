@@ -8,4 +8,7 @@ mod moves;
 mod one;
 mod seeding;
 mod trust;
-mod writers;
+
+#[path = "../support/mod.rs"]
+mod support;
+use support::rows as writers;

@@ -172,6 +172,21 @@ fn report(what: &str, mut gaps: Vec<Duration>) {
     eprintln!("{what}: gap of acknowledged writes over {} rounds: p50 {middle:.0?}, max {most:.0?}", gaps.len());
 }
 
+/// As when a node is drained: the operator sees that the pod ends, and has time for a switch-over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_asked_to_end_goes_on_until_another_takes_over() {
+    let mut cluster = Cluster::grown(3).await;
+    cluster.members[0].run("CREATE DATABASE app").await.unwrap();
+    cluster.members[0].run("CREATE TABLE app.t (id INT PRIMARY KEY)").await.unwrap();
+    cluster.members[0].signal("TERM", "tillerman-agent");
+    cluster.members[0].until_logged("the agent ends").await;
+    cluster.members[0].run("INSERT INTO app.t VALUES (1)").await.unwrap();
+    switch_over(&cluster, 0, 1, 2).await;
+    cluster.member(0).stop();
+    cluster.members[1].run("INSERT INTO app.t VALUES (2)").await.unwrap();
+    assert_eq!(cluster.members[1].numbers("SELECT id FROM app.t ORDER BY id").await, [1, 2]);
+}
+
 /// A primary whose commits wait does not hand over, and continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_cannot_hand_over_in_time_takes_writes_again() {

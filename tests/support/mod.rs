@@ -8,5 +8,6 @@ pub mod database;
 pub mod harness;
 pub mod kubelet;
 pub mod node;
+pub mod rows;
 pub mod signal;
 pub mod writer;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Method, Response};
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::command::Flags;
 use super::create::create;
 use super::facts::Wanted;
-use super::keeper::{keep_confirmed, keep_open, keep_running};
+use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::member::{Member, refusal};
 use super::orders::obey;
 use super::release::keep_acknowledged;
@@ -24,6 +24,11 @@ use crate::agent::tls::Files;
 
 /// For how long a process that has ended is left to those who wait for it.
 const REAP: Duration = Duration::from_secs(1);
+
+/// For how long a primary that is asked to end waits for another one, at most.
+const HAND_OVER: Duration = Duration::from_secs(10);
+/// How often it looks whether a member acknowledges.
+const HAND_OVER_LOOK: Duration = Duration::from_millis(200);
 
 /// Runs until it is asked to end. The error is a sentence.
 pub async fn run(flags: Flags) -> Result<(), String> {
@@ -89,11 +94,32 @@ async fn begin(member: Arc<Member>) {
     drop(guard);
 }
 
+/// Goes on as the primary until the operator, which sees that the pod ends, has made another member the primary. Nobody takes over while
+/// no member acknowledges, or if the operator is away.
+async fn hand_over(member: &Arc<Member>, within: Duration) {
+    let end = Instant::now() + within;
+    while Instant::now() < end {
+        let (role, acks) = member.facts(|facts| (facts.role, facts.acks));
+        let is_in_office = match role {
+            Role::Primary => acks > 0 && member.measure(SHORT).await.is_ok_and(|seen| !seen.acknowledging.is_empty()),
+            // It was demoted, and may have what the next primary lacks.
+            Role::Fenced => true,
+            Role::Replica | Role::Waiting => false,
+        };
+        if !is_in_office {
+            return;
+        }
+        let changed = member.wait_until(|facts| (facts.role != role).then_some(()));
+        let _ = tokio::time::timeout(HAND_OVER_LOOK, changed).await;
+    }
+}
+
 /// Ends the database. One whose commits still wait for acknowledgements is killed: asked to end, it would keep them, and could not take
 /// them back any more.
 async fn end(member: &Arc<Member>) {
     tracing::info!("the agent ends");
     let grace = Duration::from_secs(member.flags.grace);
+    hand_over(member, (grace / 3).min(HAND_OVER)).await;
     member.change(|facts| facts.stopping = true);
     let half = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
     let waits = member.facts(|facts| facts.role == Role::Primary && facts.acks > 0);

@@ -1,20 +1,45 @@
-//! Clients that write unique keys, and remember which were acknowledged.
+//! Clients of a database of MySQL that write unique keys, and remember which were acknowledged.
 
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
+use mysql_async::{Conn, Opts, OptsBuilder};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::cluster::{Member, connect};
-
 /// How long a client waits for an answer before it asks another member. The write may still be done.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// Where a database is reached, and as whom.
+pub trait Reached {
+    fn options(&self) -> Opts;
+}
+
+impl Reached for Opts {
+    fn options(&self) -> Opts {
+        self.clone()
+    }
+}
+
+/// The options of an account with a password at an address.
+pub fn reached(address: &str, user: &str, password: &str) -> Opts {
+    let options = OptsBuilder::default().ip_or_hostname(address).prefer_socket(false);
+    options.user(Some(user)).pass(Some(password)).into()
+}
+
+/// Runs a statement.
+pub async fn run(at: &impl Reached, statement: &str) -> Result<(), mysql_async::Error> {
+    Conn::new(at.options()).await?.query_drop(statement).await
+}
+
+/// The numbers of a query.
+pub async fn numbers(at: &impl Reached, query: &str) -> Vec<u64> {
+    let mut connection = Conn::new(at.options()).await.expect("it takes connections");
+    connection.query(query).await.expect("it answers")
+}
 
 /// Writers at work.
 pub struct Writers {
@@ -23,7 +48,7 @@ pub struct Writers {
 }
 
 struct Shared {
-    addresses: Vec<Ipv4Addr>,
+    databases: Vec<Opts>,
     next: AtomicU64,
     stop: AtomicBool,
     acknowledged: Mutex<Acknowledged>,
@@ -37,13 +62,13 @@ struct Acknowledged {
 }
 
 impl Writers {
-    /// Starts so many, to whichever of these members takes writes. The table is made on the first.
-    pub async fn start(members: &[Member], count: usize) -> Self {
-        members[0].run("CREATE DATABASE IF NOT EXISTS app").await.expect("it takes writes");
+    /// Starts so many, to whichever of these databases takes writes. The table is made on the first.
+    pub async fn start(databases: &[impl Reached], count: usize) -> Self {
+        run(&databases[0], "CREATE DATABASE IF NOT EXISTS app").await.expect("it takes writes");
         let table = "CREATE TABLE IF NOT EXISTS app.t (id BIGINT PRIMARY KEY, v CHAR(40) NOT NULL) ENGINE=InnoDB";
-        members[0].run(table).await.expect("it takes writes");
+        run(&databases[0], table).await.expect("it takes writes");
         let shared = Arc::new(Shared {
-            addresses: members.iter().map(|member| member.address).collect(),
+            databases: databases.iter().map(Reached::options).collect(),
             next: AtomicU64::new(1),
             stop: AtomicBool::new(false),
             acknowledged: Mutex::default(),
@@ -81,20 +106,21 @@ impl Writers {
     }
 }
 
-/// The keys that a member lacks.
-pub async fn lost(member: &Member, keys: &[u64]) -> Vec<u64> {
-    let found: HashSet<u64> = member.numbers("SELECT id FROM app.t").await.into_iter().collect();
+/// The keys that a database lacks.
+pub async fn lost(database: &impl Reached, keys: &[u64]) -> Vec<u64> {
+    let found: HashSet<u64> = numbers(database, "SELECT id FROM app.t").await.into_iter().collect();
     assert!(!keys.is_empty(), "nothing was written at all");
-    eprintln!("{}: {} writes acknowledged, {} found", member.name, keys.len(), found.len());
+    let at = database.options();
+    eprintln!("{}: {} writes acknowledged, {} found", at.ip_or_hostname(), keys.len(), found.len());
     keys.iter().copied().filter(|key| !found.contains(key)).collect()
 }
 
 async fn write(shared: Arc<Shared>) {
-    for address in shared.addresses.clone().into_iter().cycle() {
+    for options in shared.databases.clone().into_iter().cycle() {
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        if let Ok(Ok(mut connection)) = timeout(ANSWER, connect(address)).await {
+        if let Ok(Ok(mut connection)) = timeout(ANSWER, Conn::new(options)).await {
             stay(&shared, &mut connection).await;
         }
         tokio::time::sleep(Duration::from_millis(3)).await;

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Shows a cluster of MariaDB at work on a real local node, step by step: demo.sh TILLERMAN_BINARY AGENT_BINARY
+# The operator is a project that `tillerman init` makes of charts/mysql, as a pod with the rights of the chart. The node stays
+# afterwards: demo-down.sh.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+usage="usage: demo.sh TILLERMAN_BINARY AGENT_BINARY"
+bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}")
+. "$top/tests/cluster/env.sh"
+. "$top/tests/cluster/lib.sh"
+demo=$CACHE/demo-mysql
+rm -rf "$demo"
+mkdir -p "$demo"
+step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+show() { printf '$ %s\n' "$*"; "$@"; }
+why=$("$top/tests/cluster/node-can.sh") || { echo "No pods run here: $why"; exit 1; }
+need jq jq make make mariadb mariadb-client-core
+
+step "1. A local cluster with one node"
+"$top/tests/cluster/node-up.sh"
+export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
+
+step "2. The operator: a project of the chart, its image, and the rights that the chart needs"
+"$top/tests/node/mysql-operator.sh" "$bin" "$agent" "$demo"
+kubectl delete mysql example --ignore-not-found --timeout=60s >/dev/null
+kubectl delete pvc -l app.kubernetes.io/instance=example --ignore-not-found >/dev/null
+
+# spec PATCH: changes the cluster, and waits until it is as it should be
+spec() {
+	[ -z "$1" ] || show kubectl patch mysql example --type=merge -p "{\"spec\":$1}"
+	settled
+}
+settled() {
+	until_ok 300 is_ready || { kubectl get mysql example -o yaml >&2; kubectl get pods >&2; exit 1; }
+	kubectl get mysql example
+	kubectl get pods -l app.kubernetes.io/instance=example -L tillerman.dev/role
+}
+is_ready() {
+	kubectl get mysql example -o json | jq -e '.status.observedGeneration == .metadata.generation and
+		any(.status.conditions[]; .type == "Ready" and .status == "True") and
+		.status.readyMembers == .spec.replicas and (.spec.replicas == 1 or .status.safeToFailOver)'
+}
+primary() { kubectl get mysql example -o jsonpath='{.status.primary}'; }
+is_primary() { [ "$(primary)" = "$1" ]; }
+# Reached by its Service from here.
+sql() { MYSQL_PWD=$password timeout 10 mariadb -h "$address" -u root --connect-timeout=2 -N -e "$1"; }
+
+step "3. One member"
+sed 's|^  replicas: 3|  replicas: 1\n  image: localhost/mariadb:10.11.19\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}|' \
+	"$here/cluster.yaml" | tee /dev/stderr | kubectl apply -f -
+settled
+address=$(kubectl get service example-primary -o jsonpath='{.spec.clusterIP}')
+password=$(kubectl get secret example-root -o jsonpath='{.data.password}' | base64 -d)
+sql 'CREATE DATABASE demo; CREATE TABLE demo.written (id INT PRIMARY KEY)'
+
+step "4. A writer, from now on: one row after another, each noted when it is acknowledged"
+: >"$demo/acknowledged"
+: >"$demo/refused"
+touch "$demo/writing"
+(
+	n=0 last=$(date +%s%N)
+	while [ -e "$demo/writing" ]; do
+		n=$((n + 1))
+		sql "INSERT INTO demo.written VALUES ($n)" >/dev/null 2>"$demo/error" || { echo "$(date +%T.%3N) $(cat "$demo/error")" >>"$demo/refused"; continue; }
+		now=$(date +%s%N)
+		echo "$n $(((now - last) / 1000000))" >>"$demo/acknowledged"
+		last=$now
+	done
+) &
+writer=$!
+trap 'rm -f "$demo/writing"; kill $writer 2>/dev/null || true' EXIT
+# gap: the longest time without an acknowledged write since the last call
+seen=0
+gap() {
+	sleep 1 # so that writes after the step count, too
+	echo "longest time without an acknowledged write: $(tail -n +$((seen + 1)) "$demo/acknowledged" | awk '$2 > most { most = $2 } END { print most + 0 }') ms"
+	seen=$(wc -l <"$demo/acknowledged")
+}
+
+step "5. Three members, and five"
+spec '{"replicas":3}'
+gap
+spec '{"replicas":5}'
+gap
+
+step "6. The primary's pod is deleted: it hands over first"
+old=$(primary)
+show kubectl delete pod "$old" --wait=false
+moved() { [ "$(primary)" != "$old" ]; }
+until_ok 60 moved
+settled
+gap
+
+step "7. The primary's container is killed"
+old=$(primary)
+show kubectl delete pod "$old" --grace-period=0 --force
+until_ok 60 moved
+settled
+gap
+
+step "8. A replica's volume is destroyed"
+victim=$(kubectl get pods -l app.kubernetes.io/instance=example,tillerman.dev/role=replica -o jsonpath='{.items[0].metadata.name}')
+claim=$(kubectl get pvc "data-$victim" -o jsonpath='{.metadata.uid}')
+show kubectl delete pvc "data-$victim" --wait=false
+show kubectl delete pod "$victim" --grace-period=0 --force
+replaced() { [ "$(kubectl get pvc "data-$victim" -o jsonpath='{.metadata.uid}')" != "$claim" ]; }
+until_ok 120 replaced
+settled
+gap
+
+step "9. A setting: replicas are restarted first, then the primary hands over"
+spec '{"configuration":{"max_connections":77}}'
+[ "$(sql 'SELECT @@max_connections')" = 77 ]
+gap
+
+step "10. Two members"
+spec '{"replicas":2}'
+gap
+
+step "11. Every acknowledged write is there, on each member"
+rm "$demo/writing"
+wait $writer 2>/dev/null || true
+cut -d' ' -f1 "$demo/acknowledged" | sort >"$demo/wanted"
+for pod in $(kubectl get pods -l app.kubernetes.io/instance=example -o name); do
+	address=$(kubectl get "$pod" -o jsonpath='{.status.podIP}')
+	sql 'SELECT id FROM demo.written' | sort >"$demo/found"
+	lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
+	echo "$pod: $(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
+	[ "$lost" = 0 ]
+done
+
+step "How to go on"
+cat <<EOF
+  export KUBECONFIG=$KUBECONFIG PATH=$TOOLS:\$PATH
+  kubectl get mysql --watch
+To stop the node: examples/mysql/demo-down.sh
+EOF

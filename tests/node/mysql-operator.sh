@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Deploys an operator of charts/mysql on the node, as a user makes one: mysql-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER
+# FOLDER gets the images (images/) and the project (mysql-operator/) that `tillerman init` makes.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+usage="usage: mysql-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER"
+bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}") folder=$(realpath "${3:?$usage}")
+. "$top/tests/cluster/env.sh"
+export KUBECONFIG=$STATE/admin.kubeconfig
+show() { printf '$ %s\n' "$*"; "$@"; }
+"$here/mysql-images.sh" "$agent" "$folder/images"
+mkdir -p "$folder/bin"
+# containerd is reached from the node only.
+printf '#!/bin/sh\nexec "%s/tests/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
+	"$top" "$(command -v env)" "$(command -v ctr)" >"$folder/bin/ctr"
+chmod +x "$folder/bin/ctr"
+ln -sf "$bin" "$folder/bin/tillerman"
+export PATH=$folder/bin:$TOOLS:$PATH LOAD=containerd
+for archive in "$folder"/images/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
+rm -rf "$folder/mysql-operator"
+mkdir "$folder/mysql-operator"
+cd "$folder/mysql-operator"
+show tillerman init --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
+show make image-load deploy >/dev/null
+kubectl -n mysql-operator-system rollout status deployment/mysql-operator-controller-manager --timeout=120s >/dev/null
