@@ -7,6 +7,7 @@ mod etcd;
 mod failures;
 mod install;
 mod issued;
+mod mysql;
 mod project;
 mod restore;
 mod volumes;

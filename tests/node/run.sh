@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY
+# Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY [AGENT_BINARY]
+# With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB, too.
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-bin=$(realpath "${1:?usage: run.sh TILLERMAN_BINARY}")
+usage="usage: run.sh TILLERMAN_BINARY [AGENT_BINARY]"
+bin=$(realpath "${1:?$usage}")
+agent=${2:+$(realpath "$2")}
 . "$here/../cluster/env.sh"
 . "$here/../cluster/lib.sh"
 why=$("$here/../cluster/node-can.sh") || { echo "no pods run here, so none of this part ran: $why"; exit 0; }
@@ -18,6 +21,8 @@ undeploy() {
 	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
 	kubectl delete etcd --all --all-namespaces --ignore-not-found --timeout=60s
 	kubectl delete -f "$here/../../examples/etcd/operator.yaml" --ignore-not-found --timeout=60s
+	[ -z "$agent" ] || kubectl delete mysql --all --all-namespaces --ignore-not-found --timeout=60s
+	[ -z "$agent" ] || kubectl delete -k "$work/mysql-operator/config/default" --ignore-not-found --timeout=60s
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
@@ -52,6 +57,9 @@ for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus
 	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
 done
 
+skip="--skip install::"
+if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql::"; fi
+
 export TILLERMAN_TEST_CLUSTER=$STATE
 # Installs an operator of all namespaces and removes it again, so nothing runs beside it.
 case ${TEST:-install} in install*)
@@ -70,7 +78,8 @@ images:
 EOF
 export TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
 kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
-nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- --skip install:: --test-threads=4 || {
+# shellcheck disable=SC2086
+nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- $skip --nocapture --test-threads=4 || {
 	kubectl -n page-operator-system describe pods >&2
 	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
 	exit 1

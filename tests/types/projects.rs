@@ -1,7 +1,8 @@
 //! A project from each chart: `tillerman init` succeeds, and a real API server takes its definition and its sample.
 
 use crate::corpus;
-use crate::support::{api, harness::eventually_within};
+use crate::support::api;
+use crate::support::harness::{self, eventually_within};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,7 @@ fn project(at: usize, chart: &Path, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
     let domain = format!("p{at}.projects.dev");
     let args = ["init", "--project-name=p", "--group=g", "--kind=Typed", "--plural=typeds", "--version=v1"];
-    let run = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+    let run = Command::new(harness::program())
         .args(args)
         .args(["--domain", &domain, "--helm-chart"])
         .arg(chart)

@@ -1,0 +1,223 @@
+//! Clusters of MariaDB on real pods, with the chart charts/mysql: the operator is a project that `tillerman init` makes of it
+//! (mysql-operator.sh), as a pod with the rights of the project.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use mysql_async::Opts;
+use serde_json::{Value, json};
+
+use crate::harness::kubectl;
+use crate::support::rows::{Writers, lost, numbers, reached};
+use crate::{eventually, forbidden, get_in, kubectl_in};
+
+/// The namespace of the operator, and its account.
+const OPERATOR: (&str, &str) = ("mysql-operator-system", "mysql-operator-controller-manager");
+/// The image of the database.
+const IMAGE: &str = "localhost/mariadb:10.11.19";
+
+/// A cluster in a namespace of its own.
+struct MySql {
+    namespace: String,
+    password: String,
+}
+
+impl MySql {
+    /// A new one, as soon as it is ready.
+    fn new(test: &str, spec: &Value) -> Self {
+        let namespace = format!("{test}-{}", std::process::id());
+        kubectl(&["create", "namespace", &namespace], None).unwrap();
+        let mut cluster = Self { namespace, password: String::new() };
+        cluster.create("my", spec);
+        cluster.settled();
+        let secret = cluster.get(&["secret", "my-root"]).unwrap();
+        let password = BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
+        cluster.password = String::from_utf8(password).unwrap();
+        cluster
+    }
+
+    fn create(&self, name: &str, spec: &Value) {
+        let mut body = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"image": IMAGE, "agentImage": "localhost/tillerman-agent:test", "storage": {"size": "1Gi", "onDelete": "Delete"}}});
+        let fields = body["spec"].as_object_mut().unwrap();
+        fields.extend(spec.as_object().unwrap().clone());
+        kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();
+    }
+
+    fn kubectl(&self, args: &[&str]) -> Result<String, String> {
+        kubectl_in(&self.namespace, args)
+    }
+
+    fn get(&self, what: &[&str]) -> Result<Value, String> {
+        get_in(&self.namespace, what)
+    }
+
+    fn patch(&self, spec: &Value) {
+        self.kubectl(&["patch", "mysql", "my", "--type=merge", "-p", &json!({"spec": spec}).to_string()]).unwrap();
+    }
+
+    /// Waits until the custom resource, as it is now, is ready, with all members, and one of them could take over.
+    fn settled(&self) {
+        eventually("the cluster is ready", || {
+            let cluster = self.get(&["mysql", "my"])?;
+            let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().find(|c| c["type"] == "Ready").cloned().unwrap_or_default();
+            let size = &cluster["spec"]["replicas"];
+            let current = cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"];
+            let all = cluster["status"]["readyMembers"] == *size;
+            let safe = *size == 1 || cluster["status"]["safeToFailOver"] == true;
+            if current && ready["status"] == "True" && all && safe {
+                Ok(())
+            } else {
+                Err(format!("{ready} {}", cluster["status"]))
+            }
+        });
+    }
+
+    fn primary(&self) -> String {
+        self.get(&["mysql", "my"]).unwrap()["status"]["primary"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until another pod than this one is the primary.
+    fn moved(&self, from: &str) {
+        eventually("another member is the primary", || {
+            let primary = self.primary();
+            if primary.is_empty() || primary == from { Err(primary) } else { Ok(()) }
+        });
+    }
+
+    /// Where clients write: the address of the Service, which can be reached from here.
+    fn writes(&self) -> Opts {
+        let service = self.get(&["service", "my-primary"]).unwrap();
+        reached(service["spec"]["clusterIP"].as_str().unwrap(), "root", &self.password)
+    }
+
+    /// The members by the names of their pods.
+    fn members(&self) -> BTreeMap<String, Opts> {
+        let pods = self.get(&["pods", "-l", "app.kubernetes.io/instance=my"]).unwrap();
+        let text = |pod: &Value, at: &str| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        let at = |pod: &Value| reached(&text(pod, "/status/podIP"), "root", &self.password);
+        pods.iter().map(|pod| (text(pod, "/metadata/name"), at(pod))).collect()
+    }
+
+    /// Every member has every acknowledged key.
+    async fn has_all(&self, keys: &[u64]) {
+        let members = self.members();
+        let primary = &members[&self.primary()];
+        let last = numbers(primary, "SELECT COUNT(*) FROM app.t").await;
+        for (name, member) in &members {
+            let since = std::time::Instant::now();
+            while numbers(member, "SELECT COUNT(*) FROM app.t").await != last {
+                assert!(since.elapsed() < Duration::from_secs(60), "{name} does not catch up");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert_eq!(lost(member, keys).await, Vec::<u64>::new(), "{name}");
+        }
+    }
+
+    /// Sends a signal to the database's process of a pod.
+    fn signal(&self, pod: &str, signal: &str) {
+        let uid = self.get(&["pod", pod]).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+        let script = format!(
+            "for p in $(pgrep -x mariadbd); do if grep -q -e '{uid}' -e '{}' /proc/$p/cgroup /proc/$p/mountinfo; then kill -{signal} $p && found=1; fi; done; [ -n \"$found\" ]",
+            uid.replace('-', "_")
+        );
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success(), "{pod} has no process mariadbd");
+    }
+
+    /// Deletes a pod without letting it end.
+    fn kill(&self, pod: &str) {
+        self.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]).unwrap();
+    }
+}
+
+impl Drop for MySql {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for what in ["mysql,statefulsets,pods,pvc,configmaps", "events"] {
+                eprintln!("{}", self.kubectl(&["get", what, "-o", "wide"]).unwrap_or_else(|why| why));
+            }
+            eprintln!("{}", self.kubectl(&["get", "mysql", "my", "-o", "yaml"]).unwrap_or_else(|why| why));
+            let log = ["-n", OPERATOR.0, "logs", &format!("deployment/{}", OPERATOR.1), "--tail=80"];
+            eprintln!("{}", kubectl(&log, None).unwrap_or_else(|why| why));
+        } else {
+            let _ = self.kubectl(&["delete", "mysql", "--all", "--timeout=60s"]);
+            let _ = kubectl(&["delete", "namespace", &self.namespace, "--wait=false"], None);
+        }
+    }
+}
+
+/// 1 → 3 → 5 → 2 under writers, with all that happens to a cluster in between: no acknowledged write is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_write() {
+    let cluster = MySql::new("mysql", &json!({"replicas": 1}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    let done = |what: &str| eprintln!("{what}: longest gap {:?}", writers.longest_gap());
+    for size in [3, 5] {
+        cluster.patch(&json!({"replicas": size}));
+        cluster.settled();
+        writers.more(20).await;
+        done(&format!("{size} members"));
+    }
+
+    let primary = cluster.primary();
+    cluster.kubectl(&["delete", "pod", &primary]).unwrap();
+    cluster.moved(&primary);
+    cluster.settled();
+    let change = &cluster.get(&["mysql", "my"]).unwrap()["status"]["members"]["db"]["lastChange"];
+    assert_eq!(change["kind"], "SwitchOver", "a pod that is deleted hands over: {change}");
+    writers.more(20).await;
+    done("the primary's pod is deleted");
+
+    let primary = cluster.primary();
+    cluster.kill(&primary);
+    cluster.moved(&primary);
+    cluster.settled();
+    writers.more(20).await;
+    done("the primary's pod is killed");
+
+    let primary = cluster.primary();
+    cluster.signal(&primary, "STOP");
+    cluster.moved(&primary);
+    writers.more(20).await;
+    done("the primary's process stands still");
+    cluster.signal(&primary, "CONT");
+    cluster.settled();
+
+    let victim = cluster.members().into_keys().find(|name| *name != cluster.primary()).unwrap();
+    let claim =
+        |name: &str| cluster.get(&["pvc", &format!("data-{name}")]).map(|claim| claim["metadata"]["uid"].clone());
+    let before = claim(&victim).unwrap();
+    cluster.kubectl(&["delete", "pvc", &format!("data-{victim}"), "--wait=false"]).unwrap();
+    cluster.kill(&victim);
+    eventually("the claim is another", || {
+        let now = claim(&victim)?;
+        if now == before { Err(format!("{now} is there")) } else { Ok(()) }
+    });
+    cluster.settled();
+    writers.more(20).await;
+    done("a volume is destroyed");
+
+    cluster.patch(&json!({"configuration": {"max_connections": 77}}));
+    cluster.settled();
+    for (name, member) in cluster.members() {
+        assert_eq!(numbers(&member, "SELECT @@max_connections").await, [77], "{name}");
+    }
+    writers.more(20).await;
+    done("a setting");
+
+    cluster.patch(&json!({"replicas": 2}));
+    cluster.settled();
+    writers.more(20).await;
+    done("2 members");
+    assert_eq!(cluster.members().len(), 2);
+
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+    assert_eq!(forbidden(OPERATOR.0, OPERATOR.1, 0), Default::default(), "the rights of the project suffice");
+}
