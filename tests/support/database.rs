@@ -19,6 +19,7 @@ pub struct Member {
     pub runs: bool,
     pub data: Option<String>,
     pub epoch: u64,
+    number: u64,
     pub role: Role,
     starts: u32,
     /// It was the primary and waited for acknowledgements: it does not start before an order.
@@ -151,6 +152,7 @@ impl Database {
             start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
+            number: member.number,
             role: member.role,
             writable: member.writable,
             source: member.source.clone(),
@@ -173,17 +175,20 @@ impl Database {
 
     /// An agent obeys or refuses. A demotion is begun, and is over when nobody waits any more ([`Self::is_demoted`]).
     pub fn obey(&mut self, k: u32, verb: &Verb) -> Result<(), Refusal> {
-        let Some((epoch, data)) = verb.order() else { return Ok(()) };
+        let Some((at, data)) = verb.order() else { return Ok(()) };
         let Some(member) = self.members.get_mut(&k) else { return refused(Reason::Failed, "it has gone") };
-        if epoch < member.epoch {
+        if at.0 < member.epoch {
             return refused(Reason::StaleEpoch, &format!("epoch {} was obeyed", member.epoch));
+        }
+        if at < (member.epoch, member.number) {
+            return refused(Reason::StaleOrder, &format!("order {} was obeyed", member.number));
         }
         let is_seed = matches!(verb, Verb::Seed(_));
         if member.data.as_deref().map_or(!is_seed, |given| given != data) {
             return refused(Reason::OtherData, "it has other data, or none");
         }
         // A copy is of data with this epoch, so it is stored with the data.
-        member.epoch = epoch;
+        (member.epoch, member.number) = at;
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -237,7 +242,8 @@ impl Database {
                     claim: std::mem::take(&mut member.claim),
                     runs: true,
                     data: Some(data.to_owned()),
-                    epoch,
+                    epoch: at.0,
+                    number: at.1,
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,

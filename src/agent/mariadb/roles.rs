@@ -303,7 +303,8 @@ pub async fn reload(member: &Member) -> Result<(), Refusal> {
             drop(sql);
             member.change(|facts| facts.role = Role::Waiting);
             let data = facts.identity.map(|identity| identity.data).unwrap_or_default();
-            let order = Follow { epoch: source.epoch, data, source: source.host, acknowledge: source.acknowledge };
+            let (epoch, number) = (source.epoch, facts.obeyed.number);
+            let order = Follow { epoch, number, data, source: source.host, acknowledge: source.acknowledge };
             follow(member, &order).await
         }
         _ => Ok(()),

@@ -58,6 +58,10 @@ pub struct Latched {
     pub ordinal: Option<u32>,
     /// The epoch (E), which increases with each new primary.
     pub epoch: u64,
+    /// The number of the orders of this decision. It increases with each decision that takes something back, so that an agent can tell
+    /// an older order from a newer one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub number: u64,
     /// The members that may acknowledge (N).
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ackers: BTreeSet<u32>,
@@ -76,12 +80,21 @@ pub struct Latched {
     /// An acker is being taken out of N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Leaving>,
+    /// Members that were taken out of N in this epoch, with the number of the order from which on they acknowledge no more. Before that,
+    /// an older order may still let them acknowledge.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<u32, u64>,
     /// The last replacement of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Change>,
     /// No switch-over begins before this time, in seconds since 1970: one was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An acker that has started again.

@@ -46,6 +46,10 @@ pub(super) struct World {
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
     open: Vec<(u32, Write)>,
+    /// Orders on their way, which arrive after the latch has changed: their sender was suspended right before it sent them.
+    pub delayed: Vec<(u32, Verb)>,
+    /// Whether agents obey also older orders of an epoch, as nobody may.
+    pub obeys_older: bool,
     /// Steps that were carried out.
     pub steps: Vec<String>,
     seed: u64,
@@ -83,6 +87,8 @@ impl World {
             refused: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             open: Vec::new(),
+            delayed: Vec::new(),
+            obeys_older: false,
             steps: Vec::new(),
             seed: 1,
         }
@@ -151,6 +157,7 @@ impl World {
             start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
+            number: member.number,
             role: member.role,
             writable: member.writable,
             source: member.source.map(|source| self.settings.agent_url.host(source)),
@@ -284,21 +291,44 @@ impl World {
         self.members.insert(k, Member { starts, ..Member::default() });
     }
 
+    /// An order that was on its way arrives.
+    pub fn arrive(&mut self) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        let at = self.random(self.delayed.len() as u64);
+        let (k, verb) = self.delayed.swap_remove(usize::try_from(at).unwrap());
+        if self.pods.contains_key(&k) && self.members.contains_key(&k) {
+            self.steps.push(format!("{} late, {k}: {verb:?}", self.now));
+            self.obey(k, &verb);
+        }
+        self.check();
+    }
+
+    /// An operator is suspended right before it sends the order of its next pass, which arrives later.
+    pub fn suspended(&mut self) {
+        let step = self.pass(true);
+        if let MemberStep::Act(Action::Tell { ordinal, verb }) = step {
+            self.delayed.push((ordinal, verb));
+        }
+    }
+
     fn obey(&mut self, k: u32, verb: &Verb) {
         if self.down.contains(&k) || self.cut.contains(&k) {
             return;
         }
-        let Some((epoch, data)) = verb.order() else { return };
+        let Some((at, data)) = verb.order() else { return };
         if self.stubborn.contains(&k) && matches!(verb, Verb::Follow(_) | Verb::Seed(_)) {
             self.refused.insert((k, verb.name()), Refused { why: "no".into(), passing: false });
             return;
         }
         let random = self.random(4);
         let member = self.members.get_mut(&k).unwrap();
-        if epoch < member.epoch || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
+        let is_older = at < (member.epoch, member.number) && !(self.obeys_older && at.0 == member.epoch);
+        if is_older || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
             return;
         }
-        member.epoch = epoch;
+        (member.epoch, member.number) = at.max((member.epoch, member.number));
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -339,6 +369,7 @@ impl World {
                 let diverged = primary.is_some() && (stuck || !self.is_prefix(k, source));
                 self.members.get_mut(&k).unwrap().diverged = diverged;
             }
+            Verb::Demote(_) if member.role != Role::Primary => {}
             Verb::Demote(_) => {
                 // It waits for what is open.
                 self.receive();
@@ -350,14 +381,17 @@ impl World {
             }
             Verb::Seed(order) => {
                 let start = if member.data.is_some() { Some(member.starts.to_string()) } else { None };
-                assert_eq!(start, order.discard, "only what was looked at is discarded");
+                if start != order.discard {
+                    return;
+                }
                 let donor = order.donor.split(['-', '.']).nth(1).unwrap().parse().unwrap();
-                let donor: &Member = &self.members[&donor];
+                let Some(donor) = self.members.get(&donor).filter(|donor| donor.data.is_some()) else { return };
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).unwrap();
                 *member = Member {
                     data: Some("u".into()),
-                    epoch,
+                    epoch: member.epoch,
+                    number: member.number,
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,

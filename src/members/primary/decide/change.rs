@@ -229,16 +229,18 @@ impl Scene<'_> {
         let held = Latched {
             ordinal: Some(to),
             epoch,
+            number: self.held.number,
             ackers,
             acks,
             starts,
             returning: BTreeMap::new(),
+            left: self.held.left.clone(),
             last,
             change: None,
             leaving: None,
             not_before: None,
         };
-        MemberStep::Latch(Latch { primary: Some(held), since: BTreeMap::new(), ..self.latch.clone() })
+        MemberStep::Latch(Latch { primary: Some(self.numbered(held)), since: BTreeMap::new(), ..self.latch.clone() })
     }
 
     /// A switch-over whose primary is lost is a fail-over: the rows of a lost primary decide.
@@ -267,7 +269,12 @@ impl Scene<'_> {
             if !self.is_near(target) {
                 return given_up(&format!("{} lags", self.pod(to)));
             }
-            let order = Demote { epoch: self.held.epoch, data: self.data().to_owned(), within: DEMOTION };
+            let order = Demote {
+                epoch: self.held.epoch,
+                number: self.held.number,
+                data: self.data().to_owned(),
+                within: DEMOTION,
+            };
             return Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Demote(order) }));
         }
         if !target.has.contains(&answer.has) {

@@ -89,6 +89,7 @@ impl Scene<'_> {
         };
         let order = Seed {
             epoch: self.held.epoch,
+            number: self.held.number,
             data: self.data().to_owned(),
             donor: self.settings.agent_url.url(donor),
             discard,
@@ -108,16 +109,18 @@ impl Scene<'_> {
                 continue;
             }
             let acknowledge = self.held.ackers.contains(&k) && Some(k) != leaving;
-            // It is admitted after it acknowledges no more.
-            if !admitted(k) && (acknowledge || !answer.acknowledges) {
+            // Others than those of N are admitted after they acknowledge no more.
+            if !admitted(k) && acknowledge {
                 continue;
             }
             let done = answer.role == Role::Replica
                 && answer.epoch == self.held.epoch
                 && answer.source.as_deref() == Some(&*source)
-                && answer.acknowledges == acknowledge;
+                && answer.acknowledges == acknowledge
+                && (acknowledge || self.has_left(k, answer));
             if !done {
-                let order = Follow { epoch: self.held.epoch, data: self.data().to_owned(), source, acknowledge };
+                let (epoch, number) = (self.held.epoch, self.held.number);
+                let order = Follow { epoch, number, data: self.data().to_owned(), source, acknowledge };
                 return Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Follow(order) }));
             }
         }
