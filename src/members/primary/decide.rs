@@ -48,15 +48,21 @@ pub fn is_safe_to_fail_over(
 ) -> Result<(), String> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
-    let target =
-        Target { size: workload.replicas, mode: Mode::Run, delete_claims: false, adopt_claims: false, recover: None };
+    let target = Target {
+        size: workload.replicas,
+        mode: Mode::Run,
+        delete_claims: false,
+        adopt_claims: false,
+        recover: None,
+        switch_over: None,
+    };
     Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
 }
 
 type Step = Option<MemberStep<Action>>;
 
 /// The rows, in order.
-fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 30] {
+fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 31] {
     [
         Scene::row_0_deleting_or_paused,
         Scene::row_1_seed,
@@ -78,6 +84,7 @@ fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 30] {
         Scene::row_15_seed,
         Scene::row_starts,
         Scene::row_label,
+        Scene::row_19_requested,
         Scene::row_14_leaving,
         Scene::row_14_silent_acker,
         Scene::row_16_acknowledgements,
@@ -412,6 +419,9 @@ impl Scene<'_> {
         let is_over = |k: u32| held.ackers.contains(&k) || self.answer(k).is_some_and(|a| self.has_left(k, a));
         held.left.retain(|k, _| leaving == Some(*k) || !is_over(*k));
         held.left.extend(begins.map(|k| (k, held.number)));
+        held.requested = held
+            .requested
+            .map(|request| self.followed(request, held.change.as_ref(), held.ordinal, held.last.as_ref()));
         held
     }
 

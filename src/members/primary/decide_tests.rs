@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::state::{ChangeKind, OnDiverged, OnReplicaLost};
+use super::state::{ChangeKind, OnDiverged, OnReplicaLost, RequestResult};
 use super::world_tests::{World, Write};
 use crate::agent::contract::Verb;
 use crate::members::driver::MemberStep;
@@ -280,6 +280,149 @@ fn row_2_a_lost_status_is_found_again() {
     let step = world.pass(false);
     assert!(matches!(&step, MemberStep::Wait { why, .. } if why.starts_with("the first answer of")), "{step:?}");
     world.down.clear();
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
+}
+
+/// What became of a request, and why.
+fn request(world: &mut World, text: &str) -> (RequestResult, String) {
+    world.target.switch_over = Some(text.into());
+    world.settle();
+    let request = world.held().requested.unwrap();
+    assert_eq!(request.text, text);
+    (request.result, request.why.unwrap_or_default())
+}
+
+#[test]
+fn row_19_a_requested_switch_over_is_done_once() {
+    let mut world = World::grown(3);
+    assert_eq!(request(&mut world, "2@a"), (RequestResult::Succeeded, String::new()));
+    let last = world.held().last.unwrap();
+    assert_eq!((last.kind, last.from, last.to), (ChangeKind::SwitchOver, Some(0), Some(2)));
+    assert_eq!((world.primary(), world.held().epoch), (2, 2));
+    // The same text again is not done again, also after another primary.
+    world.crash(2);
+    world.settle();
+    let p = world.primary();
+    assert_ne!(p, 2);
+    world.settle();
+    assert_eq!((world.primary(), world.held().epoch), (p, 3));
+    assert_eq!(request(&mut world, "any").0, RequestResult::Succeeded);
+    assert_eq!(world.held().epoch, 4);
+    assert_ne!(world.primary(), p);
+    let own = world.primary().to_string();
+    assert_eq!(request(&mut world, &own).0, RequestResult::Succeeded);
+    assert_eq!(world.held().epoch, 4, "it is the primary already");
+}
+
+#[test]
+fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
+    let long = format!("1@{}", "x".repeat(62));
+    for (text, expected) in [
+        ("7", "there is no member db-7, or it leaves"),
+        ("01", "the request is neither the ordinal of a member"),
+        ("-1", "the request is neither the ordinal of a member"),
+        ("db-1", "the request is neither the ordinal of a member"),
+        ("1 @a", "the request is not of less than 64 characters of ASCII"),
+        (&*long, "the request is not of less than 64 characters of ASCII"),
+    ] {
+        let mut world = World::grown(3);
+        let (result, why) = request(&mut world, text);
+        assert_eq!(result, RequestResult::Refused, "{text}");
+        assert!(why.starts_with(expected), "{text}: {why}");
+        assert_eq!((world.primary(), world.held().epoch), (0, 1));
+    }
+    let mut alone = World::grown(1);
+    assert_eq!(request(&mut alone, "any"), (RequestResult::Refused, "there is no replica".to_owned()));
+    // Two of five acknowledge, and only they have all acknowledged writes.
+    let mut five = World::grown(5);
+    let outside = (1..5).find(|k| !five.held().ackers.contains(k)).unwrap();
+    let (result, why) = request(&mut five, &outside.to_string());
+    assert_eq!(
+        (result, why),
+        (RequestResult::Refused, format!("db-{outside} is not one of the members that acknowledge writes"))
+    );
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    world.target.switch_over = Some("2@now".into());
+    for _ in 0..3 {
+        world.tick();
+        world.pass(false);
+    }
+    let request = world.held().requested.unwrap();
+    assert_eq!(request.result, RequestResult::Refused);
+    assert!(request.why.unwrap().starts_with("db-2 does not follow the primary"));
+}
+
+#[test]
+fn row_19_a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() {
+    for lost in [0, 1] {
+        let mut world = World::grown(3);
+        world.target.switch_over = Some("1".into());
+        while world.held().change.is_none() {
+            world.tick();
+            world.pass(false);
+        }
+        world.crash(lost);
+        world.settle();
+        let request = world.held().requested.unwrap();
+        assert_eq!(request.result, RequestResult::GivenUp, "{lost}: {request:?}");
+        assert!(request.why.is_some());
+        assert_eq!(world.primary() == 0, lost == 1);
+    }
+}
+
+/// A promoted database that does not start does not hold the others for ever (MariaDB's agent reports it as a primary with a problem).
+#[test]
+fn row_7_a_promoted_database_that_does_not_start_is_lost_after_a_while() {
+    let mut world = World::grown(3);
+    world.crash(0);
+    while world.held().epoch == 1 || world.held().ordinal.is_none() {
+        world.tick();
+        world.pass(false);
+    }
+    let p = world.primary();
+    world.broken.insert(p);
+    let began = world.now;
+    while world.held().epoch == 2 {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 60, "{}", world.last_steps());
+    }
+    assert!(world.now - began >= 30, "it has time to start");
+    world.broken.clear();
+    world.settle();
+    assert_ne!(world.primary(), p);
+    // If nobody can take over, it is said, and who could.
+    let mut world = World::grown(3);
+    (0..3).for_each(|k| world.crash(k));
+    while world.held().acks > 0 {
+        world.tick();
+        world.pass(false);
+    }
+    world.broken.insert(0);
+    let why = world.stops("FailoverUnsafe");
+    assert!(why.contains("the database of db-0 has not started for") && why.contains("force-new-cluster=1@"), "{why}");
+    world.broken.clear();
+    world.settle();
+    assert_eq!(world.primary(), 0);
+}
+
+/// Row 15: a volume may have data that its agent does not know. It is not overwritten.
+#[test]
+fn row_15_a_member_without_data_that_reports_a_problem_gets_no_copy() {
+    let mut world = World::grown(3);
+    world.destroy(2);
+    world.foreign.insert(2);
+    let why = world.stops("DataUnknown");
+    assert!(why.contains("db-2 has no data of this cluster, and a problem: foreign files"), "{why}");
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    assert_eq!(world.members[&2].data, None);
+    assert_eq!(world.held().ackers, BTreeSet::from([1]), "it leaves N all the same");
+    world.foreign.clear();
     world.settle();
     assert_eq!(world.held().ackers.len(), 2);
 }

@@ -29,6 +29,13 @@ pub fn report(settings: &Settings, workload: &Workload, observed: &Observed, lat
     if let Some(change) = &held.last {
         details.insert("lastChange".into(), changed(change, name));
     }
+    if let Some(request) = &held.requested {
+        let mut shown = json!({"request": request.text, "result": request.result.name()});
+        if let Some(why) = &request.why {
+            shown["message"] = why.as_str().into();
+        }
+        details.insert("switchOver".into(), shown);
+    }
     details
 }
 

@@ -87,6 +87,9 @@ pub struct Latched {
     /// The last replacement of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Change>,
+    /// The last switch-over that somebody asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Request>,
     /// No switch-over begins before this time, in seconds since 1970: one was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
@@ -123,6 +126,44 @@ pub struct Change {
     pub since: i64,
     /// Why, in words.
     pub why: String,
+}
+
+/// A switch-over that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// The text of the request, cut. The same text is not done twice.
+    pub text: String,
+    /// What became of it.
+    pub result: RequestResult,
+    /// Why it was refused or given up, in words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RequestResult {
+    /// The primary hands over.
+    Started,
+    /// The member is the primary.
+    Succeeded,
+    /// Nothing was done.
+    Refused,
+    /// It did not succeed. The primary goes on, or was lost meanwhile.
+    GivenUp,
+}
+
+impl RequestResult {
+    /// Its name in the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Started => "Started",
+            Self::Succeeded => "Succeeded",
+            Self::Refused => "Refused",
+            Self::GivenUp => "GivenUp",
+        }
+    }
 }
 
 /// How a primary is replaced.

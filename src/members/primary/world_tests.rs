@@ -41,6 +41,10 @@ pub(super) struct World {
     pub slow: BTreeSet<u32>,
     /// Members whose agents refuse orders to follow and to be seeded.
     pub stubborn: BTreeSet<u32>,
+    /// Members whose databases do not start.
+    pub broken: BTreeSet<u32>,
+    /// Members without data whose volumes have something else.
+    pub foreign: BTreeSet<u32>,
     /// What they refused.
     refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
@@ -72,7 +76,14 @@ impl World {
     pub fn new(size: u32) -> Self {
         Self {
             settings: settings(),
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
+            target: Target {
+                size,
+                mode: Mode::Run,
+                delete_claims: true,
+                adopt_claims: false,
+                recover: None,
+                switch_over: None,
+            },
             latch: Latch::default(),
             now: 1000,
             replicas: 0,
@@ -84,6 +95,8 @@ impl World {
             cut: BTreeSet::new(),
             slow: BTreeSet::new(),
             stubborn: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             refused: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             open: Vec::new(),
@@ -148,18 +161,24 @@ impl World {
 
     fn state(&self, k: u32) -> State {
         let member = &self.members[&k];
+        let is_down = member.data.is_none() || self.broken.contains(&k);
+        let problem = match (self.broken.contains(&k), self.foreign.contains(&k)) {
+            (true, _) => Some("the database does not start".to_owned()),
+            (_, true) => Some("foreign files".to_owned()),
+            _ => None,
+        };
         let acknowledging = self
             .members
             .keys()
             .filter(|f| self.members[f].source == Some(k) && self.members[f].acknowledges && self.receives(**f));
         State {
             member: format!("db-{k}"),
-            start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
+            start: if member.held || is_down { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
             number: member.number,
             role: member.role,
-            writable: member.writable,
+            writable: member.writable && !is_down,
             source: member.source.map(|source| self.settings.agent_url.host(source)),
             receiving: self.receives(k),
             applying: matches!(member.role, Role::Replica | Role::Fenced),
@@ -173,6 +192,7 @@ impl World {
             acknowledges: member.acknowledges,
             lag: Some(0.0).filter(|_| self.receives(k)),
             diverged: member.diverged,
+            problem,
             ..State::default()
         }
     }
@@ -413,7 +433,7 @@ impl World {
             if !lazy && member.role != Role::Waiting && !member.held {
                 member.applied = member.log.len();
             }
-            if member.role != Role::Primary {
+            if member.role != Role::Primary || self.broken.contains(&k) {
                 continue;
             }
             let opens = self.acknowledge(k);

@@ -21,7 +21,7 @@ use crate::members::primary::client::Agents;
 use crate::members::primary::document::{Document, LABEL};
 use crate::members::primary::driver::{Primary, Shown};
 use crate::members::primary::report::report;
-use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, Roles};
+use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
 use crate::members::progress::Doing;
 use crate::members::workload::{Latch, Mode, Target, Workload};
 use crate::reconcile::context::Context;
@@ -131,6 +131,17 @@ fn announce(pass: &SetPass<'_>, latch: &Latch) {
     let begun = new.change.as_ref().filter(|begun| old.change.as_ref() != Some(begun));
     if let Some(begun) = begun.filter(|begun| begun.kind == ChangeKind::FailOver) {
         event(pass.observed, pass.ctx, true, "PrimaryLost", format!("StatefulSet {set}: {}", begun.why));
+    }
+    let refused = new.requested.as_ref().filter(|request| request.result == RequestResult::Refused);
+    if let Some(request) = refused.filter(|request| old.requested.as_ref() != Some(request)) {
+        let why = request.why.as_deref().unwrap_or_default();
+        event(
+            pass.observed,
+            pass.ctx,
+            true,
+            "SwitchOverRefused",
+            format!("StatefulSet {set}: {}: {why}", request.text),
+        );
     }
     if new.last == old.last {
         return;

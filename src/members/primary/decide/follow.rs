@@ -50,6 +50,16 @@ impl Scene<'_> {
         })
     }
 
+    /// Row 15: a member without data has a problem. It may have data that its agent does not know, so nothing is copied over it.
+    pub(super) fn unknown_data(&self, k: u32, answer: &State) -> Step {
+        let problem = answer.problem.as_ref().filter(|_| answer.data.is_none() && answer.busy.is_none())?;
+        let pod = self.pod(k);
+        let why = format!(
+            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when that is solved; or delete its claim and its pod"
+        );
+        Some(stop("DataUnknown", why))
+    }
+
     /// Row 15: a member has no data, or lacks writes that the primary can no longer send.
     pub(super) fn row_15_seed(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;

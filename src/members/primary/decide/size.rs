@@ -92,7 +92,7 @@ impl Scene<'_> {
                 let of = busy.of.map_or_else(String::new, |of| format!(" of {of}"));
                 return Some(wait(format!("{pod} ({}: {}{of})", busy.work, busy.done), SOON));
             }
-            if let Some(step) = self.kept(k, answer) {
+            if let Some(step) = self.kept(k, answer).or_else(|| self.unknown_data(k, answer)) {
                 return Some(step);
             }
             let well = is_primary || self.follows(k).is_some_and(|answer| self.is_near(answer));
