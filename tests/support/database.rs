@@ -47,6 +47,10 @@ pub struct Database {
     pub stopped: BTreeSet<u32>,
     /// Replicas that receive and do not apply.
     pub lagging: BTreeSet<u32>,
+    /// Members that no longer receive from any other one.
+    pub severed: BTreeSet<u32>,
+    /// Members that have a write which they cannot take back, until they get a copy.
+    pub stuck: BTreeSet<u32>,
     /// Keys whose writers were answered.
     pub acknowledged: BTreeSet<u64>,
     /// Writes whose clients wait.
@@ -139,7 +143,8 @@ impl Database {
         let from = self.members.get(&source).filter(|_| self.works(source))?;
         // A primary that hands over still sends.
         let sends = matches!(from.role, Role::Primary | Role::Fenced) && !from.held;
-        (sends && from.admitted.contains(&self.pod(k)) && self.is_prefix(k, source)).then_some(source)
+        (sends && !self.severed.contains(&k) && from.admitted.contains(&self.pod(k)) && self.is_prefix(k, source))
+            .then_some(source)
     }
 
     /// What an agent says.
@@ -223,7 +228,7 @@ impl Database {
                 (member.acknowledges, member.acks, member.confirmed) = (order.acknowledge, 0, 0);
                 member.admitted.clear();
                 let source = self.of_host(&order.source).filter(|s| self.members.contains_key(s));
-                let diverged = source.is_some_and(|source| !self.is_prefix(k, source));
+                let diverged = source.is_some_and(|source| self.stuck.contains(&k) || !self.is_prefix(k, source));
                 self.members.get_mut(&k).expect("it is there").diverged = diverged;
             }
             Verb::Demote(_) => (member.demoting, member.writable) = (member.role == Role::Primary, false),
@@ -235,6 +240,7 @@ impl Database {
                 let host = order.donor.trim_start_matches("https://").split(':').next().unwrap_or_default().to_owned();
                 let donor = self.of_host(&host).filter(|donor| self.works(*donor));
                 let Some(donor) = donor else { return refused(Reason::Failed, "the donor does not answer") };
+                self.stuck.remove(&k);
                 let donor = &self.members[&donor];
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).expect("it is there");

@@ -168,6 +168,23 @@ fn lost_volumes_are_seeded_again() {
     }
 }
 
+/// The pod of a lost volume may still run and follow. After `deadAfter` its claim and then the pod are deleted, and another one begins.
+#[test]
+fn row_15_a_member_whose_volume_is_lost_begins_again_after_a_while() {
+    let mut world = World::grown(3);
+    world.lost.insert(2);
+    let began = world.now;
+    while world.lost.contains(&2) {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 700, "{}", world.last_steps());
+    }
+    assert!(world.now - began >= 600, "it may come back");
+    assert!(!world.held().ackers.contains(&2));
+    world.settle();
+    assert_eq!((world.held().ackers.len(), world.primary()), (2, 0));
+}
+
 #[test]
 fn a_new_template_restarts_replicas_first_and_the_primary_last() {
     let mut world = World::grown(3);

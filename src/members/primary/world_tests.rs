@@ -43,6 +43,9 @@ pub(super) struct World {
     pub stubborn: BTreeSet<u32>,
     /// Members whose databases do not start.
     pub broken: BTreeSet<u32>,
+    /// Members whose volumes are lost, and those of them whose claims are deleted and still in use.
+    pub lost: BTreeSet<u32>,
+    ending: BTreeSet<u32>,
     /// Members without data whose volumes have something else.
     pub foreign: BTreeSet<u32>,
     /// What they refused.
@@ -96,6 +99,8 @@ impl World {
             slow: BTreeSet::new(),
             stubborn: BTreeSet::new(),
             broken: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            ending: BTreeSet::new(),
             foreign: BTreeSet::new(),
             refused: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
@@ -202,8 +207,8 @@ impl World {
             name: format!("data-db-{k}").into(),
             uid: format!("claim-{k}").into(),
             created: 1,
-            terminating: false,
-            lost: false,
+            terminating: self.ending.contains(k),
+            lost: self.lost.contains(k),
         };
         Workload {
             pods: self.pods.clone(),
@@ -255,11 +260,20 @@ impl World {
             }
             MemberStep::DeleteClaim { name, .. } => {
                 let k: u32 = name.rsplit('-').next().unwrap().parse().unwrap();
-                assert!(!self.pods.contains_key(&k), "its pod is gone");
-                self.members.remove(&k);
+                if self.lost.contains(&k) && self.pods.contains_key(&k) {
+                    self.ending.insert(k);
+                } else {
+                    assert!(!self.pods.contains_key(&k), "its pod is gone");
+                    self.members.remove(&k);
+                }
             }
             MemberStep::EvictPod { ordinal, .. } | MemberStep::DeletePod { ordinal, .. } => {
                 self.crash(*ordinal);
+                if self.ending.remove(ordinal) {
+                    self.lost.remove(ordinal);
+                    self.members.remove(ordinal);
+                    self.start(*ordinal);
+                }
                 self.pods.insert(*ordinal, Pod { revision: self.template.into(), ..Pod::example() });
             }
             MemberStep::LabelPod { ordinal, role, .. } => {

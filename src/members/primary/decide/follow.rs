@@ -243,7 +243,8 @@ impl Scene<'_> {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let silent = |k: &u32| !self.acknowledges(*k);
         let mut since = self.latch.since.clone();
-        since.retain(|k, _| Some(*k) == self.held.ordinal || (self.held.ackers.contains(k) && silent(k)));
+        let is_noted = |k: u32| if self.held.ackers.contains(&k) { silent(&k) } else { self.lost_claim(k).is_some() };
+        since.retain(|k, _| Some(*k) == self.held.ordinal || is_noted(*k));
         for k in self.held.ackers.iter().filter(|k| silent(k)) {
             since.entry(*k).or_insert(self.now);
         }
@@ -285,7 +286,9 @@ impl Scene<'_> {
         if self.held.leaving.is_some() || count(&self.held.ackers) >= self.settings.acks.saturating_mul(2) {
             return None;
         }
-        let caught_up = |k: u32| self.follows(k).is_some_and(|answer| self.is_near(answer));
+        // One whose volume is lost may still run, and is about to begin again.
+        let stays = |k: u32| self.lost_claim(k).is_none();
+        let caught_up = |k: u32| stays(k) && self.follows(k).is_some_and(|answer| self.is_near(answer));
         let new = |k: &u32| Some(*k) != self.held.ordinal && !self.held.ackers.contains(k) && caught_up(*k);
         let k = (0..self.target.size.min(self.workload.replicas)).find(new)?;
         let mut held = self.held.clone();
