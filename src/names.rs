@@ -35,6 +35,9 @@ pub const CHART_VERSION: &str = "tillerman.dev/chart-version";
 /// The member of etcd that goes on alone.
 pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
 
+/// The replica that takes over from the primary.
+pub const SWITCH_OVER: &str = "tillerman.dev/switch-over";
+
 // Annotations of a custom resource that the operator or its Jobs write.
 
 /// The kinds that the first installation creates; on the Secret of a revision, those that the revision uses.

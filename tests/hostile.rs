@@ -333,6 +333,7 @@ fn rows() -> Vec<Row> {
         "target-namespace",
         "service-account",
         "force-new-cluster",
+        "switch-over",
     ] {
         let name = format!("tillerman.dev/{name}");
         let run = {

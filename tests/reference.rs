@@ -13,7 +13,7 @@ use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
 use tillerman::release::object::Gvk;
-use tillerman::telemetry::collect::{CreatedAt, State};
+use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, State};
 use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 
 const START: &str = "<!-- generated: ";
@@ -119,6 +119,13 @@ fn all_metrics() -> String {
         vec![(CreatedAt { group: text(), version: text(), kind: text(), namespace: text(), name: text() }, 1)]
     });
     metrics.register_states(|| vec![(State { controller: "x".to_owned(), state: "ready" }, 1)]);
+    metrics.register_databases(|| {
+        let text = || "x".to_owned();
+        let labels = DatabaseLabels { controller: text(), namespace: text(), name: text(), members: text() };
+        let member = MemberLabels { controller: text(), namespace: text(), name: text(), pod: text(), role: "Replica" };
+        let members = vec![(member, true, Some(1.0))];
+        vec![DatabaseSight { labels, safe: Some(true), takes_writes: true, last_change: Some(1), members }]
+    });
     metrics.register_watches(|| 1);
     metrics.register_queue(QueueAge::default);
     metrics.encode()

@@ -30,6 +30,8 @@ pub enum Step {
     Promotes,
     /// Orders of an epoch that is over.
     StaleEpoch,
+    /// Orders of this epoch that are older than one that was obeyed.
+    StaleOrder,
     /// Data that is not to be discarded.
     HasData,
     /// A primary that hands over, and continues.
@@ -58,12 +60,13 @@ impl Step {
     /// What can be checked without orders.
     pub const HARMLESS: [Self; 2] = [Self::Answers, Self::Refuses];
     /// What needs one agent.
-    pub const ONE: [Self; 10] = [
+    pub const ONE: [Self; 11] = [
         Self::Answers,
         Self::Refuses,
         Self::OtherData,
         Self::Promotes,
         Self::StaleEpoch,
+        Self::StaleOrder,
         Self::HasData,
         Self::Demotes,
         Self::Fences,
@@ -82,6 +85,7 @@ impl Step {
             Self::OtherData => "an order for other data is refused as OtherData",
             Self::Promotes => "a promotion without acknowledgements takes writes, also when it is repeated",
             Self::StaleEpoch => "an order of an earlier epoch is refused as StaleEpoch",
+            Self::StaleOrder => "an earlier order of the same epoch is refused as StaleOrder",
             Self::HasData => "data is discarded only by its start",
             Self::Demotes => "a primary that hands over takes no writes, and takes them again after a promotion",
             Self::Fences => "a primary that is fenced takes no writes, and does not start before an order",
@@ -106,6 +110,7 @@ pub struct Check {
     urls: Vec<String>,
     data: String,
     epoch: u64,
+    number: u64,
 }
 
 type Done<T = ()> = Result<T, String>;
@@ -113,7 +118,7 @@ type Done<T = ()> = Result<T, String>;
 impl Check {
     /// Of the agents of these URLs. The first is the one that may create data.
     pub fn new(client: Client, urls: Vec<String>) -> Self {
-        Self { client, urls, data: String::new(), epoch: 0 }
+        Self { client, urls, data: String::new(), epoch: 0, number: 0 }
     }
 
     /// Checks a step. The error is a sentence that says what was seen.
@@ -124,6 +129,7 @@ impl Check {
             Step::OtherData => self.other_data().await,
             Step::Promotes => self.promotes().await,
             Step::StaleEpoch => self.stale_epoch().await,
+            Step::StaleOrder => self.stale_order().await,
             Step::HasData => self.has_data().await,
             Step::Demotes => self.demotes().await,
             Step::Fences => self.fences().await,
@@ -143,7 +149,7 @@ impl Check {
         let state =
             if state.data.is_some() { state } else { self.until(0, "it has data", |s| s.data.is_some()).await? };
         self.data = state.data.unwrap_or_default();
-        self.epoch = state.epoch;
+        (self.epoch, self.number) = (state.epoch, state.number);
         expect("its member has a name", !state.member.is_empty(), &state.member)
     }
 
@@ -151,7 +157,8 @@ impl Check {
         let requests = [
             ("/v1/unheard-of", b"{}".to_vec()),
             ("/v1/fence", b"{}".to_vec()),
-            ("/v1/fence", b"{\"epoch\":1,\"data\":\"x\",\"more\":1}".to_vec()),
+            ("/v1/fence", b"{\"epoch\":1,\"data\":\"x\"}".to_vec()),
+            ("/v1/fence", b"{\"epoch\":1,\"number\":1,\"data\":\"x\",\"more\":1}".to_vec()),
             ("/v1/fence", b"no JSON".to_vec()),
             ("/v1/fence", vec![b' '; LIMIT + 1]),
         ];
@@ -169,7 +176,7 @@ impl Check {
     }
 
     async fn other_data(&mut self) -> Done {
-        let order = Order { epoch: self.epoch + 1, data: format!("{}-not", self.data) };
+        let order = Order { epoch: self.epoch + 1, number: 0, data: format!("{}-not", self.data) };
         self.refused(0, &Verb::Fence(order), Reason::OtherData).await?;
         let state = self.state(0).await?;
         expect("a refused order changes no epoch", state.epoch == self.epoch, &state)
@@ -187,16 +194,30 @@ impl Check {
     }
 
     async fn stale_epoch(&mut self) -> Done {
-        let order = Order { epoch: self.epoch - 1, data: self.data.clone() };
+        let order = Order { epoch: self.epoch - 1, number: self.number + 1, data: self.data.clone() };
         self.refused(0, &Verb::Fence(order), Reason::StaleEpoch).await?;
         let state = self.state(0).await?;
         expect("it takes writes as before", state.writable, &state)
     }
 
+    async fn stale_order(&mut self) -> Done {
+        self.number += 2;
+        let state = self.promote(0, 0, &[]).await?;
+        expect("it says which order it obeyed", state.number == self.number, &state)?;
+        let (epoch, number) = (self.epoch, self.number - 1);
+        let order = Order { epoch, number, data: self.data.clone() };
+        self.refused(0, &Verb::Fence(order), Reason::StaleOrder).await?;
+        let order = Demote { epoch, number, data: self.data.clone(), within: 1000 };
+        self.refused(0, &Verb::Demote(order), Reason::StaleOrder).await?;
+        let state = self.state(0).await?;
+        expect("it takes writes as before", state.writable && state.number == self.number, &state)
+    }
+
     async fn has_data(&mut self) -> Done {
         let donor = self.url(0).to_owned();
         for discard in [None, Some("no start".to_owned())] {
-            let seed = Seed { epoch: self.epoch, data: self.data.clone(), donor: donor.clone(), discard };
+            let seed =
+                Seed { epoch: self.epoch, number: self.number, data: self.data.clone(), donor: donor.clone(), discard };
             self.refused(0, &Verb::Seed(seed), Reason::HasData).await?;
         }
         Ok(())
@@ -237,7 +258,13 @@ impl Check {
             return Err(format!("{} has other data", self.url(1)));
         }
         let discard = state.data.is_some().then_some(state.start);
-        let seed = Seed { epoch: self.epoch, data: self.data.clone(), donor: self.url(0).to_owned(), discard };
+        let seed = Seed {
+            epoch: self.epoch,
+            number: self.number,
+            data: self.data.clone(),
+            donor: self.url(0).to_owned(),
+            discard,
+        };
         let donor = self.state(0).await?;
         for _ in 0..2 {
             self.order(1, &Verb::Seed(seed.clone())).await?;
@@ -330,21 +357,39 @@ impl Check {
 
     async fn promote(&self, k: usize, acks: u32, admitted: &[&str]) -> Done<State> {
         let admitted = admitted.iter().map(|name| (*name).to_owned()).collect();
-        self.order(k, &Verb::Promote(Promote { epoch: self.epoch, data: self.data.clone(), acks, admitted })).await
+        self.order(
+            k,
+            &Verb::Promote(Promote { epoch: self.epoch, number: self.number, data: self.data.clone(), acks, admitted }),
+        )
+        .await
     }
 
     async fn follow(&self, k: usize, source: usize, acknowledge: bool) -> Done<State> {
         let uri: http::Uri = self.url(source).parse().map_err(|_| format!("{}: this is no URL", self.url(source)))?;
         let source = uri.host().unwrap_or_default().to_owned();
-        self.order(k, &Verb::Follow(Follow { epoch: self.epoch, data: self.data.clone(), source, acknowledge })).await
+        self.order(
+            k,
+            &Verb::Follow(Follow {
+                epoch: self.epoch,
+                number: self.number,
+                data: self.data.clone(),
+                source,
+                acknowledge,
+            }),
+        )
+        .await
     }
 
     async fn fence(&self, k: usize) -> Done<State> {
-        self.order(k, &Verb::Fence(Order { epoch: self.epoch, data: self.data.clone() })).await
+        self.order(k, &Verb::Fence(Order { epoch: self.epoch, number: self.number, data: self.data.clone() })).await
     }
 
     async fn demote(&self, k: usize) -> Done<State> {
-        self.order(k, &Verb::Demote(Demote { epoch: self.epoch, data: self.data.clone(), within: 10_000 })).await
+        self.order(
+            k,
+            &Verb::Demote(Demote { epoch: self.epoch, number: self.number, data: self.data.clone(), within: 10_000 }),
+        )
+        .await
     }
 
     fn url(&self, k: usize) -> &str {

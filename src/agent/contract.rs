@@ -29,6 +29,8 @@ pub struct State {
     pub data: Option<String>,
     /// The highest epoch that the agent has obeyed. It is stored beside the data.
     pub epoch: u64,
+    /// The highest number of an order of this epoch that the agent has obeyed. It is stored with the epoch.
+    pub number: u64,
     /// What the member does by the last order.
     pub role: Role,
     /// Whether clients can write.
@@ -97,7 +99,8 @@ pub struct Busy {
 }
 
 /// A verb: `POST /v1/NAME` with its fields as JSON. Each can be repeated: an agent that has done it already answers as the first
-/// time. An agent refuses an epoch below [`State::epoch`], and stores a higher one before it acts.
+/// time. An agent refuses an epoch below [`State::epoch`], and a number below [`State::number`] in the same epoch. It stores higher
+/// ones before it acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. What it had received
@@ -123,6 +126,8 @@ pub enum Verb {
 pub struct Order {
     /// The epoch, which increases with each new primary.
     pub epoch: u64,
+    /// The number within the epoch, which increases with each decision that takes something back. Orders of one decision have the same.
+    pub number: u64,
     /// The data that is meant. A member with other data refuses.
     pub data: String,
 }
@@ -133,6 +138,8 @@ pub struct Order {
 pub struct Promote {
     /// The epoch.
     pub epoch: u64,
+    /// The number within the epoch.
+    pub number: u64,
     /// The data that is meant.
     pub data: String,
     /// How many acknowledgements a commit waits for; 0 for none.
@@ -147,6 +154,8 @@ pub struct Promote {
 pub struct Follow {
     /// The epoch.
     pub epoch: u64,
+    /// The number within the epoch.
+    pub number: u64,
     /// The data that is meant.
     pub data: String,
     /// The host of the primary.
@@ -161,6 +170,8 @@ pub struct Follow {
 pub struct Demote {
     /// The epoch.
     pub epoch: u64,
+    /// The number within the epoch.
+    pub number: u64,
     /// The data that is meant.
     pub data: String,
     /// How long it may take, in milliseconds.
@@ -173,6 +184,8 @@ pub struct Demote {
 pub struct Seed {
     /// The epoch.
     pub epoch: u64,
+    /// The number within the epoch.
+    pub number: u64,
     /// The data that is copied.
     pub data: String,
     /// The URL of the agent of the member that the copy is taken from.
@@ -236,14 +249,14 @@ impl Verb {
         })
     }
 
-    /// The epoch and the data that are meant; [`Verb::Reload`] has none.
-    pub fn order(&self) -> Option<(u64, &str)> {
+    /// The epoch with the number, and the data that is meant; [`Verb::Reload`] has none.
+    pub fn order(&self) -> Option<((u64, u64), &str)> {
         match self {
-            Self::Fence(order) => Some((order.epoch, &order.data)),
-            Self::Promote(order) => Some((order.epoch, &order.data)),
-            Self::Follow(order) => Some((order.epoch, &order.data)),
-            Self::Demote(order) => Some((order.epoch, &order.data)),
-            Self::Seed(order) => Some((order.epoch, &order.data)),
+            Self::Fence(order) => Some(((order.epoch, order.number), &order.data)),
+            Self::Promote(order) => Some(((order.epoch, order.number), &order.data)),
+            Self::Follow(order) => Some(((order.epoch, order.number), &order.data)),
+            Self::Demote(order) => Some(((order.epoch, order.number), &order.data)),
+            Self::Seed(order) => Some(((order.epoch, order.number), &order.data)),
             Self::Reload(_) => None,
         }
     }
@@ -265,6 +278,8 @@ pub enum Reason {
     Invalid,
     /// It obeys a later epoch (409).
     StaleEpoch,
+    /// It has obeyed a later order of the same epoch (409).
+    StaleOrder,
     /// It has other data, or none (409).
     OtherData,
     /// It has data that may not be discarded (409).
@@ -288,7 +303,7 @@ impl Reason {
     pub fn status(self) -> u16 {
         match self {
             Self::Invalid => 400,
-            Self::StaleEpoch | Self::OtherData | Self::HasData => 409,
+            Self::StaleEpoch | Self::StaleOrder | Self::OtherData | Self::HasData => 409,
             Self::Impossible => 422,
             Self::Failed => 500,
             Self::NotApplied | Self::Busy | Self::DatabaseDown => 503,
@@ -315,14 +330,19 @@ mod tests {
 
     #[test]
     fn a_verb_is_read_as_it_is_sent_and_an_unknown_field_is_refused() {
-        let promote = Promote { epoch: 3, data: "u".into(), acks: 1, admitted: vec!["db-1".into()] };
+        let promote = Promote { epoch: 3, number: 4, data: "u".into(), acks: 1, admitted: vec!["db-1".into()] };
         let verb = Verb::Promote(promote);
         assert_eq!(verb.path(), "/v1/promote");
+        assert_eq!(verb.order(), Some(((3, 4), "u")));
         assert_eq!(Verb::read("promote", &verb.body()), Ok(verb));
         assert_eq!(Verb::read("reload", b""), Ok(Verb::Reload(Reload {})));
-        for (name, body) in
-            [("fence", "{}"), ("fence", "{\"epoch\":1,\"data\":\"u\",\"x\":1}"), ("kill", "{}"), ("seed", "")]
-        {
+        for (name, body) in [
+            ("fence", "{}"),
+            ("fence", "{\"epoch\":1,\"number\":1,\"data\":\"u\",\"x\":1}"),
+            ("fence", "{\"epoch\":1,\"data\":\"u\"}"),
+            ("kill", "{}"),
+            ("seed", ""),
+        ] {
             assert!(Verb::read(name, body.as_bytes()).is_err(), "{name} {body}");
         }
         for name in Verb::NAMES {

@@ -168,8 +168,17 @@ pub struct Arrived {
 pub struct Obeyed {
     /// The highest epoch.
     pub epoch: u64,
+    /// The highest number in it.
+    pub number: u64,
     /// It has been primary since it last followed another member, with this number of acknowledgements.
     pub promoted: Option<u32>,
+}
+
+impl Obeyed {
+    /// The epoch and the number.
+    pub fn at(&self) -> (u64, u64) {
+        (self.epoch, self.number)
+    }
 }
 
 /// Whether a text is an identity of data, which names files and stands in URLs.
@@ -275,7 +284,7 @@ mod tests {
         let folder = Folder::new("obeyed");
         let volume = Volume::new(&folder.0);
         assert_eq!(volume.obeyed().unwrap(), Obeyed::default());
-        let obeyed = Obeyed { epoch: 7, promoted: Some(1) };
+        let obeyed = Obeyed { epoch: 7, number: 9, promoted: Some(1) };
         volume.obey(&obeyed).unwrap();
         assert_eq!(volume.obeyed().unwrap(), obeyed);
         fs::write(folder.0.join("tillerman.json"), "{").unwrap();

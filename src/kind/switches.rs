@@ -234,6 +234,15 @@ pub const SWITCHES: &[Switch] = &[
         reader: Reader::Word(|_, _| Ok(())),
     },
     Switch {
+        name: "switch-over",
+        field: None,
+        values: "`ORDINAL` or `any`, or one of them with `@TEXT`",
+        allow: None,
+        effect: "The primary of a database [hands over](../primary.md#a-planned-switch-over) to the replica of this ordinal, or to the one \
+                 that lags least. Each text does it once.",
+        reader: Reader::Word(|_, _| Ok(())),
+    },
+    Switch {
         name: "crds",
         field: Some("crds"),
         values: "`create` (default), `skip`, `replace`",

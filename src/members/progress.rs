@@ -101,7 +101,7 @@ pub const FACTS: [&str; 13] = [
 ];
 
 /// What the entry of a set has of its application, by its driver: the primary's.
-pub const DETAILS: [&str; 5] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange"];
+pub const DETAILS: [&str; 6] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"];
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
 pub const LISTS: [&str; 2] = ["ready", "unready"];
@@ -345,6 +345,9 @@ fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> 
     }
     if new.ordinal != old.ordinal {
         return new.ordinal.map_or_else(|| "there is no primary".to_owned(), |p| format!("{} is the primary", name(p)));
+    }
+    if let Some(request) = new.requested.as_ref().filter(|request| old.requested.as_ref() != Some(request)) {
+        return format!("switch-over {}: {}", request.text, request.why.as_deref().unwrap_or(request.result.name()));
     }
     if let Some(k) = new.ackers.difference(&old.ackers).next() {
         return format!("{} may acknowledge writes", name(*k));

@@ -137,6 +137,8 @@ pub struct Target {
     pub adopt_claims: bool,
     /// The user's statement about a quorum that is lost for good.
     pub recover: Option<Box<str>>,
+    /// The user's request that another member becomes the primary.
+    pub switch_over: Option<Box<str>>,
 }
 
 /// Whether the operator may act on the members.

@@ -130,6 +130,10 @@ pub const REASONS: &[Reason] = &[
         "A custom resource that this one needs does not exist, is not ready, or lacks a field. It is watched. What is installed stays.",
     ),
     reason(
+        "DataUnknown",
+        "A member of a database with a primary has no data of the cluster, and a problem. See [primary](../primary.md#reasons-of-ready).",
+    ),
+    reason(
         "Diverged",
         "Members of a database with a primary have writes that others lack. See [primary](../primary.md#reasons-of-ready).",
     ),
@@ -332,5 +336,6 @@ pub const EVENTS: &[EventReason] = &[
         "SwitchOverGivenUp",
         "A primary did not hand over in time, and goes on. It is tried again after five minutes.",
     ),
+    warning("SwitchOverRefused", "A switch-over that was requested is not possible now; the message says why."),
     warning("RecoveringQuorum", "A recovery of etcd after a lost quorum begins or ends. Data may be lost."),
 ];

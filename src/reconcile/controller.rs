@@ -19,6 +19,7 @@ use super::definitions::{self, Definitions};
 use super::error::Error;
 use super::kinds::Kinds;
 use super::memory::Memory;
+use super::memory::primaries::Primaries;
 use super::panics::caught;
 use super::pass::reconcile;
 use super::queue::{Queue, Stuck};
@@ -44,7 +45,7 @@ use crate::harm;
 use crate::kind::Kind;
 use crate::members::drivers::Drivers;
 use crate::release::secret::SELECTOR;
-use crate::telemetry::collect::{CreatedAt, STATES, State};
+use crate::telemetry::collect::{CreatedAt, DatabaseSight, STATES, State};
 use crate::telemetry::metrics::{Metrics, PassResult};
 use crate::telemetry::spans;
 
@@ -149,6 +150,8 @@ impl Controller {
         metrics.register_created_at(move || created_at(&cache, &kinds));
         let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
         metrics.register_states(move || states(&cache, &kinds));
+        let (primaries, kinds) = (ctx.memory.primaries.clone(), Arc::clone(&ctx.kinds));
+        metrics.register_databases(move || databases(&primaries, &kinds));
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());
         register_health(&ctx, &tasks);
@@ -467,6 +470,11 @@ fn states(cache: &Cache, kinds: &Kinds) -> Vec<(State, i64)> {
         *counts.entry(State { controller: kinds[key.kind].controller.clone(), state }).or_default() += 1;
     }
     counts.into_iter().collect()
+}
+
+fn databases(primaries: &Primaries, kinds: &Kinds) -> Vec<DatabaseSight> {
+    let kinds = kinds.all();
+    primaries.all(|kind| kinds.get(kind).map_or_else(String::new, |served| served.controller.clone()))
 }
 
 fn created_at(cache: &Cache, kinds: &Kinds) -> Vec<(CreatedAt, i64)> {

@@ -29,6 +29,49 @@ pub struct State {
     pub state: &'static str,
 }
 
+/// A database with a primary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DatabaseLabels {
+    /// Controller of the kind.
+    pub controller: String,
+    /// The namespace of the custom resource.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The name of the Members document.
+    pub members: String,
+}
+
+/// A member of a database with a primary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct MemberLabels {
+    /// Controller of the kind.
+    pub controller: String,
+    /// The namespace of the custom resource.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The pod.
+    pub pod: String,
+    /// Its role, as in the status.
+    pub role: &'static str,
+}
+
+/// What was seen last of a database with a primary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatabaseSight {
+    /// Which one.
+    pub labels: DatabaseLabels,
+    /// Whether another member can take over; `None` if there is only one.
+    pub safe: Option<bool>,
+    /// Whether the primary takes writes, and as many members acknowledge as commits wait for.
+    pub takes_writes: bool,
+    /// When another member became the primary, in seconds since 1970.
+    pub last_change: Option<i64>,
+    /// The members: whether each answers, and how many seconds it lags behind.
+    pub members: Vec<(MemberLabels, bool, Option<f64>)>,
+}
+
 /// The states that a release can be in.
 pub const STATES: [&str; 4] = ["ready", "progressing", "stalled", "uninstalling"];
 

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::collect::{CreatedAt, Process, Read, State};
+use super::collect::{CreatedAt, DatabaseSight, Process, Read, State};
 use super::health::Health;
 
 /// How long the API server may be down before the operator reports that it is not ready.
@@ -238,6 +238,37 @@ impl Metrics {
         let collector =
             Read::new("tillerman_watches", "Watches of objects of releases, and of what releases are made from", count);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Adds the metrics of databases with a primary, which are computed when they are requested.
+    pub fn register_databases<F>(&self, source: F)
+    where
+        F: Fn() -> Vec<DatabaseSight> + Clone + Send + Sync + 'static,
+    {
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut of_all = |name, help, value: fn(&DatabaseSight) -> Option<i64>| {
+            let source = source.clone();
+            let values = move || source().iter().filter_map(|seen| Some((seen.labels.clone(), value(seen)?))).collect();
+            registry.register_collector(Read::new(name, help, values));
+        };
+        let help = "Whether another member of a database can take over without a loss, if there is more than one";
+        of_all("tillerman_primary_safe_to_fail_over", help, |seen| seen.safe.map(i64::from));
+        let help = "Whether the primary takes writes, and enough members acknowledge them";
+        of_all("tillerman_primary_takes_writes", help, |seen| Some(i64::from(seen.takes_writes)));
+        let help = "Timestamp of the last fail-over or switch-over";
+        of_all("tillerman_primary_last_change_seconds", help, |seen| seen.last_change);
+        let members = source.clone();
+        let up = move || {
+            let all = members().into_iter().flat_map(|seen| seen.members);
+            all.map(|(labels, answers, _)| (labels, i64::from(answers))).collect()
+        };
+        registry.register_collector(Read::new("tillerman_member_up", "Whether the agent of a member answers", up));
+        let lags = move || {
+            let all = source().into_iter().flat_map(|seen| seen.members);
+            all.filter_map(|(labels, _, lag)| Some((labels, lag?))).collect()
+        };
+        let help = "How far a replica lags behind the primary";
+        registry.register_collector(Read::new("tillerman_member_lag_seconds", help, lags));
     }
 
     /// Adds the ages of the queue, which are computed when they are requested: client-go's two, and how long the first

@@ -20,7 +20,7 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     assert!(!member.folder.join("v/init.sql").exists(), "hashes of passwords do not stay");
     assert!(member.run("CREATE DATABASE early").await.is_err(), "it is read-only");
     let start = state.start;
-    let order = Order { epoch: 1, data: "another".into() };
+    let order = Order { epoch: 1, number: 0, data: "another".into() };
     let refused = member.order(&Verb::Fence(order)).await.unwrap_err();
     assert_eq!(refused.reason, Reason::OtherData);
 
@@ -68,6 +68,17 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     assert_eq!((state.role, state.start.as_str(), state.epoch), (Role::Waiting, "", 4));
     assert!(cluster.promote(0, 5, 0, &[]).await.unwrap().writable);
     assert_eq!(cluster.members[0].numbers("SELECT id FROM app.t").await, [1]);
+
+    // An order that is older than one that was obeyed is refused, also after the container has started again.
+    let order = |number| Order { epoch: 5, number, data: cluster.data.clone() };
+    let (older, newer) = (Verb::Fence(order(6)), Verb::Fence(order(7)));
+    assert_eq!(cluster.members[0].order(&newer).await.unwrap().number, 7);
+    assert_eq!(cluster.members[0].order(&older).await.unwrap_err().reason, Reason::StaleOrder);
+    cluster.members[0].stop();
+    cluster.members[0].start();
+    let state = cluster.members[0].until("it answers", |_| true).await;
+    assert_eq!((state.epoch, state.number), (5, 7));
+    assert_eq!(cluster.members[0].order(&older).await.unwrap_err().reason, Reason::StaleOrder);
 }
 
 /// A database that hangs is no reason not to answer.

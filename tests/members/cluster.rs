@@ -80,7 +80,14 @@ impl Cluster {
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
             driver: Etcd { settings, access, config_maps: Map::default() },
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
+            target: Target {
+                size,
+                mode: Mode::Run,
+                delete_claims: true,
+                adopt_claims: false,
+                recover: None,
+                switch_over: None,
+            },
             latch: Latch::default(),
             pods,
             done: Vec::new(),

@@ -181,6 +181,28 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
     let roles: Vec<&Value> = status["members"].as_array().unwrap().iter().map(|member| &member["role"]).collect();
     assert_eq!(roles, ["Primary", "Replica", "Replica"], "{status}");
     assert_eq!((&status["primary"], &status["members"][1]["version"]), (&json!("a-db-0"), &json!("1.0")));
+    let of = |pod: u32, role: &str| {
+        format!(
+            "controller=\"web-controller\",namespace=\"{0}\",name=\"a\",pod=\"a-db-{pod}\",role=\"{role}\"",
+            cluster.space.name
+        )
+    };
+    let database =
+        format!("{{controller=\"web-controller\",namespace=\"{}\",name=\"a\",members=\"db\"}}", cluster.space.name);
+    let lines = [
+        format!("tillerman_primary_safe_to_fail_over{database} 1"),
+        format!("tillerman_primary_takes_writes{database} 1"),
+        format!("tillerman_member_up{{{}}} 1", of(0, "Primary")),
+        format!("tillerman_member_up{{{}}} 1", of(2, "Replica")),
+        format!("tillerman_member_lag_seconds{{{}}} 0.0", of(1, "Replica")),
+    ];
+    eventually("the metrics show it", || {
+        let metrics = operator.metrics();
+        lines
+            .iter()
+            .find(|line| !metrics.contains(*line))
+            .map_or(Ok(()), |line| Err(format!("{line} is not in {metrics}")))
+    });
 
     // The primary is killed.
     let began = Instant::now();
@@ -443,4 +465,185 @@ fn an_agent_with_a_certificate_of_somebody_else_is_not_asked() {
     cluster.space.wait_field("configmap/a-db-roles", "/data/PRIMARY", &json!("a-db-0"));
     cluster.space.kubectl(&["delete", "configmap/a-db-roles"]).unwrap();
     eventually("it comes back", || cluster.space.get("configmap/a-db-roles"));
+}
+
+/// Row 14: the only replica is lost. Writes wait, and with `Degrade` they go on without acknowledgements. Then nobody takes over by itself.
+#[test]
+fn row_14_writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
+    let (mut cluster, operator) = Cluster::grown("primarydegrade", 2);
+    cluster.set(&json!({"primary": {"silentAfter": "5s"}}));
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    cluster.agents.database().stopped.insert(1);
+    let message = cluster.wait_reason("WritesBlocked");
+    assert!(message.contains("onReplicaLost: Degrade"), "{message}");
+    let blocked =
+        format!("tillerman_primary_takes_writes{{controller=\"web-controller\",namespace=\"{}\"", cluster.space.name);
+    let metrics = operator.metrics();
+    let line = metrics.lines().find(|line| line.starts_with(&blocked));
+    assert!(line.is_some_and(|line| line.ends_with(" 0")), "{metrics}");
+    let before = cluster.agents.database().acknowledged.len();
+    cluster.set(&json!({"onReplicaLost": "Degrade"}));
+    cluster.wait_writes(5);
+    assert!(cluster.agents.database().acknowledged.len() > before);
+    eventually("nobody is asked to acknowledge", || match cluster.latched()? {
+        latched if latched["acks"] == 0 && latched.get("ackers").is_none() => Ok(()),
+        latched => Err(latched.to_string()),
+    });
+    cluster.agents.database().stopped.insert(0);
+    let message = cluster.wait_reason("FailoverUnsafe");
+    assert!(message.contains("no other member has acknowledged its writes"), "{message}");
+    assert_eq!((cluster.primary(), cluster.epoch()), (0, 1));
+    cluster.agents.database().stopped.clear();
+    cluster.wait(2);
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 13: an earlier primary cannot take a write back. With `Keep` it stays as it is, and the others go on.
+#[test]
+fn row_13_a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
+    let (mut cluster, _operator) = Cluster::grown("primarykeep", 3);
+    cluster.set(&json!({"primary": {"onDiverged": "Keep"}}));
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    {
+        let mut database = cluster.agents.database();
+        database.stuck.insert(0);
+        database.crash(0);
+    }
+    let message = cluster.wait_reason("Diverged");
+    assert!(message.contains("a-db-0 has writes that the primary lacks, and is kept as it is"), "{message}");
+    cluster.wait_writes(5);
+    let kept = cluster.agents.database().members[&0].log.clone();
+    assert!(!kept.is_empty());
+    cluster.set(&json!({"primary": {}}));
+    cluster.wait(3);
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 6: all are killed at once. The primary goes on, as only it surely has all acknowledged writes.
+#[test]
+fn row_6_after_a_full_outage_the_primary_goes_on() {
+    let (cluster, _operator) = Cluster::grown("primaryoutage", 3);
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    {
+        let mut database = cluster.agents.database();
+        (0..3).for_each(|k| database.crash(k));
+    }
+    let before = cluster.agents.database().acknowledged.len();
+    eventually_within(PATIENCE, "writes are taken again", || {
+        let now = cluster.agents.database().acknowledged.len();
+        if now > before + 5 { Ok(()) } else { Err(format!("{now} of {before}: {:?}", cluster.latched())) }
+    });
+    cluster.wait(3);
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 15: the volume of a replica is lost for good. Its member begins with an empty one, and is seeded.
+#[test]
+fn row_15_a_member_whose_volume_is_lost_gets_another_one() {
+    let (mut cluster, _operator) = Cluster::grown("primaryvolume", 3);
+    cluster.set(&json!({"primary": {"deadAfter": "3s", "silentAfter": "5s"}}));
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    let uid = |cluster: &Cluster| cluster.space.get("pvc/data-a-db-2").map(|claim| claim["metadata"]["uid"].clone());
+    let before = uid(&cluster).unwrap();
+    let lost =
+        ["patch", "pvc/data-a-db-2", "--subresource=status", "--type=merge", "-p", r#"{"status":{"phase":"Lost"}}"#];
+    cluster.space.kubectl(&lost).unwrap();
+    eventually_within(PATIENCE, "there is another claim", || match uid(&cluster)? {
+        uid if uid != before => Ok(()),
+        uid => Err(uid.to_string()),
+    });
+    cluster.wait(3);
+    cluster.wait_writes(5);
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 2: the custom resource is deleted, and another one of its name adopts the volumes. The member with the most writes is the primary.
+#[test]
+fn row_2_the_volumes_of_an_earlier_cluster_are_adopted() {
+    let (mut cluster, _operator) = Cluster::grown("primaryadopt", 3);
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    let epoch = cluster.epoch();
+    cluster.space.delete("web/a");
+    cluster.space.wait_gone("statefulset/a-db");
+    for ordinal in 0..3 {
+        cluster.space.wait_gone(&format!("pod/a-db-{ordinal}"));
+    }
+    cluster.space.wait_gone("configmap/a-db-roles");
+    cluster.resize(3);
+    cluster.wait_message("claims of a-db are there already");
+    cluster.set(&json!({"onOrphan": "Adopt"}));
+    cluster.wait(3);
+    assert!(cluster.epoch() > epoch, "orders of the earlier cluster are refused");
+    cluster.wait_writes(5);
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 7: no replica receives from the primary, which the operator reaches. It stays, and writes wait until the ways are back.
+#[test]
+fn row_7_a_primary_that_no_replica_reaches_stays_and_writes_wait() {
+    let (cluster, _operator) = Cluster::grown("primarysevered", 3);
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    cluster.agents.database().severed.extend([1, 2]);
+    let stops = Instant::now();
+    let mut last = (cluster.agents.database().acknowledged.len(), Instant::now());
+    eventually("writes wait for longer than a primary may be silent", || {
+        let now = cluster.agents.database().acknowledged.len();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        if last.1.elapsed() > Duration::from_secs(8) { Ok(()) } else { Err(format!("{:?}", stops.elapsed())) }
+    });
+    assert_eq!((cluster.primary(), cluster.epoch()), (0, 1));
+    cluster.agents.database().severed.clear();
+    cluster.wait_writes(5);
+    cluster.wait(3);
+    assert_eq!((cluster.primary(), cluster.epoch()), (0, 1));
+    writer.abort();
+    cluster.assert_nothing_lost();
+}
+
+/// Row 19: a person asks for another primary. What is not safe is refused, and each text is done once.
+#[test]
+fn row_19_a_requested_switch_over_is_done_once_or_refused_with_the_reason() {
+    let (cluster, operator) = Cluster::grown("primaryasked", 3);
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    let ask = |text: &str| {
+        let annotation = format!("tillerman.dev/switch-over={text}");
+        cluster.space.kubectl(&["annotate", "webs.test.tillerman.dev", "a", "--overwrite", &annotation]).unwrap();
+        eventually_within(PATIENCE, text, || {
+            let asked = cluster.space.get("web/a")?["status"]["members"]["db"]["switchOver"].clone();
+            let is_over = asked["request"] == text && asked["result"] != "Started";
+            if is_over { Ok(asked) } else { Err(asked.to_string()) }
+        })
+    };
+    let asked = ask("2@noon");
+    assert_eq!(asked, json!({"request": "2@noon", "result": "Succeeded"}));
+    cluster.wait(3);
+    assert_eq!((cluster.primary(), cluster.epoch()), (2, 2));
+    let last = cluster.latched().unwrap()["last"].clone();
+    assert_eq!((&last["kind"], &last["why"]), (&json!("SwitchOver"), &json!("it was requested (2@noon)")));
+    let asked = ask("7");
+    assert_eq!(asked["result"], "Refused");
+    assert!(asked["message"].as_str().unwrap().contains("there is no member a-db-7"), "{asked}");
+    assert!(cluster.space.wait_event("SwitchOverRefused").contains("a-db-7"));
+    // An operator that starts later does not do it again.
+    operator.kill();
+    let _operator = cluster.operator();
+    assert_eq!(ask("any@1")["result"], "Succeeded");
+    cluster.wait(3);
+    assert_eq!(cluster.epoch(), 3);
+    writer.abort();
+    cluster.assert_nothing_lost();
 }

@@ -19,6 +19,7 @@ pub struct Member {
     pub runs: bool,
     pub data: Option<String>,
     pub epoch: u64,
+    number: u64,
     pub role: Role,
     starts: u32,
     /// It was the primary and waited for acknowledgements: it does not start before an order.
@@ -46,6 +47,10 @@ pub struct Database {
     pub stopped: BTreeSet<u32>,
     /// Replicas that receive and do not apply.
     pub lagging: BTreeSet<u32>,
+    /// Members that no longer receive from any other one.
+    pub severed: BTreeSet<u32>,
+    /// Members that have a write which they cannot take back, until they get a copy.
+    pub stuck: BTreeSet<u32>,
     /// Keys whose writers were answered.
     pub acknowledged: BTreeSet<u64>,
     /// Writes whose clients wait.
@@ -138,7 +143,8 @@ impl Database {
         let from = self.members.get(&source).filter(|_| self.works(source))?;
         // A primary that hands over still sends.
         let sends = matches!(from.role, Role::Primary | Role::Fenced) && !from.held;
-        (sends && from.admitted.contains(&self.pod(k)) && self.is_prefix(k, source)).then_some(source)
+        (sends && !self.severed.contains(&k) && from.admitted.contains(&self.pod(k)) && self.is_prefix(k, source))
+            .then_some(source)
     }
 
     /// What an agent says.
@@ -151,6 +157,7 @@ impl Database {
             start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
+            number: member.number,
             role: member.role,
             writable: member.writable,
             source: member.source.clone(),
@@ -173,17 +180,20 @@ impl Database {
 
     /// An agent obeys or refuses. A demotion is begun, and is over when nobody waits any more ([`Self::is_demoted`]).
     pub fn obey(&mut self, k: u32, verb: &Verb) -> Result<(), Refusal> {
-        let Some((epoch, data)) = verb.order() else { return Ok(()) };
+        let Some((at, data)) = verb.order() else { return Ok(()) };
         let Some(member) = self.members.get_mut(&k) else { return refused(Reason::Failed, "it has gone") };
-        if epoch < member.epoch {
+        if at.0 < member.epoch {
             return refused(Reason::StaleEpoch, &format!("epoch {} was obeyed", member.epoch));
+        }
+        if at < (member.epoch, member.number) {
+            return refused(Reason::StaleOrder, &format!("order {} was obeyed", member.number));
         }
         let is_seed = matches!(verb, Verb::Seed(_));
         if member.data.as_deref().map_or(!is_seed, |given| given != data) {
             return refused(Reason::OtherData, "it has other data, or none");
         }
         // A copy is of data with this epoch, so it is stored with the data.
-        member.epoch = epoch;
+        (member.epoch, member.number) = at;
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -218,7 +228,7 @@ impl Database {
                 (member.acknowledges, member.acks, member.confirmed) = (order.acknowledge, 0, 0);
                 member.admitted.clear();
                 let source = self.of_host(&order.source).filter(|s| self.members.contains_key(s));
-                let diverged = source.is_some_and(|source| !self.is_prefix(k, source));
+                let diverged = source.is_some_and(|source| self.stuck.contains(&k) || !self.is_prefix(k, source));
                 self.members.get_mut(&k).expect("it is there").diverged = diverged;
             }
             Verb::Demote(_) => (member.demoting, member.writable) = (member.role == Role::Primary, false),
@@ -230,6 +240,7 @@ impl Database {
                 let host = order.donor.trim_start_matches("https://").split(':').next().unwrap_or_default().to_owned();
                 let donor = self.of_host(&host).filter(|donor| self.works(*donor));
                 let Some(donor) = donor else { return refused(Reason::Failed, "the donor does not answer") };
+                self.stuck.remove(&k);
                 let donor = &self.members[&donor];
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).expect("it is there");
@@ -237,7 +248,8 @@ impl Database {
                     claim: std::mem::take(&mut member.claim),
                     runs: true,
                     data: Some(data.to_owned()),
-                    epoch,
+                    epoch: at.0,
+                    number: at.1,
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,

@@ -115,6 +115,7 @@ impl Facts {
             start: self.start.clone(),
             data: self.identity.as_ref().map(|identity| identity.data.clone()),
             epoch: self.obeyed.epoch,
+            number: self.obeyed.number,
             role: self.role,
             writable: is_primary && measured.is_some_and(|own| !own.read_only),
             source: self.source.as_ref().map(|source| source.host.clone()),
@@ -153,7 +154,7 @@ mod tests {
             (None, Wanted::TakingBack, Wanted::Keeping),
             (None, Wanted::No, Wanted::No),
         ] {
-            let obeyed = Obeyed { epoch: 1, promoted };
+            let obeyed = Obeyed { epoch: 1, number: 0, promoted };
             let mut facts =
                 Facts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..Facts::default() };
             facts.ended();
@@ -166,7 +167,7 @@ mod tests {
         for (promoted, handed_over, expected) in
             [(None, false, false), (Some(0), false, false), (Some(1), false, true), (Some(1), true, false)]
         {
-            let obeyed = Obeyed { epoch: 1, promoted };
+            let obeyed = Obeyed { epoch: 1, number: 0, promoted };
             let facts = Facts { obeyed, handed_over, ..Facts::default() };
             assert_eq!(facts.may_have_unacknowledged(), expected, "{promoted:?}");
         }

@@ -20,12 +20,13 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
             return Err(refusal(Reason::Busy, "another order is carried out"));
         };
         checked(&member, &verb)?;
-        if let Some((epoch, _)) = verb.order()
-            && epoch > member.facts(|facts| facts.obeyed.epoch)
+        if let Some((at, _)) = verb.order()
+            && at > member.facts(|facts| facts.obeyed.at())
         {
-            member.obey(|obeyed| obeyed.epoch = epoch)?;
+            member.obey(|obeyed| (obeyed.epoch, obeyed.number) = at)?;
         }
-        tracing::info!(verb = verb.name(), epoch = verb.order().map(|(epoch, _)| epoch), "obeys");
+        let (epoch, number) = verb.order().map(|(at, _)| at).unzip();
+        tracing::info!(verb = verb.name(), epoch, number, "obeys");
         let done = match &verb {
             Verb::Fence(_) => roles::fence(&member).await,
             Verb::Promote(order) => roles::promote(&member, order).await,
@@ -48,15 +49,13 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
 fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
     let (obeyed, data, seeding, stopping) = member.facts(|facts| {
         let data = facts.identity.as_ref().map(|identity| identity.data.clone());
-        (facts.obeyed.epoch, data, facts.seeding.is_some(), facts.stopping)
+        (facts.obeyed.at(), data, facts.seeding.is_some(), facts.stopping)
     });
     if stopping {
         return Err(refusal(Reason::Busy, "the agent ends"));
     }
-    if let Some((epoch, ordered)) = verb.order() {
-        if epoch < obeyed {
-            return Err(refusal(Reason::StaleEpoch, &format!("epoch {obeyed} was obeyed already")));
-        }
+    if let Some((at, ordered)) = verb.order() {
+        is_recent(at, obeyed)?;
         let fits = match verb {
             Verb::Seed(_) => data.as_deref().is_none_or(|data| data == ordered),
             _ => data.as_deref() == Some(ordered),
@@ -80,6 +79,18 @@ fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses an order that is older than one that was obeyed.
+fn is_recent(at: (u64, u64), obeyed: (u64, u64)) -> Result<(), Refusal> {
+    if at.0 < obeyed.0 {
+        return Err(refusal(Reason::StaleEpoch, &format!("epoch {} was obeyed already", obeyed.0)));
+    }
+    if at < obeyed {
+        let message = format!("order {} of epoch {} was obeyed already", obeyed.1, obeyed.0);
+        return Err(refusal(Reason::StaleOrder, &message));
+    }
+    Ok(())
 }
 
 /// The database, which starts if it does not run.
@@ -107,4 +118,23 @@ pub async fn ended(member: &Member) -> Result<(), Refusal> {
     let ends = member.wait_until(|facts| (facts.running.is_none() && facts.starting.is_none()).then_some(()));
     let ended = tokio::time::timeout(WAIT, ends).await;
     ended.map_err(|_| refusal(Reason::DatabaseDown, "the database has not ended yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_recent;
+    use crate::agent::contract::Reason;
+
+    #[test]
+    fn an_order_that_is_older_than_one_that_was_obeyed_is_refused() {
+        for (at, reason) in [
+            ((2, 5), None),
+            ((2, 6), None),
+            ((3, 0), None),
+            ((2, 4), Some(Reason::StaleOrder)),
+            ((1, 9), Some(Reason::StaleEpoch)),
+        ] {
+            assert_eq!(is_recent(at, (2, 5)).err().map(|refusal| refusal.reason), reason, "{at:?}");
+        }
+    }
 }

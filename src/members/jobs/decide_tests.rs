@@ -59,7 +59,14 @@ impl World {
             ]
             .map(hook)
             .to_vec(),
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
+            target: Target {
+                size,
+                mode: Mode::Run,
+                delete_claims: true,
+                adopt_claims: false,
+                recover: None,
+                switch_over: None,
+            },
             latch: Latch {
                 bootstrapped: members > 0,
                 replicas: Some(members),

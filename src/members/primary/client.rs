@@ -33,7 +33,7 @@ const HEAD: usize = 32 << 10;
 const MAX_NAME: usize = 128;
 /// The longest text of a position, in bytes: some are latched in the status.
 const MAX_POSITION: usize = 16 << 10;
-/// The highest epoch: numbers up to here are the same in every reader of JSON.
+/// The highest epoch, and the highest number of an order: numbers up to here are the same in every reader of JSON.
 const MAX_EPOCH: u64 = 1 << 53;
 /// Characters of a text for people, before secrets are masked in it: half of a secret would not be found.
 const MAX_TEXT: usize = 4096;
@@ -174,8 +174,8 @@ fn checked(mut state: State, member: &str) -> Result<State, String> {
     if [&state.got, &state.has, &state.purged].iter().any(is_long) {
         return Err(format!("a position in its state has more than {MAX_POSITION} bytes"));
     }
-    if state.epoch > MAX_EPOCH {
-        return Err("its epoch is too high".to_owned());
+    if state.epoch > MAX_EPOCH || state.number > MAX_EPOCH {
+        return Err("its epoch or its number is too high".to_owned());
     }
     state.lag = state.lag.filter(|lag| lag.is_finite() && *lag >= 0.0);
     state.problem = state.problem.map(|text| in_line(&text));

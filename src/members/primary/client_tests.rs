@@ -51,7 +51,7 @@ async fn asked(answer: impl AsRef<[u8]> + Send + 'static) -> Result<State, Strin
 }
 
 fn fence() -> Verb {
-    Verb::Fence(Order { epoch: 1, data: "u".into() })
+    Verb::Fence(Order { epoch: 1, number: 0, data: "u".into() })
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_hostile_answer_is_an_error_of_that_request_alone() {
         (state(json!({"got": 7})), "its answer is no state"),
         (state(json!({"role": "King"})), "its answer is no state"),
         (state(json!({"epoch": -1})), "its answer is no state"),
-        (state(json!({"epoch": u64::MAX})), "its epoch is too high"),
+        (state(json!({"epoch": u64::MAX})), "its epoch or its number is too high"),
         (state(json!({"member": "db-1"})), "it is the agent of another member"),
         (
             state(json!({"start": "a b"})),
@@ -156,7 +156,7 @@ async fn an_order_is_obeyed_or_refused_and_a_redirect_is_not_followed() {
 async fn an_order_has_the_time_that_it_gives() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let demote = Verb::Demote(Demote { epoch: 1, data: "u".into(), within: 200 });
+    let demote = Verb::Demote(Demote { epoch: 1, number: 0, data: "u".into(), within: 200 });
     let began = Instant::now();
     let failed = Agents::new(None).unwrap().order(&url, "db-0", &demote).await;
     assert_eq!(failed, Err(Failed::Unknown("no answer within 3 seconds".into())));

@@ -48,20 +48,27 @@ pub fn is_safe_to_fail_over(
 ) -> Result<(), String> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
-    let target =
-        Target { size: workload.replicas, mode: Mode::Run, delete_claims: false, adopt_claims: false, recover: None };
+    let target = Target {
+        size: workload.replicas,
+        mode: Mode::Run,
+        delete_claims: false,
+        adopt_claims: false,
+        recover: None,
+        switch_over: None,
+    };
     Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
 }
 
 type Step = Option<MemberStep<Action>>;
 
 /// The rows, in order.
-fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 29] {
+fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 31] {
     [
         Scene::row_0_deleting_or_paused,
         Scene::row_1_seed,
         Scene::row_2_first_answer,
         Scene::row_3_split_brain,
+        Scene::row_number,
         Scene::row_scaled_by_hand,
         Scene::row_4_foreign_primary,
         Scene::row_lost_in_a_switch_over,
@@ -77,6 +84,7 @@ fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 29] {
         Scene::row_15_seed,
         Scene::row_starts,
         Scene::row_label,
+        Scene::row_19_requested,
         Scene::row_14_leaving,
         Scene::row_14_silent_acker,
         Scene::row_16_acknowledgements,
@@ -196,7 +204,10 @@ impl Scene<'_> {
         let Ok(Some(roles)) = &self.observed.roles else { return None };
         let digits = roles.primary.strip_prefix(&*self.workload.name)?.strip_prefix('-')?;
         let ordinal = digits.parse().ok().filter(|k| self.pod(*k) == roles.primary && !roles.data.is_empty())?;
-        let held = Latched { ordinal: Some(ordinal), epoch: roles.epoch, ..Latched::default() };
+        // An order from before may still be on its way.
+        let number = self.highest_number(roles.epoch) + 1;
+        let left = (0..self.workload.replicas).filter(|k| *k != ordinal).map(|k| (k, number)).collect();
+        let held = Latched { ordinal: Some(ordinal), epoch: roles.epoch, number, left, ..Latched::default() };
         Some(self.begun(roles.data.clone(), held))
     }
 
@@ -238,6 +249,24 @@ impl Scene<'_> {
         None
     }
 
+    /// A member has obeyed an order of this epoch with a higher number: it was given before the status was lost. The orders from here
+    /// have to be newer.
+    fn row_number(&self) -> Step {
+        let highest = self.highest_number(self.held.epoch);
+        if highest <= self.held.number {
+            return None;
+        }
+        let mut held = Latched { number: highest + 1, ..self.held.clone() };
+        held.left.values_mut().for_each(|number| *number = held.number);
+        Some(self.latched(held))
+    }
+
+    /// The highest number of an order of an epoch that a member has obeyed.
+    fn highest_number(&self, epoch: u64) -> u64 {
+        let of_epoch = self.observed.answers.values().filter(|answer| answer.epoch == epoch);
+        of_epoch.map(|answer| answer.number).max().unwrap_or_default()
+    }
+
     /// Somebody else lowered the replicas.
     fn row_scaled_by_hand(&self) -> Step {
         let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
@@ -265,26 +294,37 @@ impl Scene<'_> {
         let (acks, admitted) = (self.asked_acks(), self.admitted());
         let given: BTreeSet<&str> = answer.admitted.iter().map(String::as_str).collect();
         let wanted: BTreeSet<&str> = admitted.iter().map(String::as_str).collect();
-        let done =
-            answer.role == Role::Primary && answer.epoch == self.held.epoch && answer.acks == acks && given == wanted;
-        (!done).then(|| {
-            let order = Promote { epoch: self.held.epoch, data: self.data().to_owned(), acks, admitted };
-            MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) })
-        })
+        let is_of_now = (answer.epoch, answer.number) == (self.held.epoch, self.held.number);
+        if answer.role == Role::Primary && is_of_now {
+            if answer.acks == acks && given == wanted {
+                return None;
+            }
+            // The chart asks for more. An order of the same number that asks for less may be on its way, and must not come later.
+            if answer.acks < acks {
+                return Some(self.latched(Latched { number: self.held.number + 1, ..self.held.clone() }));
+            }
+        }
+        let (epoch, number) = (self.held.epoch, self.held.number);
+        let order = Promote { epoch, number, data: self.data().to_owned(), acks, admitted };
+        Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) }))
     }
 
     /// The acknowledgements that the primary is asked to wait for. More than are latched: they count as soon as everything has them.
     /// Fewer are latched first.
     fn asked_acks(&self) -> u32 {
-        let staying = count(&self.held.ackers).saturating_sub(u32::from(self.held.leaving.is_some()));
-        self.settings.acks.min(staying).max(self.held.acks)
+        self.asked_acks_of(self.held)
+    }
+
+    fn asked_acks_of(&self, held: &Latched) -> u32 {
+        let staying = count(&held.ackers).saturating_sub(u32::from(held.leaving.is_some()));
+        self.settings.acks.min(staying).max(held.acks)
     }
 
     /// The names of the members that may follow: those of N, and those that are known not to acknowledge. A member that was taken out
     /// of N while it was silent would acknowledge as soon as it connects.
     fn admitted(&self) -> Vec<String> {
         let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
-        let harmless = |k: u32| self.answer(k).is_some_and(|answer| !answer.acknowledges);
+        let harmless = |k: u32| self.answer(k).is_some_and(|answer| !answer.acknowledges && self.has_left(k, answer));
         let may = |k: &u32| {
             let other = Some(*k) != self.held.ordinal && Some(*k) != leaving;
             other && (self.held.ackers.contains(k) || harmless(*k))
@@ -343,13 +383,46 @@ impl Scene<'_> {
     }
 
     fn fence(&self, ordinal: u32) -> MemberStep<Action> {
-        let order = Order { epoch: self.held.epoch, data: self.data().to_owned() };
+        let (epoch, number) = (self.held.epoch, self.held.number);
+        let order = Order { epoch, number, data: self.data().to_owned() };
         MemberStep::Act(Action::Tell { ordinal, verb: Verb::Fence(order) })
+    }
+
+    /// Whether a member refuses each order that would let it acknowledge since it is not in N: those of earlier epochs, and those from
+    /// before it was taken out.
+    fn has_left(&self, k: u32, answer: &State) -> bool {
+        let number = self.held.left.get(&k).copied().unwrap_or_default();
+        answer.epoch == self.held.epoch && answer.number >= number
     }
 
     /// Latches this of the cluster.
     fn latched(&self, held: Latched) -> MemberStep<Action> {
-        MemberStep::Latch(Latch { primary: Some(held), ..self.latch.clone() })
+        MemberStep::Latch(Latch { primary: Some(self.numbered(held)), ..self.latch.clone() })
+    }
+
+    /// Gives a decision that takes something back a number of its own: an order from before it may be on its way, and must not be
+    /// obeyed after those from here. A decision that adds a right needs none: an older order only lacks it.
+    fn numbered(&self, mut held: Latched) -> Latched {
+        let old = self.held;
+        let leaves = |held: &Latched| held.leaving.as_ref().map(|leaving| leaving.ordinal);
+        let begins = leaves(&held).filter(|k| leaves(old) != Some(*k));
+        let takes_back = begins.is_some()
+            || (held.ordinal, held.epoch, held.change.is_some()) != (old.ordinal, old.epoch, old.change.is_some())
+            || self.asked_acks_of(&held) != self.asked_acks();
+        if takes_back {
+            held.number = old.number + 1;
+        }
+        if held.epoch != old.epoch {
+            held.left.clear();
+        }
+        let leaving = leaves(&held);
+        let is_over = |k: u32| held.ackers.contains(&k) || self.answer(k).is_some_and(|a| self.has_left(k, a));
+        held.left.retain(|k, _| leaving == Some(*k) || !is_over(*k));
+        held.left.extend(begins.map(|k| (k, held.number)));
+        held.requested = held
+            .requested
+            .map(|request| self.followed(request, held.change.as_ref(), held.ordinal, held.last.as_ref()));
+        held
     }
 
     /// Writes the `ConfigMap` unless it has this content already.

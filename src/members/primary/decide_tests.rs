@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::state::{ChangeKind, OnDiverged, OnReplicaLost};
+use super::state::{ChangeKind, OnDiverged, OnReplicaLost, RequestResult};
 use super::world_tests::{World, Write};
+use crate::agent::contract::{Role, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode};
 
@@ -167,6 +168,23 @@ fn lost_volumes_are_seeded_again() {
     }
 }
 
+/// The pod of a lost volume may still run and follow. After `deadAfter` its claim and then the pod are deleted, and another one begins.
+#[test]
+fn row_15_a_member_whose_volume_is_lost_begins_again_after_a_while() {
+    let mut world = World::grown(3);
+    world.lost.insert(2);
+    let began = world.now;
+    while world.lost.contains(&2) {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 700, "{}", world.last_steps());
+    }
+    assert!(world.now - began >= 600, "it may come back");
+    assert!(!world.held().ackers.contains(&2));
+    world.settle();
+    assert_eq!((world.held().ackers.len(), world.primary()), (2, 0));
+}
+
 #[test]
 fn a_new_template_restarts_replicas_first_and_the_primary_last() {
     let mut world = World::grown(3);
@@ -283,6 +301,219 @@ fn row_2_a_lost_status_is_found_again() {
     assert_eq!(world.held().ackers.len(), 2);
 }
 
+/// Probes of replicas fail because the primary is lost. They can take over all the same.
+#[test]
+fn row_10_a_replica_whose_pod_is_not_ready_takes_over() {
+    let mut world = World::grown(3);
+    world.down.insert(0);
+    world.pods.values_mut().for_each(|pod| pod.ready = false);
+    for _ in 0..30 {
+        world.tick();
+        world.pass(false);
+    }
+    assert!(world.primary() != 0 && world.members[&world.primary()].writable);
+}
+
+/// Row 11: the replica that received most cannot apply it. Nobody with less takes over in its place.
+#[test]
+fn row_11_a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
+    let mut world = World::grown(3);
+    world.slow.insert(1);
+    world.halted.insert(2);
+    for _ in 0..5 {
+        world.tick();
+    }
+    world.down.insert(0);
+    let why = world.stops("ReplicaBroken");
+    assert!(why.contains("db-2 has the most writes and cannot apply them: error 1062"), "{why}");
+    assert_eq!(world.held().ordinal, None);
+    world.halted.clear();
+    world.slow.clear();
+    world.down.clear();
+    world.settle();
+    assert_eq!(world.primary(), 2);
+}
+
+/// A target that cannot apply is refused, and never locks the primary.
+#[test]
+fn row_19_nobody_hands_over_to_a_replica_that_does_not_apply() {
+    let mut world = World::grown(3);
+    world.halted.extend([1, 2]);
+    world.template = "r2";
+    for text in ["1", "2", "any"] {
+        world.target.switch_over = Some(text.into());
+        for _ in 0..20 {
+            world.tick();
+            world.pass(false);
+            assert!(world.members[&0].role == Role::Primary && world.members[&0].writable);
+        }
+        let request = world.held().requested.unwrap();
+        assert_eq!(request.result, RequestResult::Refused, "{request:?}");
+    }
+    world.halted.clear();
+    world.settle();
+}
+
+/// A replica was away for so long that the primary can no longer send what it lacks.
+#[test]
+fn row_15_a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    world.purged = World::position(&world.members[&0].log);
+    let starts = world.members[&2].starts;
+    world.down.clear();
+    world.settle();
+    assert!(world.members[&2].starts > starts, "it has a copy");
+    assert_eq!((world.held().ackers.len(), world.primary()), (2, 0));
+}
+
+/// What became of a request, and why.
+fn request(world: &mut World, text: &str) -> (RequestResult, String) {
+    world.target.switch_over = Some(text.into());
+    world.settle();
+    let request = world.held().requested.unwrap();
+    assert_eq!(request.text, text);
+    (request.result, request.why.unwrap_or_default())
+}
+
+#[test]
+fn row_19_a_requested_switch_over_is_done_once() {
+    let mut world = World::grown(3);
+    assert_eq!(request(&mut world, "2@a"), (RequestResult::Succeeded, String::new()));
+    let last = world.held().last.unwrap();
+    assert_eq!((last.kind, last.from, last.to), (ChangeKind::SwitchOver, Some(0), Some(2)));
+    assert_eq!((world.primary(), world.held().epoch), (2, 2));
+    // The same text again is not done again, also after another primary.
+    world.crash(2);
+    world.settle();
+    let p = world.primary();
+    assert_ne!(p, 2);
+    world.settle();
+    assert_eq!((world.primary(), world.held().epoch), (p, 3));
+    assert_eq!(request(&mut world, "any").0, RequestResult::Succeeded);
+    assert_eq!(world.held().epoch, 4);
+    assert_ne!(world.primary(), p);
+    let own = world.primary().to_string();
+    assert_eq!(request(&mut world, &own).0, RequestResult::Succeeded);
+    assert_eq!(world.held().epoch, 4, "it is the primary already");
+}
+
+#[test]
+fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
+    let long = format!("1@{}", "x".repeat(62));
+    for (text, expected) in [
+        ("7", "there is no member db-7, or it leaves"),
+        ("01", "the request is neither the ordinal of a member"),
+        ("-1", "the request is neither the ordinal of a member"),
+        ("db-1", "the request is neither the ordinal of a member"),
+        ("1 @a", "the request is not of less than 64 characters of ASCII"),
+        (&*long, "the request is not of less than 64 characters of ASCII"),
+    ] {
+        let mut world = World::grown(3);
+        let (result, why) = request(&mut world, text);
+        assert_eq!(result, RequestResult::Refused, "{text}");
+        assert!(why.starts_with(expected), "{text}: {why}");
+        assert_eq!((world.primary(), world.held().epoch), (0, 1));
+    }
+    let mut alone = World::grown(1);
+    assert_eq!(request(&mut alone, "any"), (RequestResult::Refused, "there is no replica".to_owned()));
+    // Two of five acknowledge, and only they have all acknowledged writes.
+    let mut five = World::grown(5);
+    let outside = (1..5).find(|k| !five.held().ackers.contains(k)).unwrap();
+    let (result, why) = request(&mut five, &outside.to_string());
+    assert_eq!(
+        (result, why),
+        (RequestResult::Refused, format!("db-{outside} is not one of the members that acknowledge writes"))
+    );
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    world.target.switch_over = Some("2@now".into());
+    for _ in 0..3 {
+        world.tick();
+        world.pass(false);
+    }
+    let request = world.held().requested.unwrap();
+    assert_eq!(request.result, RequestResult::Refused);
+    assert!(request.why.unwrap().starts_with("db-2 does not follow the primary"));
+}
+
+#[test]
+fn row_19_a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() {
+    for lost in [0, 1] {
+        let mut world = World::grown(3);
+        world.target.switch_over = Some("1".into());
+        while world.held().change.is_none() {
+            world.tick();
+            world.pass(false);
+        }
+        world.crash(lost);
+        world.settle();
+        let request = world.held().requested.unwrap();
+        assert_eq!(request.result, RequestResult::GivenUp, "{lost}: {request:?}");
+        assert!(request.why.is_some());
+        assert_eq!(world.primary() == 0, lost == 1);
+    }
+}
+
+/// A promoted database that does not start does not hold the others for ever (MariaDB's agent reports it as a primary with a problem).
+#[test]
+fn row_7_a_promoted_database_that_does_not_start_is_lost_after_a_while() {
+    let mut world = World::grown(3);
+    world.crash(0);
+    while world.held().epoch == 1 || world.held().ordinal.is_none() {
+        world.tick();
+        world.pass(false);
+    }
+    let p = world.primary();
+    world.broken.insert(p);
+    let began = world.now;
+    while world.held().epoch == 2 {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 60, "{}", world.last_steps());
+    }
+    assert!(world.now - began >= 30, "it has time to start");
+    world.broken.clear();
+    world.settle();
+    assert_ne!(world.primary(), p);
+    // If nobody can take over, it is said, and who could.
+    let mut world = World::grown(3);
+    (0..3).for_each(|k| world.crash(k));
+    while world.held().acks > 0 {
+        world.tick();
+        world.pass(false);
+    }
+    world.broken.insert(0);
+    let why = world.stops("FailoverUnsafe");
+    assert!(why.contains("the database of db-0 has not started for") && why.contains("force-new-cluster=1@"), "{why}");
+    world.broken.clear();
+    world.settle();
+    assert_eq!(world.primary(), 0);
+}
+
+/// Row 15: a volume may have data that its agent does not know. It is not overwritten.
+#[test]
+fn row_15_a_member_without_data_that_reports_a_problem_gets_no_copy() {
+    let mut world = World::grown(3);
+    world.destroy(2);
+    world.foreign.insert(2);
+    let why = world.stops("DataUnknown");
+    assert!(why.contains("db-2 has no data of this cluster, and a problem: foreign files"), "{why}");
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    assert_eq!(world.members[&2].data, None);
+    assert_eq!(world.held().ackers, BTreeSet::from([1]), "it leaves N all the same");
+    world.foreign.clear();
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
+}
+
 /// How many random worlds are run; 400 take a minute.
 const SEEDS: u64 = 50;
 
@@ -322,4 +553,111 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
         assert!(world.acknowledged.len() > 20, "{seed}: clients write");
     }
     assert!(accepted * 10 < SEEDS, "{accepted} of {SEEDS} need a person");
+}
+
+/// An operator is suspended right before it sends an order. It arrives in the same epoch, after others have decided more. Without the
+/// number of orders this loses writes.
+#[test]
+fn an_order_that_arrives_after_newer_ones_of_its_epoch_is_refused() {
+    for obeys_older in [true, false] {
+        // The first replica is admitted, and the primary still waits for nobody.
+        let mut world = World::grown(1);
+        world.obeys_older = obeys_older;
+        world.target.size = 2;
+        let is_late =
+            |verb: &Verb| matches!(verb, Verb::Promote(order) if order.acks == 0 && order.admitted.len() == 1);
+        while !world.delayed.iter().any(|(_, verb)| is_late(verb)) {
+            world.tick();
+            let mut ahead = world.clone();
+            ahead.suspended();
+            world = if ahead.delayed.iter().any(|(_, verb)| is_late(verb)) { ahead } else { world };
+            world.pass(false);
+        }
+        world.settle();
+        assert_eq!((world.held().epoch, world.held().acks, world.held().ackers.len()), (1, 1, 1));
+        // Now it arrives, and the replica receives nothing for a while.
+        world.arrive();
+        world.slow.insert(1);
+        (0..3).for_each(|_| world.tick());
+        let lacks = world.acknowledged.iter().any(|write| !world.members[&1].log.contains(write));
+        assert_eq!(lacks, obeys_older, "a primary that waits for nobody acknowledges what only it has");
+    }
+}
+
+/// A member that was taken out of N while it was silent may connect only after it refuses older orders that let it acknowledge.
+#[test]
+fn a_member_that_was_taken_out_connects_only_after_it_refuses_older_orders() {
+    let mut world = World::grown(3);
+    world.crash(2);
+    // It is to acknowledge again, and the operator is suspended right before it says so.
+    while world.delayed.is_empty() {
+        world.tick();
+        let mut ahead = world.clone();
+        ahead.suspended();
+        let is_it = matches!(ahead.delayed.first(), Some((2, Verb::Follow(order))) if order.acknowledge);
+        world = if is_it { ahead } else { world };
+        if !is_it {
+            world.pass(false);
+        }
+    }
+    world.down.insert(2);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    assert_eq!((world.held().ackers, world.held().epoch), (BTreeSet::from([1]), 1));
+    world.down.clear();
+    world.target.mode = Mode::Keep;
+    while !world.members[&0].admitted.contains(&"db-2".to_owned()) {
+        assert!(!world.members[&2].acknowledges);
+        world.tick();
+        world.pass(false);
+    }
+    world.arrive();
+    assert!(!world.members[&2].acknowledges, "{}", world.last_steps());
+    world.target.mode = Mode::Run;
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2);
+}
+
+/// Orders of suspended operators arrive at any time, while anything fails.
+#[test]
+fn nothing_is_lost_when_orders_arrive_late() {
+    let mut arrived = 0;
+    for seed in 1000..1000 + SEEDS {
+        let mut world = World::new(3).with_seed(seed);
+        for _ in 0..300 {
+            world.tick();
+            match world.random(8) {
+                0 | 1 => world.suspended(),
+                2 => drop(world.pass(true)),
+                _ => drop(world.pass(false)),
+            }
+            if world.random(12) == 0 {
+                arrived += usize::from(!world.delayed.is_empty());
+                world.arrive();
+            }
+            let k = u32::try_from(world.random(3)).unwrap();
+            match world.random(40) {
+                0 if world.members.contains_key(&k) => world.crash(k),
+                1 => drop(world.down.insert(k)),
+                2 | 3 => world.down.clear(),
+                4 => drop(world.slow.insert(k)),
+                5 | 6 => world.slow.clear(),
+                7 => world.target.size = k + 1,
+                _ => {}
+            }
+        }
+        world.down.clear();
+        world.slow.clear();
+        world.target.size = 3;
+        while !world.delayed.is_empty() {
+            world.arrive();
+        }
+        if !world.comes_to_rest() {
+            world.accept();
+            world.settle();
+        }
+    }
+    assert!(arrived > 500, "{arrived} orders were late");
 }

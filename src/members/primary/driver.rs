@@ -175,6 +175,9 @@ impl<C> Primary<C> {
 
 /// Whether an order shows in the state that answers it. If it does not, it is not repeated at once.
 fn is_obeyed(verb: &Verb, state: &State) -> bool {
+    if verb.order().is_some_and(|(at, _)| (state.epoch, state.number) < at) && !matches!(verb, Verb::Seed(_)) {
+        return false;
+    }
     match verb {
         Verb::Fence(order) => state.role == Role::Fenced && state.epoch == order.epoch,
         Verb::Promote(order) => {
@@ -240,14 +243,22 @@ mod tests {
 
     #[test]
     fn an_order_that_does_not_show_in_the_answer_is_not_repeated_at_once() {
-        let fence = Verb::Fence(Order { epoch: 2, data: "u".into() });
-        let state = State { epoch: 2, role: Role::Fenced, ..State::default() };
+        let fence = Verb::Fence(Order { epoch: 2, number: 3, data: "u".into() });
+        let state = State { epoch: 2, number: 3, role: Role::Fenced, ..State::default() };
         assert!(is_obeyed(&fence, &state));
         assert!(!is_obeyed(&fence, &State { epoch: 1, ..state.clone() }));
+        assert!(!is_obeyed(&fence, &State { number: 2, ..state.clone() }));
         assert!(!is_obeyed(&fence, &State { role: Role::Replica, ..state }));
-        let follow = Verb::Follow(Follow { epoch: 2, data: "u".into(), source: "a".into(), acknowledge: true });
-        let state =
-            State { epoch: 2, role: Role::Replica, source: Some("a".into()), acknowledges: true, ..State::default() };
+        let follow =
+            Verb::Follow(Follow { epoch: 2, number: 3, data: "u".into(), source: "a".into(), acknowledge: true });
+        let state = State {
+            epoch: 2,
+            number: 3,
+            role: Role::Replica,
+            source: Some("a".into()),
+            acknowledges: true,
+            ..State::default()
+        };
         assert!(is_obeyed(&follow, &state));
         assert!(!is_obeyed(&follow, &State { acknowledges: false, ..state.clone() }));
         assert!(!is_obeyed(&follow, &State { source: Some("b".into()), ..state }));

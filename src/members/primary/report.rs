@@ -21,18 +21,82 @@ pub fn report(settings: &Settings, workload: &Workload, observed: &Observed, lat
     if let Err(why) = safe {
         details.insert("unsafeBecause".into(), why.into());
     }
-    let members = (0..workload.replicas).map(|k| {
-        let role = if held.ordinal == Some(k) { "Primary" } else { "Replica" };
-        member(&name(k), role, observed.answers.get(&k), observed.silent.get(&k))
-    });
+    let members = (0..workload.replicas)
+        .map(|k| member(&name(k), held.ordinal == Some(k), observed.answers.get(&k), observed.silent.get(&k)));
     details.insert("members".into(), members.collect::<Vec<_>>().into());
     if let Some(change) = &held.last {
         details.insert("lastChange".into(), changed(change, name));
     }
+    if let Some(request) = &held.requested {
+        let mut shown = json!({"request": request.text, "result": request.result.name()});
+        if let Some(why) = &request.why {
+            shown["message"] = why.as_str().into();
+        }
+        details.insert("switchOver".into(), shown);
+    }
     details
 }
 
-fn member(name: &str, role: &str, answer: Option<&State>, silent: Option<&String>) -> Value {
+/// What the metrics show of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sight {
+    /// Whether another member can take over; `None` if there is only one.
+    pub safe: Option<bool>,
+    /// Whether the primary takes writes, and as many members acknowledge as commits wait for.
+    pub takes_writes: bool,
+    /// When another member became the primary, in seconds since 1970.
+    pub last_change: Option<i64>,
+    /// The members, by ordinal.
+    pub members: Vec<MemberSight>,
+}
+
+/// What the metrics show of a member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberSight {
+    /// Its pod.
+    pub pod: String,
+    /// Its role.
+    pub role: &'static str,
+    /// Whether its agent answers.
+    pub answers: bool,
+    /// How far it lags behind, in seconds; `None` if that is unknown, or it is no replica.
+    pub lag: Option<f64>,
+}
+
+/// What the metrics show of a cluster.
+pub fn sight(settings: &Settings, workload: &Workload, observed: &Observed, latch: &Latch) -> Sight {
+    let nothing = Latched::default();
+    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let safe = is_safe_to_fail_over(settings, workload, observed, latch).is_ok();
+    let primary = held.ordinal.and_then(|p| observed.answers.get(&p));
+    let takes_writes =
+        primary.is_some_and(|primary| primary.writable && primary.acknowledging.len() >= primary.acks as usize);
+    let members = (0..workload.replicas).map(|k| {
+        let answer = observed.answers.get(&k);
+        let role = answer.map_or("Unknown", |answer| role(held.ordinal == Some(k), answer));
+        let lag = answer.and_then(|answer| answer.lag).filter(|_| role == "Replica");
+        MemberSight { pod: format!("{}-{k}", workload.name), role, answers: answer.is_some(), lag }
+    });
+    Sight {
+        safe: (workload.replicas > 1).then_some(safe),
+        takes_writes,
+        last_change: held.last.as_ref().filter(|last| last.to.is_some()).map(|last| last.since),
+        members: members.collect(),
+    }
+}
+
+/// The role of a member that answers.
+fn role(is_primary: bool, answer: &State) -> &'static str {
+    match (is_primary, answer.role) {
+        (true, Role::Primary) => "Primary",
+        (false, Role::Replica) => "Replica",
+        (_, Role::Fenced) => "Fenced",
+        _ if answer.data.is_none() => "Empty",
+        _ => "Waiting",
+    }
+}
+
+fn member(name: &str, is_primary: bool, answer: Option<&State>, silent: Option<&String>) -> Value {
     let Some(answer) = answer else {
         let mut member = json!({"name": name, "role": "Unknown"});
         if let Some(why) = silent {
@@ -40,13 +104,7 @@ fn member(name: &str, role: &str, answer: Option<&State>, silent: Option<&String
         }
         return member;
     };
-    let role = match (role, answer.role) {
-        ("Primary", Role::Primary) => "Primary",
-        ("Replica", Role::Replica) => "Replica",
-        (_, Role::Fenced) => "Fenced",
-        (_, _) if answer.data.is_none() => "Empty",
-        _ => "Waiting",
-    };
+    let role = role(is_primary, answer);
     let mut member = json!({"name": name, "role": role});
     if role == "Primary" {
         member["writable"] = answer.writable.into();

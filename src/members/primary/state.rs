@@ -58,6 +58,10 @@ pub struct Latched {
     pub ordinal: Option<u32>,
     /// The epoch (E), which increases with each new primary.
     pub epoch: u64,
+    /// The number of the orders of this decision. It increases with each decision that takes something back, so that an agent can tell
+    /// an older order from a newer one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub number: u64,
     /// The members that may acknowledge (N).
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ackers: BTreeSet<u32>,
@@ -76,12 +80,24 @@ pub struct Latched {
     /// An acker is being taken out of N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Leaving>,
+    /// Members that were taken out of N in this epoch, with the number of the order from which on they acknowledge no more. Before that,
+    /// an older order may still let them acknowledge.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<u32, u64>,
     /// The last replacement of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Change>,
+    /// The last switch-over that somebody asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Request>,
     /// No switch-over begins before this time, in seconds since 1970: one was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An acker that has started again.
@@ -110,6 +126,44 @@ pub struct Change {
     pub since: i64,
     /// Why, in words.
     pub why: String,
+}
+
+/// A switch-over that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// The text of the request, cut. The same text is not done twice.
+    pub text: String,
+    /// What became of it.
+    pub result: RequestResult,
+    /// Why it was refused or given up, in words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RequestResult {
+    /// The primary hands over.
+    Started,
+    /// The member is the primary.
+    Succeeded,
+    /// Nothing was done.
+    Refused,
+    /// It did not succeed. The primary goes on, or was lost meanwhile.
+    GivenUp,
+}
+
+impl RequestResult {
+    /// Its name in the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Started => "Started",
+            Self::Succeeded => "Succeeded",
+            Self::Refused => "Refused",
+            Self::GivenUp => "GivenUp",
+        }
+    }
 }
 
 /// How a primary is replaced.

@@ -11,6 +11,8 @@ pub(super) type Write = (u32, u64);
 pub(super) struct Member {
     pub data: Option<String>,
     pub epoch: u64,
+    /// The number of the last order.
+    pub number: u64,
     pub role: Role,
     pub starts: u32,
     /// The database waits for an order before it starts: it was a primary that waits for acknowledgements.

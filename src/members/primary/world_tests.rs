@@ -41,11 +41,26 @@ pub(super) struct World {
     pub slow: BTreeSet<u32>,
     /// Members whose agents refuse orders to follow and to be seeded.
     pub stubborn: BTreeSet<u32>,
+    /// Replicas that receive, and do not apply.
+    pub halted: BTreeSet<u32>,
+    /// What the primary can no longer send.
+    pub purged: Position,
+    /// Members whose databases do not start.
+    pub broken: BTreeSet<u32>,
+    /// Members whose volumes are lost, and those of them whose claims are deleted and still in use.
+    pub lost: BTreeSet<u32>,
+    ending: BTreeSet<u32>,
+    /// Members without data whose volumes have something else.
+    pub foreign: BTreeSet<u32>,
     /// What they refused.
     refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
     open: Vec<(u32, Write)>,
+    /// Orders on their way, which arrive after the latch has changed: their sender was suspended right before it sent them.
+    pub delayed: Vec<(u32, Verb)>,
+    /// Whether agents obey also older orders of an epoch, as nobody may.
+    pub obeys_older: bool,
     /// Steps that were carried out.
     pub steps: Vec<String>,
     seed: u64,
@@ -68,7 +83,14 @@ impl World {
     pub fn new(size: u32) -> Self {
         Self {
             settings: settings(),
-            target: Target { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None },
+            target: Target {
+                size,
+                mode: Mode::Run,
+                delete_claims: true,
+                adopt_claims: false,
+                recover: None,
+                switch_over: None,
+            },
             latch: Latch::default(),
             now: 1000,
             replicas: 0,
@@ -80,9 +102,17 @@ impl World {
             cut: BTreeSet::new(),
             slow: BTreeSet::new(),
             stubborn: BTreeSet::new(),
+            halted: BTreeSet::new(),
+            purged: Position::none(),
+            broken: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            ending: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             refused: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             open: Vec::new(),
+            delayed: Vec::new(),
+            obeys_older: false,
             steps: Vec::new(),
             seed: 1,
         }
@@ -115,7 +145,7 @@ impl World {
         self.held().ordinal.unwrap()
     }
 
-    fn position(log: &[Write]) -> Position {
+    pub fn position(log: &[Write]) -> Position {
         let mut position = Position::none();
         for (server, number) in log {
             position.add(&server.to_string(), 1, *number);
@@ -138,26 +168,36 @@ impl World {
             && !from.held
             && from.admitted.contains(&format!("db-{k}"))
             && self.is_prefix(k, source)
+            && Self::position(&member.log).contains(&self.purged)
     }
 
     fn state(&self, k: u32) -> State {
         let member = &self.members[&k];
+        let is_down = member.data.is_none() || self.broken.contains(&k);
+        let problem = match (self.broken.contains(&k), self.foreign.contains(&k)) {
+            _ if self.halted.contains(&k) => Some("error 1062".to_owned()),
+            (true, _) => Some("the database does not start".to_owned()),
+            (_, true) => Some("foreign files".to_owned()),
+            _ => None,
+        };
         let acknowledging = self
             .members
             .keys()
             .filter(|f| self.members[f].source == Some(k) && self.members[f].acknowledges && self.receives(**f));
         State {
             member: format!("db-{k}"),
-            start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
+            start: if member.held || is_down { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
+            number: member.number,
             role: member.role,
-            writable: member.writable,
+            writable: member.writable && !is_down,
             source: member.source.map(|source| self.settings.agent_url.host(source)),
             receiving: self.receives(k),
-            applying: matches!(member.role, Role::Replica | Role::Fenced),
+            applying: matches!(member.role, Role::Replica | Role::Fenced) && !self.halted.contains(&k),
             got: Self::position(&member.log),
             has: Self::position(&member.log[..member.applied]),
+            purged: if member.role == Role::Primary { self.purged.clone() } else { Position::none() },
             waiting: u32::try_from(self.open.iter().filter(|(primary, _)| *primary == k).count()).unwrap(),
             acks: member.acks,
             confirmed: member.reported,
@@ -166,6 +206,7 @@ impl World {
             acknowledges: member.acknowledges,
             lag: Some(0.0).filter(|_| self.receives(k)),
             diverged: member.diverged,
+            problem,
             ..State::default()
         }
     }
@@ -175,8 +216,8 @@ impl World {
             name: format!("data-db-{k}").into(),
             uid: format!("claim-{k}").into(),
             created: 1,
-            terminating: false,
-            lost: false,
+            terminating: self.ending.contains(k),
+            lost: self.lost.contains(k),
         };
         Workload {
             pods: self.pods.clone(),
@@ -228,11 +269,20 @@ impl World {
             }
             MemberStep::DeleteClaim { name, .. } => {
                 let k: u32 = name.rsplit('-').next().unwrap().parse().unwrap();
-                assert!(!self.pods.contains_key(&k), "its pod is gone");
-                self.members.remove(&k);
+                if self.lost.contains(&k) && self.pods.contains_key(&k) {
+                    self.ending.insert(k);
+                } else {
+                    assert!(!self.pods.contains_key(&k), "its pod is gone");
+                    self.members.remove(&k);
+                }
             }
             MemberStep::EvictPod { ordinal, .. } | MemberStep::DeletePod { ordinal, .. } => {
                 self.crash(*ordinal);
+                if self.ending.remove(ordinal) {
+                    self.lost.remove(ordinal);
+                    self.members.remove(ordinal);
+                    self.start(*ordinal);
+                }
                 self.pods.insert(*ordinal, Pod { revision: self.template.into(), ..Pod::example() });
             }
             MemberStep::LabelPod { ordinal, role, .. } => {
@@ -284,21 +334,44 @@ impl World {
         self.members.insert(k, Member { starts, ..Member::default() });
     }
 
+    /// An order that was on its way arrives.
+    pub fn arrive(&mut self) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        let at = self.random(self.delayed.len() as u64);
+        let (k, verb) = self.delayed.swap_remove(usize::try_from(at).unwrap());
+        if self.pods.contains_key(&k) && self.members.contains_key(&k) {
+            self.steps.push(format!("{} late, {k}: {verb:?}", self.now));
+            self.obey(k, &verb);
+        }
+        self.check();
+    }
+
+    /// An operator is suspended right before it sends the order of its next pass, which arrives later.
+    pub fn suspended(&mut self) {
+        let step = self.pass(true);
+        if let MemberStep::Act(Action::Tell { ordinal, verb }) = step {
+            self.delayed.push((ordinal, verb));
+        }
+    }
+
     fn obey(&mut self, k: u32, verb: &Verb) {
         if self.down.contains(&k) || self.cut.contains(&k) {
             return;
         }
-        let Some((epoch, data)) = verb.order() else { return };
+        let Some((at, data)) = verb.order() else { return };
         if self.stubborn.contains(&k) && matches!(verb, Verb::Follow(_) | Verb::Seed(_)) {
             self.refused.insert((k, verb.name()), Refused { why: "no".into(), passing: false });
             return;
         }
         let random = self.random(4);
         let member = self.members.get_mut(&k).unwrap();
-        if epoch < member.epoch || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
+        let is_older = at < (member.epoch, member.number) && !(self.obeys_older && at.0 == member.epoch);
+        if is_older || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
             return;
         }
-        member.epoch = epoch;
+        (member.epoch, member.number) = at.max((member.epoch, member.number));
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -339,6 +412,7 @@ impl World {
                 let diverged = primary.is_some() && (stuck || !self.is_prefix(k, source));
                 self.members.get_mut(&k).unwrap().diverged = diverged;
             }
+            Verb::Demote(_) if member.role != Role::Primary => {}
             Verb::Demote(_) => {
                 // It waits for what is open.
                 self.receive();
@@ -350,14 +424,17 @@ impl World {
             }
             Verb::Seed(order) => {
                 let start = if member.data.is_some() { Some(member.starts.to_string()) } else { None };
-                assert_eq!(start, order.discard, "only what was looked at is discarded");
+                if start != order.discard {
+                    return;
+                }
                 let donor = order.donor.split(['-', '.']).nth(1).unwrap().parse().unwrap();
-                let donor: &Member = &self.members[&donor];
+                let Some(donor) = self.members.get(&donor).filter(|donor| donor.data.is_some()) else { return };
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).unwrap();
                 *member = Member {
                     data: Some("u".into()),
-                    epoch,
+                    epoch: member.epoch,
+                    number: member.number,
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,
@@ -376,10 +453,10 @@ impl World {
         for k in all {
             let lazy = self.random(3) == 0;
             let member = self.members.get_mut(&k).unwrap();
-            if !lazy && member.role != Role::Waiting && !member.held {
+            if !lazy && !self.halted.contains(&k) && member.role != Role::Waiting && !member.held {
                 member.applied = member.log.len();
             }
-            if member.role != Role::Primary {
+            if member.role != Role::Primary || self.broken.contains(&k) {
                 continue;
             }
             let opens = self.acknowledge(k);

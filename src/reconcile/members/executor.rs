@@ -62,6 +62,7 @@ impl SetPass<'_> {
             delete_claims: self.set.on_remove == OnRemove::Delete,
             adopt_claims: self.set.on_orphan == OnOrphan::Adopt,
             recover: self.observed.cr.annotations.get(FORCE_NEW_CLUSTER).map(|said| said.trim().into()),
+            switch_over: self.observed.cr.annotations.get(names::SWITCH_OVER).map(|said| said.trim().into()),
         }
     }
 

@@ -13,6 +13,7 @@ use super::config_map::{self, DriversMap};
 use super::executor::SetPass;
 use super::registered::{Made, Passed, Registered};
 use super::secrets::{Lack, missing, secret};
+use crate::cluster::cache::ReleaseKey;
 use crate::mask::Text;
 use crate::members::config_maps::Untouched;
 use crate::members::document::Set;
@@ -20,12 +21,13 @@ use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::primary::client::Agents;
 use crate::members::primary::document::{Document, LABEL};
 use crate::members::primary::driver::{Primary, Shown};
-use crate::members::primary::report::report;
-use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, Roles};
+use crate::members::primary::report::{report, sight};
+use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
 use crate::members::progress::Doing;
 use crate::members::workload::{Latch, Mode, Target, Workload};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
+use crate::reconcile::memory::primaries::Primaries;
 use crate::reconcile::notify::event;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::queue::with_jitter;
@@ -100,10 +102,12 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     }
     announce(pass, &passed.latch);
     passed.details = Some(details(&driver, workload, &seen, &passed.latch));
+    let noted = Noted { primaries: ctx.memory.primaries.clone(), key: observed.key.clone(), set: set.name.clone() };
+    noted.note(&driver, workload, &seen, &passed.latch);
     if quiet {
         let Primary { settings, name, agents, shown, .. } = driver;
         let driver = Primary { settings, name, agents, config_maps: Untouched, refused: Mutex::default(), shown };
-        let rest = Rest { workload: workload.clone(), target, latch: passed.latch.clone(), roles: seen.roles };
+        let rest = Rest { workload: workload.clone(), target, latch: passed.latch.clone(), roles: seen.roles, noted };
         ctx.watching.members.attend(&observed.key, &set.name, rest.watched(driver));
     }
     Ok(passed)
@@ -131,6 +135,17 @@ fn announce(pass: &SetPass<'_>, latch: &Latch) {
     let begun = new.change.as_ref().filter(|begun| old.change.as_ref() != Some(begun));
     if let Some(begun) = begun.filter(|begun| begun.kind == ChangeKind::FailOver) {
         event(pass.observed, pass.ctx, true, "PrimaryLost", format!("StatefulSet {set}: {}", begun.why));
+    }
+    let refused = new.requested.as_ref().filter(|request| request.result == RequestResult::Refused);
+    if let Some(request) = refused.filter(|request| old.requested.as_ref() != Some(request)) {
+        let why = request.why.as_deref().unwrap_or_default();
+        event(
+            pass.observed,
+            pass.ctx,
+            true,
+            "SwitchOverRefused",
+            format!("StatefulSet {set}: {}: {why}", request.text),
+        );
     }
     if new.last == old.last {
         return;
@@ -162,6 +177,19 @@ async fn agents(document: &Document, observed: &Observed) -> Result<Result<Agent
     Ok(Agents::new(tls.as_ref()).map_err(wrong))
 }
 
+/// Where what the members report is noted for the metrics.
+struct Noted {
+    primaries: Primaries,
+    key: ReleaseKey,
+    set: String,
+}
+
+impl Noted {
+    fn note<C>(&self, driver: &Primary<C>, workload: &Workload, seen: &Seen, latch: &Latch) {
+        self.primaries.note(&self.key, &self.set, sight(&driver.settings, workload, seen, latch));
+    }
+}
+
 /// A cluster for which the last pass had nothing to do. Watches report changes that the API server knows of.
 struct Rest {
     workload: Workload,
@@ -169,6 +197,7 @@ struct Rest {
     latch: Latch,
     /// The content of the `ConfigMap`.
     roles: Result<Option<Roles>, String>,
+    noted: Noted,
 }
 
 impl Rest {
@@ -188,6 +217,7 @@ impl Rest {
     async fn is_quiet(&self, driver: &Primary<Untouched>) -> bool {
         let mut seen = driver.observe(&self.workload, &self.latch).await;
         seen.roles.clone_from(&self.roles);
+        self.noted.note(driver, &self.workload, &seen, &self.latch);
         let now = jiff::Timestamp::now().as_second();
         driver.decide(&self.workload, &seen, &self.target, &self.latch, now) == MemberStep::Quiet
     }

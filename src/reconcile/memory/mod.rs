@@ -5,6 +5,7 @@ pub mod annotations;
 pub mod begun;
 pub mod contests;
 pub mod lookups;
+pub mod primaries;
 pub mod records;
 pub mod refusals;
 pub mod trusted;
@@ -18,6 +19,7 @@ use annotations::Annotations;
 use begun::Begun;
 use contests::Contests;
 use lookups::LookedUp;
+use primaries::Primaries;
 use records::Records;
 use refusals::Refusals;
 use trusted::Trusted;
@@ -35,6 +37,8 @@ pub struct Memory {
     pub records: Records,
     /// Orders that members refused a short while ago.
     pub refusals: Refusals,
+    /// What the members of databases with a primary reported last.
+    pub primaries: Primaries,
     /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
     /// What releases looked up when they were rendered.
@@ -51,6 +55,7 @@ impl Memory {
         self.annotations.forget(key);
         self.records.forget(release);
         self.refusals.forget(key);
+        self.primaries.forget(key);
         self.trusted.forget(release);
         self.looked_up.forget(key);
         self.masks.forget(key);

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Demote, Role, State, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::primary::state::{Action, Change, ChangeKind, Latched};
-use crate::members::workload::{Latch, Pod};
+use crate::members::primary::state::{Action, Change, ChangeKind, Latched, Request, RequestResult};
+use crate::members::workload::{Latch, Mode, Pod};
 
 /// How long a primary may take to hand over, in milliseconds.
 const DEMOTION: u64 = 10_000;
 /// Seconds after which a switch-over is given up.
 const PATIENCE: i64 = 30;
+/// Characters of a request that are looked at.
+const MAX_REQUEST: usize = 64;
 /// Seconds after which a switch-over is tried again.
 const AGAIN: i64 = 300;
 
@@ -43,7 +45,7 @@ impl Scene<'_> {
         let p = self.held.ordinal?;
         if let Some(answer) = self.answer(p) {
             if answer.problem.is_some() && answer.start.is_empty() && answer.role == Role::Primary {
-                return Some(wait(format!("the database of {}{}", self.pod(p), self.reason(p)), SOON));
+                return Some(self.not_started(p, answer));
             }
             return self.noted(p, None);
         }
@@ -63,6 +65,24 @@ impl Scene<'_> {
             return Some(self.fail_over(p, why));
         }
         Some(self.broken_pod().unwrap_or_else(|| self.unsafe_to_fail_over(p, &why)))
+    }
+
+    /// Row 7: the database of the primary was ordered to start, and does not. After as long as a member may be silent, the primary counts
+    /// as lost.
+    fn not_started(&self, p: u32, answer: &State) -> MemberStep<Action> {
+        let Some(since) = self.latch.since.get(&p) else {
+            return self.noted(p, Some(self.now)).unwrap_or(MemberStep::Quiet);
+        };
+        let problem = answer.problem.as_deref().unwrap_or_default();
+        let late = self.now - since;
+        if late < self.settings.silent_after {
+            return wait(format!("the database of {} ({problem})", self.pod(p)), SOON);
+        }
+        let why = format!("the database of {} has not started for {late} seconds ({problem})", self.pod(p));
+        if self.can_fail_over() {
+            return self.fail_over(p, why);
+        }
+        self.broken_pod().unwrap_or_else(|| self.unsafe_to_fail_over(p, &why))
     }
 
     /// Notes since when a member is silent.
@@ -229,16 +249,19 @@ impl Scene<'_> {
         let held = Latched {
             ordinal: Some(to),
             epoch,
+            number: self.held.number,
             ackers,
             acks,
             starts,
             returning: BTreeMap::new(),
+            left: self.held.left.clone(),
             last,
             change: None,
             leaving: None,
+            requested: self.held.requested.clone(),
             not_before: None,
         };
-        MemberStep::Latch(Latch { primary: Some(held), since: BTreeMap::new(), ..self.latch.clone() })
+        MemberStep::Latch(Latch { primary: Some(self.numbered(held)), since: BTreeMap::new(), ..self.latch.clone() })
     }
 
     /// A switch-over whose primary is lost is a fail-over: the rows of a lost primary decide.
@@ -267,7 +290,12 @@ impl Scene<'_> {
             if !self.is_near(target) {
                 return given_up(&format!("{} lags", self.pod(to)));
             }
-            let order = Demote { epoch: self.held.epoch, data: self.data().to_owned(), within: DEMOTION };
+            let order = Demote {
+                epoch: self.held.epoch,
+                number: self.held.number,
+                data: self.data().to_owned(),
+                within: DEMOTION,
+            };
             return Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Demote(order) }));
         }
         if !target.has.contains(&answer.has) {
@@ -292,13 +320,99 @@ impl Scene<'_> {
         if self.held.not_before.is_some_and(|at| self.now < at) {
             return None;
         }
-        let ready = |k: &u32| self.workload.pods.get(k).is_some_and(Pod::stays_ready);
-        let near = |k: &u32| self.follows(*k).filter(|answer| self.is_near(answer)).and_then(|answer| answer.lag);
-        let stays = |k: &u32| *k < self.target.size;
-        let candidates = self.held.ackers.iter().filter(|k| ready(k) && stays(k)).filter_map(|k| Some((near(k)?, *k)));
+        let candidates = self.held.ackers.iter().filter_map(|k| Some((self.can_take_over(*k).ok()?, *k)));
         let (_, to) = candidates.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
-        let change =
-            Change { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why };
-        Some(self.latched(Latched { change: Some(change), ..self.held.clone() }))
+        Some(self.latched(Latched { change: Some(self.handing_over(to, why)), ..self.held.clone() }))
+    }
+
+    fn handing_over(&self, to: u32, why: String) -> Change {
+        Change { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why }
+    }
+
+    /// Whether a member can take over from a primary that is well: how far it lags behind. The error says why not.
+    fn can_take_over(&self, k: u32) -> Result<f64, String> {
+        let pod = self.pod(k);
+        if k >= self.workload.replicas.min(self.target.size) {
+            return Err(format!("there is no member {pod}, or it leaves"));
+        }
+        let Some(answer) = self.follows(k) else {
+            return Err(format!("{pod} does not follow the primary{}", self.reason(k)));
+        };
+        if !self.is_near(answer) {
+            return Err(format!(
+                "{pod} lags more than {} seconds, or does not apply what it receives",
+                self.settings.lag
+            ));
+        }
+        if !self.held.ackers.contains(&k) {
+            return Err(format!("{pod} is not one of the members that acknowledge writes"));
+        }
+        if !self.workload.pods.get(&k).is_some_and(Pod::stays_ready) {
+            return Err(format!("{pod} is not ready{}", self.reason(k)));
+        }
+        Ok(answer.lag.unwrap_or_default())
+    }
+
+    /// Row 19: somebody asks for a switch-over. It begins now, or is refused with the reason. Each text is done once.
+    pub(super) fn row_19_requested(&self) -> Step {
+        let text: String = self.target.switch_over.as_deref()?.chars().take(MAX_REQUEST).collect();
+        let is_done = self.held.requested.as_ref().is_some_and(|request| request.text == text);
+        if is_done || text.is_empty() || self.target.mode != Mode::Run {
+            return None;
+        }
+        let (p, primary) = self.primary()?;
+        let chosen = self.requested(&text, p);
+        let over = |result, why| Some(Request { text: text.clone(), result, why });
+        let mut held = self.held.clone();
+        match chosen {
+            Ok(k) if k == p => held.requested = over(RequestResult::Succeeded, None),
+            Ok(_) if primary.role != Role::Primary || !primary.writable || self.held.leaving.is_some() => return None,
+            Ok(k) => {
+                held.change = Some(self.handing_over(k, format!("it was requested ({text})")));
+                held.requested = over(RequestResult::Started, None);
+            }
+            Err(why) => held.requested = over(RequestResult::Refused, Some(why)),
+        }
+        Some(self.latched(held))
+    }
+
+    /// The member that a request asks for.
+    fn requested(&self, text: &str, p: u32) -> Result<u32, String> {
+        let wanted = text.split_once('@').map_or(text, |(wanted, _)| wanted);
+        if !text.chars().all(|c| c.is_ascii_graphic()) || text.chars().count() == MAX_REQUEST {
+            return Err(format!("the request is not of less than {MAX_REQUEST} characters of ASCII without spaces"));
+        }
+        if wanted == "any" {
+            let members = (0..self.workload.replicas).filter(|k| *k != p);
+            let able = members.clone().filter_map(|k| Some((self.can_take_over(k).ok()?, k)));
+            let best = able.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let why = || members.filter_map(|k| self.can_take_over(k).err()).collect::<Vec<_>>().join("; ");
+            return best.map(|(_, k)| k).ok_or_else(|| {
+                let why = why();
+                if why.is_empty() { "there is no replica".to_owned() } else { why }
+            });
+        }
+        let ordinal = wanted.parse().ok().filter(|k: &u32| k.to_string() == wanted);
+        let Some(k) = ordinal else {
+            return Err("the request is neither the ordinal of a member nor `any`, with or without @TEXT".to_owned());
+        };
+        if k == p { Ok(k) } else { self.can_take_over(k).map(|_| k) }
+    }
+
+    /// What became of a request whose switch-over was under way.
+    pub(super) fn followed(
+        &self,
+        request: Request,
+        change: Option<&Change>,
+        ordinal: Option<u32>,
+        last: Option<&Change>,
+    ) -> Request {
+        let under_way = self.held.change.as_ref().filter(|_| request.result == RequestResult::Started);
+        let Some(begun) = under_way.filter(|begun| change != Some(*begun)) else { return request };
+        if change.is_none() && ordinal == begun.to {
+            return Request { result: RequestResult::Succeeded, ..request };
+        }
+        let why = change.or(last).map(|change| change.why.clone());
+        Request { result: RequestResult::GivenUp, why, ..request }
     }
 }

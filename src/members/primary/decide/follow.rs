@@ -50,6 +50,16 @@ impl Scene<'_> {
         })
     }
 
+    /// Row 15: a member without data has a problem. It may have data that its agent does not know, so nothing is copied over it.
+    pub(super) fn unknown_data(&self, k: u32, answer: &State) -> Step {
+        let problem = answer.problem.as_ref().filter(|_| answer.data.is_none() && answer.busy.is_none())?;
+        let pod = self.pod(k);
+        let why = format!(
+            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when that is solved; or delete its claim and its pod"
+        );
+        Some(stop("DataUnknown", why))
+    }
+
     /// Row 15: a member has no data, or lacks writes that the primary can no longer send.
     pub(super) fn row_15_seed(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
@@ -89,6 +99,7 @@ impl Scene<'_> {
         };
         let order = Seed {
             epoch: self.held.epoch,
+            number: self.held.number,
             data: self.data().to_owned(),
             donor: self.settings.agent_url.url(donor),
             discard,
@@ -108,16 +119,18 @@ impl Scene<'_> {
                 continue;
             }
             let acknowledge = self.held.ackers.contains(&k) && Some(k) != leaving;
-            // It is admitted after it acknowledges no more.
-            if !admitted(k) && (acknowledge || !answer.acknowledges) {
+            // Others than those of N are admitted after they acknowledge no more.
+            if !admitted(k) && acknowledge {
                 continue;
             }
             let done = answer.role == Role::Replica
                 && answer.epoch == self.held.epoch
                 && answer.source.as_deref() == Some(&*source)
-                && answer.acknowledges == acknowledge;
+                && answer.acknowledges == acknowledge
+                && (acknowledge || self.has_left(k, answer));
             if !done {
-                let order = Follow { epoch: self.held.epoch, data: self.data().to_owned(), source, acknowledge };
+                let (epoch, number) = (self.held.epoch, self.held.number);
+                let order = Follow { epoch, number, data: self.data().to_owned(), source, acknowledge };
                 return Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Follow(order) }));
             }
         }
@@ -230,7 +243,8 @@ impl Scene<'_> {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let silent = |k: &u32| !self.acknowledges(*k);
         let mut since = self.latch.since.clone();
-        since.retain(|k, _| Some(*k) == self.held.ordinal || (self.held.ackers.contains(k) && silent(k)));
+        let is_noted = |k: u32| if self.held.ackers.contains(&k) { silent(&k) } else { self.lost_claim(k).is_some() };
+        since.retain(|k, _| Some(*k) == self.held.ordinal || is_noted(*k));
         for k in self.held.ackers.iter().filter(|k| silent(k)) {
             since.entry(*k).or_insert(self.now);
         }
@@ -272,7 +286,9 @@ impl Scene<'_> {
         if self.held.leaving.is_some() || count(&self.held.ackers) >= self.settings.acks.saturating_mul(2) {
             return None;
         }
-        let caught_up = |k: u32| self.follows(k).is_some_and(|answer| self.is_near(answer));
+        // One whose volume is lost may still run, and is about to begin again.
+        let stays = |k: u32| self.lost_claim(k).is_none();
+        let caught_up = |k: u32| stays(k) && self.follows(k).is_some_and(|answer| self.is_near(answer));
         let new = |k: &u32| Some(*k) != self.held.ordinal && !self.held.ackers.contains(k) && caught_up(*k);
         let k = (0..self.target.size.min(self.workload.replicas)).find(new)?;
         let mut held = self.held.clone();

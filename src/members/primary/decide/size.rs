@@ -3,14 +3,13 @@
 use super::{LATER, SOON, Scene, Step, stop, wait};
 use crate::agent::contract::Role;
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Pod, PodPhase};
+use crate::members::workload::{Latch, Pod, PodPhase, VolumeClaim};
 
 impl Scene<'_> {
     /// A volume that is lost does not come back. Its member starts again with an empty one, and is seeded.
     pub(super) fn row_lost_volume(&self) -> Step {
-        let lost =
-            |k: &u32| self.workload.claims.get(k).into_iter().flatten().find(|claim| claim.lost && !claim.terminating);
-        let k = (0..self.workload.replicas).find(|k| Some(*k) != self.held.ordinal && lost(k).is_some())?;
+        let lost = |k: &u32| Some(*k) != self.held.ordinal && self.lost_claim(*k).is_some();
+        let k = (0..self.workload.replicas).find(lost)?;
         if self.held.ackers.contains(&k) {
             return self.shrink(k);
         }
@@ -18,8 +17,19 @@ impl Scene<'_> {
         if self.now - since < self.settings.dead_after {
             return Some(wait(format!("the volume of {}", self.pod(k)), LATER));
         }
-        let claim = lost(&k)?;
+        let claim = self.lost_claim(k)?;
+        if claim.terminating {
+            // It goes after the pod that uses it, whose container may still run.
+            let pod = self.workload.pods.get(&k).filter(|pod| !pod.terminating);
+            let gone = || wait(format!("the claim {} to go", claim.name), SOON);
+            return Some(pod.map_or_else(gone, |pod| MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() }));
+        }
         Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
+    }
+
+    /// The claim of a member whose volume is lost.
+    pub(super) fn lost_claim(&self, k: u32) -> Option<&VolumeClaim> {
+        self.workload.claims.get(&k).into_iter().flatten().find(|claim| claim.lost)
     }
 
     /// Rows 17 and 18: one member more, or one member less.
@@ -92,7 +102,7 @@ impl Scene<'_> {
                 let of = busy.of.map_or_else(String::new, |of| format!(" of {of}"));
                 return Some(wait(format!("{pod} ({}: {}{of})", busy.work, busy.done), SOON));
             }
-            if let Some(step) = self.kept(k, answer) {
+            if let Some(step) = self.kept(k, answer).or_else(|| self.unknown_data(k, answer)) {
                 return Some(step);
             }
             let well = is_primary || self.follows(k).is_some_and(|answer| self.is_near(answer));

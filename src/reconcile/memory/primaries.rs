@@ -1,0 +1,60 @@
+//! What the members of databases with a primary reported last, for the metrics.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cluster::cache::ReleaseKey;
+use crate::members::primary::report::Sight;
+use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
+
+/// What was reported last, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
+#[derive(Clone, Default)]
+pub struct Primaries(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
+
+impl Primaries {
+    /// Notes what the members of a set reported.
+    pub fn note(&self, key: &ReleaseKey, set: &str, sight: Sight) {
+        self.lock().entry(key.clone()).or_default().insert(set.to_owned(), sight);
+    }
+
+    /// Drops what is remembered of a deleted custom resource.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.lock().remove(key);
+    }
+
+    /// All of it, with the labels of metrics.
+    pub fn all(&self, controller: impl Fn(usize) -> String) -> Vec<DatabaseSight> {
+        let all = self.lock();
+        let sets = all.iter().flat_map(|(key, sets)| sets.iter().map(move |(set, sight)| (key, set, sight)));
+        let labelled = sets.map(|(key, set, sight)| {
+            let labels = DatabaseLabels {
+                controller: controller(key.kind),
+                namespace: key.namespace.to_string(),
+                name: key.name.to_string(),
+                members: set.clone(),
+            };
+            let members = sight.members.iter().map(|member| {
+                let labels = MemberLabels {
+                    controller: labels.controller.clone(),
+                    namespace: labels.namespace.clone(),
+                    name: labels.name.clone(),
+                    pod: member.pod.clone(),
+                    role: member.role,
+                };
+                (labels, member.answers, member.lag)
+            });
+            DatabaseSight {
+                members: members.collect(),
+                labels,
+                safe: sight.safe,
+                takes_writes: sight.takes_writes,
+                last_change: sight.last_change,
+            }
+        });
+        labelled.collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeMap<String, Sight>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
