@@ -88,7 +88,7 @@ fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_
     let world = World::default();
     let first = world.deploy(&json!({}));
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
-    assert_eq!(names, ["my-ca-tls", "my-internal", "my-members-tls", "my-operator-tls", "my-root"]);
+    assert_eq!(names, ["my-accounts", "my-ca-tls", "my-internal", "my-members-tls", "my-operator-tls", "my-root"]);
     assert_eq!(first["my-root"]["stringData"]["password"].as_str().unwrap().len(), 24);
     assert_eq!(world.deploy(&json!({})), first);
     let second = world.deploy(&json!({"tls": {"dnsNames": ["db.example.com"]}}));
@@ -114,5 +114,77 @@ fn settings_are_lines_and_nothing_else() {
     ] {
         let error = world.try_render(&wrong).unwrap_err();
         assert!(error.contains(why), "{error}");
+    }
+}
+
+/// The text of a key of a Secret.
+fn text(secret: &Value, key: &str) -> String {
+    let data = secret["data"][key].as_str().unwrap_or_else(|| panic!("{key}: {secret}"));
+    String::from_utf8(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap()).unwrap()
+}
+
+#[test]
+fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
+    let world = World::default();
+    let theirs = json!({"kind": "Secret", "data": {"pw": "c2VjcmV0"}});
+    world.secrets.lock().unwrap().insert("theirs".into(), theirs.clone());
+    let users = json!([
+        {"name": "app_1", "databases": ["shop"]},
+        {"name": "given", "passwordSecret": {"name": "theirs", "key": "pw"}, "readOnly": true, "grants": [{"database": "shop", "privileges": ["ALL"]}]},
+        {"name": "later", "passwordSecret": {"name": "none"}},
+    ]);
+    let values = json!({"databases": [{"name": "shop", "characterSet": "utf8mb4"}], "users": users});
+    let first = world.deploy(&values);
+    let accounts = &first["my-accounts"];
+    assert_eq!(text(accounts, "password.given"), "secret");
+    assert_eq!(text(accounts, "password.app_1"), text(&first["my-user-app-1"], "password"));
+    assert_eq!(text(&first["my-user-app-1"], "username"), "app_1");
+    assert!(accounts["data"].get("password.later").is_none() && !first.contains_key("my-user-given"));
+    // The agent takes what the chart gives it.
+    #[cfg(feature = "mariadb-agent")]
+    {
+        use tillerman::agent::mariadb::declared;
+        let declared = declared::read(text(accounts, "accounts.json").as_bytes()).unwrap();
+        assert!(declared.databases.iter().all(|database| declared::database(database).is_ok()));
+        let users: Vec<_> = declared.users.iter().map(|user| declared::account(user, "root").unwrap()).collect();
+        assert_eq!((users.len(), users[1].grants["shop"].len()), (3, 2));
+    }
+    world.secrets.lock().unwrap().insert("theirs".into(), theirs);
+    assert_eq!(world.deploy(&values), first, "a password that was made is kept");
+    let set = |values: &Value| {
+        let objects = objects(&world.try_render(values).unwrap());
+        objects.into_iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap().body
+    };
+    assert_eq!(set(&json!({})), set(&values));
+}
+
+#[test]
+fn users_and_databases_of_the_servers_own_are_refused() {
+    let user = |user: Value| json!({"users": [user]});
+    for (wrong, why) in [
+        (user(json!({"name": "root"})), "users: the name root is of an account of the server's"),
+        (user(json!({"name": "Tillerman-agent"})), "the agent's own"),
+        (user(json!({"name": "a%"})), "name"),
+        (user(json!({"name": "a'b"})), "name"),
+        (user(json!({"name": "$(HOSTNAME)"})), "name"),
+        (user(json!({"name": "a", "host": "%'"})), "host"),
+        (user(json!({"name": "a", "databases": ["mysql"]})), "nothing can be granted on the database mysql"),
+        (user(json!({"name": "a", "databases": ["*"]})), "databases"),
+        (
+            user(json!({"name": "a", "grants": [{"database": "Tillerman", "privileges": ["ALL"]}]})),
+            "nothing can be granted on",
+        ),
+        (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["SUPER"]}]})), "privileges"),
+        (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["READ_ONLY ADMIN"]}]})), "privileges"),
+        (user(json!({"name": "a", "passwordSecret": {"name": "x", "key": "../y"}})), "key"),
+        (json!({"users": [{"name": "a_b"}, {"name": "A-b"}]}), "is there twice"),
+        (json!({"databases": [{"name": "sys"}]}), "databases: sys is the server's own"),
+        (json!({"databases": [{"name": "a`b"}]}), "name"),
+        (json!({"databases": [{"name": "a", "collate": "x; DROP"}]}), "collate"),
+        (json!({"rootPassword": {"key": "a/b"}}), "key"),
+        (json!({"rootPassword": {"secretName": "$(X)"}}), "secretName"),
+    ] {
+        let error = World::default().try_render(&wrong).unwrap_err();
+        assert!(error.contains(why), "{wrong}: {error}");
     }
 }

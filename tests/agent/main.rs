@@ -3,9 +3,12 @@
 
 mod cluster;
 mod contract;
+mod declared;
 mod fencing;
 mod moves;
 mod one;
+mod renewed;
 mod seeding;
 mod trust;
+mod upgrade;
 mod writers;
