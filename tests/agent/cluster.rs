@@ -299,6 +299,14 @@ impl Member {
     }
 }
 
+impl Member {
+    /// The texts of a query.
+    pub async fn texts(&self, query: &str) -> Vec<String> {
+        let mut connection = connect(self.address).await.expect("it takes connections");
+        connection.query(query).await.expect("it answers")
+    }
+}
+
 impl Drop for Member {
     fn drop(&mut self) {
         self.kill();

@@ -9,6 +9,7 @@ mod moves;
 mod one;
 mod renewed;
 mod seeding;
+mod settings;
 mod trust;
 mod upgrade;
 mod writers;

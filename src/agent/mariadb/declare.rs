@@ -118,8 +118,8 @@ fn read(folder: &Path) -> Result<Wanted, String> {
 /// Does what is missing. What cannot be done is said, and keeps nothing else from being done.
 async fn apply(member: &Member, process: &Arc<Process>, wanted: &Wanted) -> Result<Vec<String>, SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
-    // The texts of statements are written for this mode. A lock of a table that nobody gives up is an error.
-    sql.run("SET SESSION sql_mode = '', lock_wait_timeout = 5", SHORT).await?;
+    // A lock of a table that nobody gives up is an error.
+    sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
     let declared = &wanted.declared;
     let actual = look(&mut sql).await?;
     let mut problems = Vec::new();
