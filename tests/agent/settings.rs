@@ -43,7 +43,7 @@ async fn a_file_cannot_take_back_what_the_guarantee_needs() {
         let settings = "SELECT CONCAT_WS(' ', @@sync_binlog, @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@binlog_format, \
              @@log_slave_updates, @@gtid_strict_mode, @@rpl_semi_sync_master_timeout, @@rpl_semi_sync_master_wait_no_slave, \
              @@rpl_semi_sync_master_wait_point, @@slave_skip_errors, @@slave_exec_mode, @@event_scheduler)";
-        let expected = "1 1 1 1 ROW 1 1 18446744073709551615 1 AFTER_SYNC OFF STRICT OFF";
+        let expected = "1 1 ON ON ROW ON ON 18446744073709551615 ON AFTER_SYNC OFF STRICT OFF";
         let found = member.texts(settings).await;
         assert_eq!(found, [expected], "{}", member.name);
         assert!(connect_as(member.address, "nobody", "").await.is_err(), "accounts count");

@@ -1,4 +1,4 @@
-//! Metrics of a member for Prometheus. What mysqld_exporter measures, too, has its name here, so that its dashboards and alerts fit. No
+//! Metrics of a member for Prometheus. What `mysqld_exporter` measures, too, has its name here, so that its dashboards and alerts fit. No
 //! label has what clients can choose: neither databases, nor users, nor statements.
 
 use std::fmt::Write as _;

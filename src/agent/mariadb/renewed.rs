@@ -29,12 +29,16 @@ pub async fn keep_renewed(member: Arc<Member>) {
     loop {
         tokio::time::sleep(READ).await;
         let now = (digests(&certificates), digests(&passwords));
-        if now != own && runs(&member) {
+        if now != own {
             let guard = member.orders.lock().await;
+            // The agent has its certificate also while the database waits for an order. One that starts may have read the old files.
+            let runs = runs(&member);
             match roles::renew(&member).await {
                 Ok(()) => {
-                    tracing::info!("certificates and passwords were read again");
-                    own = now;
+                    if runs {
+                        tracing::info!("certificates and passwords were read again");
+                        own = now;
+                    }
                     member.change(|facts| facts.stale = None);
                 }
                 // The files of before stay in use.
