@@ -88,7 +88,7 @@ fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_
     let world = World::default();
     let first = world.deploy(&json!({}));
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
-    assert_eq!(names, ["my-ca-tls", "my-internal", "my-members-tls", "my-operator-tls", "my-root"]);
+    assert_eq!(names, ["my-accounts", "my-ca-tls", "my-internal", "my-members-tls", "my-operator-tls", "my-root"]);
     assert_eq!(first["my-root"]["stringData"]["password"].as_str().unwrap().len(), 24);
     assert_eq!(world.deploy(&json!({})), first);
     let second = world.deploy(&json!({"tls": {"dnsNames": ["db.example.com"]}}));
@@ -101,18 +101,270 @@ fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_
 #[test]
 fn settings_are_lines_and_nothing_else() {
     let world = World::default();
-    let given = json!({"configuration": {"max_connections": 7, "skip-name-resolve": null, "local_infile": false, "sql_mode": "ANSI"}});
+    let given = json!({"configuration": {"max_connections": 7, "innodb-file-per-table": null, "local_infile": false, "sql_mode": "ANSI"}});
     let objects = objects(&world.try_render(&given).unwrap());
     let map = objects.iter().find(|object| &*object.gvk.kind == "ConfigMap").unwrap();
-    let lines = "[mysqld]\nlocal_infile=OFF\nmax_connections=7\nskip-name-resolve\nsql_mode=ANSI\n";
+    let lines = "[mysqld]\ninnodb-file-per-table\nlocal_infile=OFF\nmax_connections=7\nsql_mode=ANSI\n";
     assert_eq!(map.body["data"]["my.cnf"], lines);
-    for (wrong, why) in [
-        (json!({"configuration": {"a": "b\nc"}}), "has more than one line"),
-        (json!({"configuration": {"a]b": "c"}}), "a]b"),
-        (json!({"pod": {"labels": {"tillerman.dev/role": "primary"}}}), "is the operator's own"),
-        (json!({"flavor": "mysql"}), "flavor"),
+}
+
+/// What a tenant could write to reach the host, or what a commit waits for.
+#[test]
+fn hostile_settings_are_refused_by_their_name() {
+    let set = |key: &str, value: Value| json!({"configuration": {key: value}});
+    let mut rows = Vec::new();
+    let names = "init_file init-file plugin-load plugin_load_add plugin-dir datadir tmpdir basedir skip-grant-tables \
+        skip_grant_tables secure-file-priv loose_skip_grant_tables skip-gr skip-networking socket port user \
+        chroot general_log_file slow_query_log_file log-error log-basename log-bin-index \
+        innodb_data_home_dir core-file init_connect init_slave event_scheduler default_storage_engine \
+        read_only log-bin skip-log-bin binlog-format binlog-ignore-db binlog-do-db replicate-ignore-db \
+        replicate-do-table replicate-rewrite-db slave-skip-errors slave_exec_mode sync_binlog \
+        innodb_flush_log_at_trx_commit innodb_doublewrite innodb-force-recovery gtid_strict_mode \
+        rpl_semi_sync_master_timeout rpl_semi_sync_master_wait_no_slave maximum_max_connections \
+        tc-heuristic-recover wsrep_provider ssl-ca lower_case_table_names debug-no-sync x";
+    for name in names.split(' ') {
+        rows.push((set(name, json!("x")), "cannot be set: it is no setting of MariaDB"));
+    }
+    for name in [
+        "[client]",
+        "!include",
+        "!includedir",
+        "a]b",
+        "max_connections=1\nskip-grant-tables",
+        "",
+        "MAX_CONNECTIONS",
+        "max connections",
+        "$(X)",
     ] {
-        let error = world.try_render(&wrong).unwrap_err();
-        assert!(error.contains(why), "{error}");
+        rows.push((set(name, json!("x")), "configuration"));
+    }
+    for value in ["1\n[mysqld]\nskip-grant-tables", "1\r\nskip-grant-tables", "1\u{0}x"] {
+        rows.push((set("max_connections", json!(value)), "configuration.max_connections has more than one line"));
+    }
+    rows.push((set("max_connections", json!(["x"])), "configuration"));
+    refused(rows);
+}
+
+/// Each is refused, and the message has the place or the reason.
+fn refused(rows: Vec<(Value, &str)>) {
+    let world = World::default();
+    for (wrong, why) in rows {
+        let error = world.try_render(&wrong).err().unwrap_or_else(|| panic!("{wrong} is taken"));
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}
+
+/// What a tenant could write to reach other pods, or to take away what confines its own.
+#[test]
+fn hostile_values_are_refused_with_the_place_and_the_reason() {
+    refused(vec![
+        (json!({"pod": {"labels": {"tillerman.dev/role": "primary"}}}), "is the operator's own"),
+        (json!({"pod": {"labels": {"app.kubernetes.io/instance": "other"}}}), "is the operator's own"),
+        (json!({"pod": {"annotations": {"tillerman.dev/configuration": "x"}}}), "pod.annotations"),
+        (
+            json!({"pod": {"annotations": {"container.apparmor.security.beta.kubernetes.io/mysql": "unconfined"}}}),
+            "what confines the database",
+        ),
+        (json!({"pod": {"runAsUser": 0}}), "runAsUser"),
+        (json!({"pod": {"terminationGracePeriodSeconds": 5}}), "terminationGracePeriodSeconds"),
+        (json!({"pod": {"securityContext": {"privileged": true}}}), "securityContext"),
+        (json!({"pod": {"hostNetwork": true}}), "hostNetwork"),
+        (json!({"flavor": "mysql"}), "flavor"),
+        (json!({"version": "10.6.1"}), "version 10.6.1 is earlier than 10.11"),
+        (json!({"version": "latest"}), "version"),
+        (json!({"version": "10.11$(X)"}), "version"),
+        (json!({"image": "a b"}), "image"),
+        (json!({"image": "a\nb"}), "image"),
+        (json!({"agentImage": ""}), "agentImage"),
+        (json!({"agentImage": "$(IMAGE)"}), "agentImage"),
+        (json!({"storage": {"size": "1Gi; x"}}), "size"),
+        (json!({"tls": {"dnsNames": ["a,b"]}}), "dnsNames"),
+        (json!({"tls": {"days": 10, "renewBeforeDays": 10}}), "renewBeforeDays must be less"),
+        (json!({"tls": {"secrets": {"members": "a"}}}), "tls.secrets needs both"),
+        (
+            json!({"tls": {"secrets": {"members": "a", "operator": "b"}, "certManager": {"enabled": true}}}),
+            "one of them at most",
+        ),
+        (json!({"lostAfter": "6"}), "lostAfter"),
+        (json!({"readFrom": "nobody"}), "readFrom"),
+        (json!({"replicas": 10}), "replicas"),
+    ]);
+}
+
+/// All objects of a rendering, by kind and name.
+fn by_name(values: &Value) -> BTreeMap<String, Value> {
+    let objects = objects(&World::default().try_render(values).unwrap());
+    objects
+        .into_iter()
+        .map(|object| (format!("{} {}", object.gvk.kind, object.name), Value::Object(object.body)))
+        .collect()
+}
+
+#[test]
+fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
+    let secrets =
+        |all: &BTreeMap<String, Value>| all.keys().filter(|name| name.ends_with("-tls")).cloned().collect::<Vec<_>>();
+    let mounted = |all: &BTreeMap<String, Value>| {
+        let volumes = all["StatefulSet my"]["spec"]["template"]["spec"]["volumes"].as_array().unwrap().clone();
+        volumes.into_iter().find(|volume| volume["name"] == "tls").unwrap()["secret"]["secretName"].clone()
+    };
+    let made = by_name(&json!({}));
+    assert_eq!((secrets(&made).len(), mounted(&made)), (3, json!("my-members-tls")));
+    let managed = by_name(&json!({"tls": {"certManager": {"enabled": true}, "dnsNames": ["db.example.com"]}}));
+    assert_eq!((secrets(&managed).len(), mounted(&managed)), (0, json!("my-members-tls")));
+    let members = &managed["Certificate my-members"]["spec"];
+    assert_eq!((&members["secretName"], &members["issuerRef"]["name"]), (&json!("my-members-tls"), &json!("my-ca")));
+    let names = members["dnsNames"].as_array().unwrap();
+    for name in ["*.my-members.ns.svc", "my-primary.ns.svc.cluster.local", "db.example.com", "localhost"] {
+        assert!(names.contains(&json!(name)), "{name}: {names:?}");
+    }
+    assert_eq!(managed["Certificate my-operator"]["spec"]["secretName"], "my-operator-tls");
+    assert!(managed["Certificate my-ca"]["spec"]["isCA"] == true && managed.contains_key("Issuer my-self-signed"));
+    let signed = by_name(
+        &json!({"tls": {"certManager": {"enabled": true, "issuerRef": {"name": "theirs", "kind": "ClusterIssuer"}}}}),
+    );
+    assert_eq!(signed["Certificate my-operator"]["spec"]["issuerRef"]["kind"], "ClusterIssuer");
+    assert!(!signed.contains_key("Certificate my-ca"));
+    let given = json!({"tls": {"secrets": {"members": "m", "operator": "o"}}});
+    let theirs = by_name(&given);
+    assert_eq!((secrets(&theirs).len(), mounted(&theirs)), (0, json!("m")));
+    let rendered = World::default().try_render(&given).unwrap();
+    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
+    let document = Document::read(&members.sets[0].primary, "my").unwrap();
+    assert_eq!(document.tls_secret.as_deref(), Some("o"));
+}
+
+#[test]
+fn readers_reach_whom_values_name_and_members_are_spread() {
+    let role = "tillerman.dev/role";
+    for (given, expected) in [("replicas", json!("replica")), ("primary", json!("primary")), ("all", Value::Null)] {
+        let all = by_name(&json!({"readFrom": given}));
+        assert_eq!(all["Service my-replicas"]["spec"]["selector"][role], expected, "{given}");
+        assert_eq!(all["Service my-primary"]["spec"]["selector"][role], "primary");
+        assert_eq!(all["Service my"]["spec"]["selector"][role], Value::Null);
+    }
+    let spec = |values: &Value| by_name(values)["StatefulSet my"]["spec"]["template"]["spec"].clone();
+    let constraints =
+        spec(&json!({"spread": {"hosts": "Require", "zones": "Ignore"}}))["topologySpreadConstraints"].clone();
+    assert_eq!(constraints.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&constraints[0]["topologyKey"], &constraints[0]["whenUnsatisfiable"]),
+        (&json!("kubernetes.io/hostname"), &json!("DoNotSchedule"))
+    );
+    assert_eq!(spec(&json!({}))["topologySpreadConstraints"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn metrics_are_offered_and_the_network_policy_has_every_port() {
+    let all = by_name(
+        &json!({"serviceMonitor": {"enabled": true, "labels": {"release": "x"}}, "networkPolicy": {"enabled": true}}),
+    );
+    let monitor = &all["ServiceMonitor my"];
+    let endpoint = &monitor["spec"]["endpoints"][0]["port"];
+    let service = &all["Service my-members"];
+    for (key, value) in monitor["spec"]["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&service["metadata"]["labels"][key], value, "{key}");
+    }
+    let named =
+        |list: &Value, key: &str| list.as_array().unwrap().iter().map(|port| port[key].clone()).collect::<Vec<_>>();
+    let ports = service["spec"]["ports"].as_array().unwrap();
+    let target = ports.iter().find(|port| port["name"] == *endpoint).unwrap()["targetPort"].clone();
+    let containers = named(&all["StatefulSet my"]["spec"]["template"]["spec"]["containers"][0]["ports"], "name");
+    assert!(containers.contains(&target));
+    // The members' Service alone has these labels, so that nothing is scraped twice.
+    assert!(all["Service my"]["metadata"]["labels"].get("app.kubernetes.io/component").is_none());
+    let rules = all["NetworkPolicy my"]["spec"]["ingress"].as_array().unwrap();
+    let mut allowed: Vec<Value> = rules.iter().flat_map(|rule| named(&rule["ports"], "port")).collect();
+    allowed.sort_by_key(Value::to_string);
+    let mut all_ports = containers.clone();
+    all_ports.sort_by_key(Value::to_string);
+    assert_eq!(allowed, all_ports);
+    let agent = rules.iter().find(|rule| rule["ports"][0]["port"] == "agent").unwrap();
+    assert_eq!(agent["from"].as_array().unwrap().len(), 2);
+    let closed = json!({"networkPolicy": {"enabled": true, "from": [{"podSelector": {"matchLabels": {"app": "x"}}}], "monitoringFrom": [{"podSelector": {}}]}});
+    let rules = by_name(&closed)["NetworkPolicy my"]["spec"]["ingress"].clone();
+    assert_eq!((rules[0]["from"].as_array().unwrap().len(), rules[1]["from"].as_array().unwrap().len()), (2, 1));
+}
+
+#[test]
+fn the_fields_of_old_tutorials_are_taken() {
+    let all = by_name(
+        &json!({"rootPassword": {"secretName": "mysql-root", "key": "ROOT_PASSWORD"}, "storage": {"size": "20Gi"}, "replicas": 1}),
+    );
+    let set = &all["StatefulSet my"]["spec"];
+    assert_eq!(set["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"], "20Gi");
+    let args = set["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert!(args.contains(&json!("--administrator-password-file=/etc/mysql-root/ROOT_PASSWORD")));
+}
+
+/// The text of a key of a Secret.
+fn text(secret: &Value, key: &str) -> String {
+    let data = secret["data"][key].as_str().unwrap_or_else(|| panic!("{key}: {secret}"));
+    String::from_utf8(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap()).unwrap()
+}
+
+#[test]
+fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
+    let world = World::default();
+    let theirs = json!({"kind": "Secret", "data": {"pw": "c2VjcmV0"}});
+    world.secrets.lock().unwrap().insert("theirs".into(), theirs.clone());
+    let users = json!([
+        {"name": "app_1", "databases": ["shop"]},
+        {"name": "given", "passwordSecret": {"name": "theirs", "key": "pw"}, "readOnly": true, "grants": [{"database": "shop", "privileges": ["ALL"]}]},
+        {"name": "later", "passwordSecret": {"name": "none"}},
+    ]);
+    let values = json!({"databases": [{"name": "shop", "characterSet": "utf8mb4"}], "users": users});
+    let first = world.deploy(&values);
+    let accounts = &first["my-accounts"];
+    assert_eq!(text(accounts, "password.given"), "secret");
+    assert_eq!(text(accounts, "password.app_1"), text(&first["my-user-app-1"], "password"));
+    assert_eq!(text(&first["my-user-app-1"], "username"), "app_1");
+    assert!(accounts["data"].get("password.later").is_none() && !first.contains_key("my-user-given"));
+    // The agent takes what the chart gives it.
+    #[cfg(feature = "mariadb-agent")]
+    {
+        use tillerman::agent::mariadb::declared;
+        let declared = declared::read(text(accounts, "accounts.json").as_bytes()).unwrap();
+        assert!(declared.databases.iter().all(|database| declared::database(database).is_ok()));
+        let users: Vec<_> = declared.users.iter().map(|user| declared::account(user, "root").unwrap()).collect();
+        assert_eq!((users.len(), users[1].grants["shop"].len()), (3, 2));
+    }
+    world.secrets.lock().unwrap().insert("theirs".into(), theirs);
+    assert_eq!(world.deploy(&values), first, "a password that was made is kept");
+    let set = |values: &Value| {
+        let objects = objects(&world.try_render(values).unwrap());
+        objects.into_iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap().body
+    };
+    assert_eq!(set(&json!({})), set(&values));
+}
+
+#[test]
+fn users_and_databases_of_the_servers_own_are_refused() {
+    let user = |user: Value| json!({"users": [user]});
+    for (wrong, why) in [
+        (user(json!({"name": "root"})), "users: the name root is of an account of the server's"),
+        (user(json!({"name": "Tillerman-agent"})), "the agent's own"),
+        (user(json!({"name": "a%"})), "name"),
+        (user(json!({"name": "a'b"})), "name"),
+        (user(json!({"name": "$(HOSTNAME)"})), "name"),
+        (user(json!({"name": "a", "host": "%'"})), "host"),
+        (user(json!({"name": "a", "databases": ["mysql"]})), "nothing can be granted on the database mysql"),
+        (user(json!({"name": "a", "databases": ["*"]})), "databases"),
+        (
+            user(json!({"name": "a", "grants": [{"database": "Tillerman", "privileges": ["ALL"]}]})),
+            "nothing can be granted on",
+        ),
+        (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["SUPER"]}]})), "privileges"),
+        (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["READ_ONLY ADMIN"]}]})), "privileges"),
+        (user(json!({"name": "a", "passwordSecret": {"name": "x", "key": "../y"}})), "key"),
+        (json!({"users": [{"name": "a_b"}, {"name": "A-b"}]}), "is there twice"),
+        (json!({"databases": [{"name": "sys"}]}), "databases: sys is the server's own"),
+        (json!({"databases": [{"name": "a`b"}]}), "name"),
+        (json!({"databases": [{"name": "a", "collate": "x; DROP"}]}), "collate"),
+        (json!({"rootPassword": {"key": "a/b"}}), "key"),
+        (json!({"rootPassword": {"secretName": "$(X)"}}), "secretName"),
+    ] {
+        let error = World::default().try_render(&wrong).unwrap_err();
+        assert!(error.contains(why), "{wrong}: {error}");
     }
 }

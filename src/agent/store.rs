@@ -150,6 +150,8 @@ pub struct Identity {
     pub seeded: Option<String>,
     /// It has writes that no other member has, and cannot take them back.
     pub diverged: bool,
+    /// The version of the database that wrote it last; `None` if it is not known.
+    pub version: Option<String>,
 }
 
 /// Where a copy stands.

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts};
 use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
@@ -18,7 +19,19 @@ use crate::support::rows::{self, Reached, reached};
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The password of the administrator.
-const PASSWORD: &str = "it's \"a\" password\\";
+pub const PASSWORD: &str = "it's \"a\" password\\";
+/// The program.
+const AGENT: &str = env!("CARGO_BIN_EXE_tillerman-agent");
+/// Runs a program with another root. What is mounted for it ends with it.
+const CHANGE_ROOT: &str = r#"root=$1 temporary=$2 program=$3; shift 3
+mount --bind "$root" "$root"
+mkdir -p "$root$temporary" "$root/usr/local/bin"
+mount --bind "$temporary" "$root$temporary"
+mount -t proc proc "$root/proc"
+mount -t tmpfs none "$root/usr/local/bin"
+touch "$root/usr/local/bin/tillerman-agent"
+mount --bind "$program" "$root/usr/local/bin/tillerman-agent"
+exec chroot "$root" /usr/local/bin/tillerman-agent "$@""#;
 /// The addresses that tests of this program use, so that they can run at the same time.
 static ADDRESSES: Mutex<u8> = Mutex::new(2);
 
@@ -32,6 +45,10 @@ pub struct Member {
     pub tls: Option<Tls>,
     /// The environment of the container, as the `ConfigMap` of roles gives it.
     pub environment: Vec<(&'static str, String)>,
+    /// What the member sees as the root of the file system, if it has programs of its own.
+    pub root: Option<PathBuf>,
+    /// More flags of the agent.
+    pub flags: Vec<String>,
     pub process: Option<Child>,
 }
 
@@ -60,6 +77,8 @@ impl Cluster {
                 client: Client::default(),
                 tls: None,
                 environment: vec![("PRIMARY", "db-0".into()), ("EPOCH", "1".into())],
+                root: None,
+                flags: Vec::new(),
                 process: None,
             }
         };
@@ -169,15 +188,14 @@ impl Member {
         };
         // The kernel kills it with the thread of the test, so that nothing remains of a test that is killed.
         let mut command = Command::new("setpriv");
-        command.args([
-            "--pdeathsig=KILL",
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            env!("CARGO_BIN_EXE_tillerman-agent"),
-        ]);
+        command.args(["--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]);
+        match &self.root {
+            None => drop(command.args(["--mount-proc", AGENT])),
+            Some(root) => {
+                command.args(["--mount", "bash", "-ec", CHANGE_ROOT, "bash"]).arg(root).arg(std::env::temp_dir());
+                command.arg(AGENT);
+            }
+        }
         command.args(["--user=root", "--grace=10"]);
         match &self.tls {
             None => drop(command.arg("--insecure-http")),
@@ -194,8 +212,12 @@ impl Member {
             ("administrator-password-file", self.folder.with_file_name("admin").display().to_string()),
             ("bind-address", self.address.to_string()),
         ] {
-            command.arg(format!("--{name}={value}"));
+            let flag = format!("--{name}=");
+            if !self.flags.iter().any(|given| given.starts_with(&flag)) {
+                command.arg(flag + &value);
+            }
         }
+        command.args(&self.flags);
         command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
         command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
         command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
@@ -291,6 +313,14 @@ impl Member {
     }
 }
 
+impl Member {
+    /// The texts of a query.
+    pub async fn texts(&self, query: &str) -> Vec<String> {
+        let mut connection = connect(self.address).await.expect("it takes connections");
+        connection.query(query).await.expect("it answers")
+    }
+}
+
 impl Drop for Member {
     fn drop(&mut self) {
         self.kill();
@@ -305,5 +335,10 @@ impl Reached for Member {
 
 /// Connects as the administrator.
 pub async fn connect(address: Ipv4Addr) -> Result<Conn, mysql_async::Error> {
-    Conn::new(reached(&address.to_string(), "admin", PASSWORD)).await
+    connect_as(address, "admin", PASSWORD).await
+}
+
+/// Connects.
+pub async fn connect_as(address: Ipv4Addr, user: &str, password: &str) -> Result<Conn, mysql_async::Error> {
+    Conn::new(reached(&address.to_string(), user, password)).await
 }

@@ -3,11 +3,15 @@
 
 mod cluster;
 mod contract;
+mod declared;
 mod fencing;
 mod moves;
 mod one;
+mod renewed;
 mod seeding;
+mod settings;
 mod trust;
+mod upgrade;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb]
+# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb mariadb-11.8]
 # An image that is there already is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,8 +28,10 @@ C
 	pack localhost/pause:1 "$1" '{"Entrypoint":["/pause"]}' "$work/pause"
 }
 
-# debian FOLDER PACKAGES: Debian's essential packages and these; the machine's own package sources and keys are used
+# debian FOLDER PACKAGES [SUITE]: Debian's essential packages and these; the machine's own package sources and keys are used
 debian() {
+	local suite=${3:-bookworm}
+	sed "s/bookworm/$suite/g" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" >"$work/debian.sources"
 	mmdebstrap --quiet --mode=root --variant=essential --include="$2" \
 		--aptopt='APT::Install-Recommends "false"' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
@@ -37,7 +39,7 @@ debian() {
 		--essential-hook='echo "exit 101" > "$1/usr/sbin/policy-rc.d"; chmod 755 "$1/usr/sbin/policy-rc.d"' \
 		--customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
 		--customize-hook='mkdir -p "$1/srv"' \
-		bookworm "$1" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" 2>"$work/debian.log" ||
+		"$suite" "$1" "$work/debian.sources" 2>"$work/debian.log" ||
 		{ tail -5 "$work/debian.log" >&2; die "an image with $2 could not be made"; }
 }
 
@@ -55,14 +57,19 @@ certgen() { # a shell, and what hooks of charts use ingress-nginx' kube-webhook-
 	pack localhost/certgen:1 "$1" '{"Entrypoint":["/usr/local/bin/certgen.sh"],"Env":["HOME=/tmp","PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
 }
 
-mariadb() { # Debian's MariaDB, with the user of the image docker.io/library/mariadb
-	local root=$work/mariadb
-	debian "$root" mariadb-server-core,mariadb-backup,mariadb-client-core
+# mariadb_of SUITE VERSION OUT: Debian's MariaDB, with the user of the image docker.io/library/mariadb
+mariadb_of() {
+	local root=$work/mariadb-$1
+	debian "$root" mariadb-server-core,mariadb-backup,mariadb-client-core "$1"
 	echo 'mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin' >>"$root/etc/passwd"
 	echo 'mysql:x:999:' >>"$root/etc/group"
 	install -d -o 999 -g 999 "$root/var/lib/mysql" "$root/run/mysqld"
-	pack localhost/mariadb:10.11.19 "$1" '{"User":"999","Cmd":["mariadbd"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
+	pack "localhost/mariadb:$2" "$3" '{"User":"999","Cmd":["mariadbd"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
 }
+
+mariadb() { mariadb_of bookworm 10.11.19 "$1"; }
+
+mariadb-11.8() { mariadb_of trixie 11.8 "$1"; }
 
 for image in "${@:-pause php}"; do for image in $image; do
 	out=$IMAGES/$image.tar

@@ -46,6 +46,26 @@ need_mariadb() {
 	need mariadbd mariadb-server-core mariadb-backup mariadb-backup mariadb mariadb-client-core
 }
 
+# need_mariadb_11_8: MariaDB of the next Debian beside this one: sets ROOT_11_8 to a folder for chroot, of the image that a node runs
+need_mariadb_11_8() {
+	local new
+	export ROOT_11_8=$CACHE/mariadb-11.8
+	[ ! -e "$ROOT_11_8" ] || return 0
+	need jq jq tar tar
+	"$(dirname "${BASH_SOURCE[0]}")/images.sh" mariadb-11.8
+	new=$(mktemp -d -p "$CACHE")
+	chmod 755 "$new"
+	image_root "$IMAGES/mariadb-11.8.tar" "$new"
+	mv "$new" "$ROOT_11_8"
+}
+
+# image_root IMAGE.tar FOLDER: unpacks the layers of an image that pack.sh made
+image_root() {
+	local layer
+	tar -xOf "$1" index.json | jq -r '.manifests[0].digest' | sed 's/:/\//' | while read -r layer; do tar -xOf "$1" "blobs/$layer"; done |
+		jq -r '.layers[].digest' | sed 's/:/\//' | while read -r layer; do tar -xOf "$1" "blobs/$layer" | tar -x -C "$2"; done
+}
+
 # need_corpus: unpacks the large corpus of charts, if it lies beside the checkout (set CORPUS), and sets CHARTS to where it is. Its
 # conformance.py unpacks it to the same place.
 need_corpus() {

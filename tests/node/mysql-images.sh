@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the image of the agent for MariaDB: mysql-images.sh AGENT_BINARY OUT_FOLDER
-# localhost/tillerman-agent:test is the program alone. localhost/mariadb:10.11.19 is of Debian's packages (../cluster/images.sh mariadb).
+# localhost/tillerman-agent:test is the program alone. localhost/mariadb:10.11.19 and localhost/mariadb:11.8 are of Debian's packages
+# (../cluster/images.sh mariadb mariadb-11.8).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
@@ -13,5 +14,5 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/agent"
 install -m 755 "$bin" "$work/agent/tillerman-agent"
 pack localhost/tillerman-agent:test "$out/tillerman-agent.tar" '{"Entrypoint":["/tillerman-agent"],"User":"65532"}' "$work/agent"
-"$here/../cluster/images.sh" mariadb
-cp "$IMAGES/mariadb.tar" "$out/"
+"$here/../cluster/images.sh" mariadb mariadb-11.8
+cp "$IMAGES/mariadb.tar" "$IMAGES/mariadb-11.8.tar" "$out/"

@@ -28,6 +28,7 @@ mod lookup;
 mod masks;
 mod members;
 mod metrics;
+mod mysql_chart;
 mod needed;
 mod operations;
 mod outage;

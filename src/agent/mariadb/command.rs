@@ -27,7 +27,7 @@ pub struct Flags {
     /// Where the agent listens for the operator and other agents
     #[arg(long, default_value = "0.0.0.0:8090")]
     pub listen: SocketAddr,
-    /// Where the agent listens for the kubelet, without TLS: /healthz and /readyz
+    /// Where the agent listens for the kubelet and Prometheus, without TLS: /healthz, /readyz and /metrics
     #[arg(long)]
     pub listen_health: Option<SocketAddr>,
     /// A replica is ready if its writes are at most that many seconds old
@@ -60,6 +60,9 @@ pub struct Flags {
     /// A file with the administrator's password; without it there is no such account
     #[arg(long)]
     pub administrator_password_file: Option<PathBuf>,
+    /// A folder with accounts.json, which declares databases and users of clients, and password.USER for each of them
+    #[arg(long)]
+    pub accounts: Option<PathBuf>,
     /// The port of the database
     #[arg(long, default_value_t = 3306)]
     pub port: u16,
@@ -81,6 +84,9 @@ pub struct Flags {
     /// The program that unpacks copies
     #[arg(long, default_value = "mbstream")]
     pub mbstream: PathBuf,
+    /// The program that brings its tables up to date after a new version
+    #[arg(long, default_value = "mariadb-upgrade")]
+    pub upgrade: PathBuf,
     /// A file with settings of the database. Those that the agent needs are not taken from it
     #[arg(long)]
     pub my_cnf: Option<PathBuf>,

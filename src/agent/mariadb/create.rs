@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use super::keeper::random;
 use super::member::Member;
+use super::seed::own_version;
 use super::settings::CREATE;
 use crate::agent::store::Identity;
 
@@ -46,7 +47,8 @@ pub async fn create(member: &Member) -> Result<Identity, String> {
         tracing::error!(said, "the data cannot be created");
         return Err(format!("{program} failed ({status}); its log says why"));
     }
-    let identity = Identity { data: random()?, ..Identity::default() };
+    let version = own_version(member).await.ok();
+    let identity = Identity { data: random()?, version, ..Identity::default() };
     member.volume.adopt(&identity).map_err(error)?;
     Ok(identity)
 }

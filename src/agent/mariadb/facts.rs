@@ -63,6 +63,10 @@ pub struct Facts {
     pub stopping: bool,
     /// What is wrong.
     pub problem: Option<String>,
+    /// Why not all that is declared is there.
+    pub undeclared: Option<String>,
+    /// Why certificates or passwords that were renewed are not in use.
+    pub stale: Option<String>,
     /// What is wrong for now: after this time the operator may order the same again.
     pub passing: Option<(Instant, String)>,
 }
@@ -134,7 +138,13 @@ impl Facts {
             version: Some(own.version.clone()).filter(|version| !version.is_empty()),
             busy: self.busy.clone(),
             diverged: diverged || own.is_out_of_order(),
-            problem: late.or(passing).or_else(|| self.problem.clone()).or(starting).or_else(|| own.problem()),
+            problem: late
+                .or(passing)
+                .or_else(|| self.problem.clone())
+                .or(starting)
+                .or_else(|| own.problem())
+                .or_else(|| self.stale.clone())
+                .or_else(|| self.undeclared.clone()),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::member::Member;
 use super::process::Process;
 use super::settings::{arguments, init_file};
 use super::sql::{Login, SqlError};
+use super::upgrade;
 use crate::agent::contract::Role;
 
 /// How long a statement that never hangs may take.
@@ -61,34 +62,50 @@ pub async fn keep_running(member: Arc<Member>) {
 
 /// Starts the database, and waits until it answers.
 async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, String> {
-    let password = random()?;
+    let (step, version) = upgrade::check(member).await?;
+    let (password, start) = (random()?, random()?);
     let init = InitFile::write(member, &password)?;
     let arguments = arguments(&member.flags, &member.volume.data(), &init.0, takes_back);
     let login = Login::new(&member.flags.socket(), password);
     let program = &member.flags.mariadbd;
     let process = Process::start(program, &arguments, login, takes_back).map_err(|error| error.to_string())?;
     let process = Arc::new(process);
+    // Whoever ends the database waits for one that starts, too.
     member.change(|facts| facts.starting = Some(Arc::clone(&process)));
-    let answered = answers(&process).await;
-    drop(init);
-    member.change(|facts| facts.starting = None);
-    if !answered {
-        if process.refuses_to_take_back() && takes_back {
-            member.diverged()?;
-            return Err("it cannot take unacknowledged writes back, and starts with them".to_owned());
-        }
+    let arrived = arrive(member, &process, init, (&step, &version)).await;
+    if arrived.is_err() {
         process.kill().await;
         process.ended().await;
-        return Err("its log says why".to_owned());
     }
-    member.arrive(&process).await?;
-    let start = random()?;
     member.change(|facts| {
-        facts.problem = None;
-        start[..16].clone_into(&mut facts.start);
-        facts.running = Some(Arc::clone(&process));
+        facts.starting = None;
+        if arrived.is_ok() {
+            facts.problem = None;
+            start[..16].clone_into(&mut facts.start);
+            facts.running = Some(Arc::clone(&process));
+        }
     });
-    Ok(process)
+    arrived.map(|()| process)
+}
+
+/// Waits until a database answers, and has its position and the tables of its version.
+async fn arrive(
+    member: &Arc<Member>,
+    process: &Arc<Process>,
+    init: InitFile,
+    (step, version): (&upgrade::Step, &str),
+) -> Result<(), String> {
+    let answered = answers(process).await;
+    drop(init);
+    if answered {
+        member.arrive(process).await?;
+        return upgrade::finish(member, process, step, version).await;
+    }
+    if process.refuses_to_take_back() && process.takes_back {
+        member.diverged()?;
+        return Err("it cannot take unacknowledged writes back, and starts with them".to_owned());
+    }
+    Err("its log says why".to_owned())
 }
 
 /// Whether the database answers before it ends.

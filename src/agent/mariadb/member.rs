@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, watch};
 
 use super::command::Flags;
 use super::facts::{Facts, Wanted};
@@ -37,6 +37,10 @@ pub struct Member {
     pub marker: Mutex<()>,
     /// Held while a commit is made so that others are acknowledged with it.
     pub nudges: Mutex<()>,
+    /// Held while a statement for databases and accounts of clients is made.
+    pub declares: Mutex<()>,
+    /// Files were read again by order.
+    pub reread: Notify,
     /// Held while the data is copied to another member.
     pub copies: Arc<Mutex<()>>,
     facts: watch::Sender<Facts>,
@@ -68,6 +72,8 @@ impl Member {
             orders: Mutex::default(),
             marker: Mutex::default(),
             nudges: Mutex::default(),
+            declares: Mutex::default(),
+            reread: Notify::default(),
             copies: Arc::default(),
             facts: watch::Sender::new(facts),
             asks: Mutex::default(),
@@ -103,6 +109,11 @@ impl Member {
         self.line(&self.works).await
     }
 
+    /// The connection for questions.
+    pub async fn asks(&self) -> Result<MappedMutexGuard<'_, Sql>, SqlError> {
+        self.line(&self.asks).await
+    }
+
     async fn line<'a>(&self, line: &'a Line) -> Result<MappedMutexGuard<'a, Sql>, SqlError> {
         let process = self.facts(|facts| facts.running.clone()).ok_or(SqlError::Lost)?;
         let mut held = line.lock().await;
@@ -118,7 +129,7 @@ impl Member {
 
     /// Asks the database.
     pub async fn measure(&self, within: Duration) -> Result<Measured, SqlError> {
-        let asks = async { measure(&mut *self.line(&self.asks).await?, within).await };
+        let asks = async { measure(&mut *self.asks().await?, within).await };
         let measured = tokio::time::timeout(within, asks).await.map_err(|_| SqlError::Late)??;
         let start = self.facts(|facts| facts.start.clone());
         *self.last() = Some((Instant::now(), start, measured.clone()));

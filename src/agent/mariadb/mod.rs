@@ -4,23 +4,30 @@
 //! - [`gtid`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow.
 //! - [`command`]: the flags. [`program`]: what the program does with them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
-//! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`refresh`]: what the agent does by itself.
+//! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
+//! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
+//! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
 
 pub mod accounts;
 pub mod command;
+pub mod converge;
 pub mod create;
+pub mod declare;
+pub mod declared;
 pub mod facts;
 pub mod gtid;
 pub mod keeper;
 pub mod measured;
 pub mod member;
+pub mod metrics;
 pub mod orders;
 pub mod process;
 pub mod program;
-pub mod refresh;
 pub mod release;
+pub mod renewed;
 pub mod roles;
 pub mod seed;
 pub mod settings;
 pub mod sql;
+pub mod upgrade;

@@ -11,12 +11,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::command::Flags;
 use super::create::create;
+use super::declare::keep_declared;
 use super::facts::Wanted;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::member::{Member, refusal};
+use super::metrics;
 use super::orders::obey;
-use super::refresh::keep_refreshed;
 use super::release::keep_acknowledged;
+use super::renewed::keep_renewed;
 use super::roles::demote;
 use super::seed::copy_out;
 use crate::agent::contract::{COPY, Reason, Refusal, Role, STATE, State, Verb};
@@ -57,7 +59,8 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_open(Arc::clone(&member)));
     tokio::spawn(keep_confirmed(Arc::clone(&member)));
     tokio::spawn(keep_acknowledged(Arc::clone(&member)));
-    tokio::spawn(keep_refreshed(Arc::clone(&member)));
+    tokio::spawn(keep_declared(Arc::clone(&member)));
+    tokio::spawn(keep_renewed(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {
         _ = ends.recv() => {}
@@ -217,12 +220,13 @@ fn answer(status: u16, kind: &'static str, text: Vec<u8>) -> Response<Body> {
     response.body(whole(text)).expect("a status and a type are a response")
 }
 
-/// What the kubelet asks.
+/// What the kubelet and Prometheus ask.
 struct Kubelet(Arc<Member>);
 
 impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         let ready = match asked.path.as_str() {
+            "/metrics" => return answer(200, metrics::TYPE, metrics::metrics(&self.0).await.into_bytes()),
             // A database that waits for an order is well. To restart it would help nobody.
             "/healthz" => true,
             "/readyz" => is_ready(&self.0.state().await, self.0.flags.ready_lag),

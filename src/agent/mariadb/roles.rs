@@ -252,7 +252,7 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     let over = || refusal(Reason::TimeOver, "commits still wait for an acknowledgement, or a statement for its end");
     let within = Duration::from_millis(within.clamp(1000, 60_000));
     // No commit of the agent may be made after this. It waits for those that are being made.
-    let commits = async { (member.marker.lock().await, member.nudges.lock().await) };
+    let commits = async { (member.marker.lock().await, member.nudges.lock().await, member.declares.lock().await) };
     let commits = tokio::time::timeout(within, commits).await.map_err(|_| over())?;
     let mut sql = member.sql().await?;
     sql.run(&format!("SET SESSION lock_wait_timeout = {}", within.as_secs()), SHORT).await?;
@@ -277,8 +277,33 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads certificates and the administrator's password again. Connections stay as they are: a replica reads the files when it connects.
-pub async fn refresh(member: &Member) -> Result<(), Refusal> {
+/// Reads certificates and passwords again.
+pub async fn reload(member: &Member) -> Result<(), Refusal> {
+    renew(member).await?;
+    member.reread.notify_one();
+    let password = password(member)?;
+    let facts = member.facts(Clone::clone);
+    if facts.running.is_none() {
+        return Ok(());
+    }
+    match (facts.role, facts.source) {
+        (Role::Primary, _) => {
+            let mut sql = member.sql().await?;
+            admit(&mut sql, &facts.admitted, &hash(&password), member.tls.is_some()).await
+        }
+        (Role::Replica, Some(source)) => {
+            member.change(|facts| facts.role = Role::Waiting);
+            let data = facts.identity.map(|identity| identity.data).unwrap_or_default();
+            let (epoch, number) = (source.epoch, facts.obeyed.number);
+            let order = Follow { epoch, number, data, source: source.host, acknowledge: source.acknowledge };
+            follow(member, &order).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads certificates and the administrator's password again. It ends no connection.
+pub async fn renew(member: &Member) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, member.flags.tls()) {
         files.read_again(&tls).map_err(|error| failed(&error))?;
     }
@@ -296,29 +321,6 @@ pub async fn refresh(member: &Member) -> Result<(), Refusal> {
         sql.run(&format!("ALTER USER '{name}'@'%' IDENTIFIED VIA mysql_native_password USING '{hash}'"), SHORT).await?;
     }
     Ok(())
-}
-
-/// Reads certificates and passwords again.
-pub async fn reload(member: &Member) -> Result<(), Refusal> {
-    refresh(member).await?;
-    let password = password(member)?;
-    let facts = member.facts(Clone::clone);
-    if facts.running.is_none() {
-        return Ok(());
-    }
-    let mut sql = member.sql().await?;
-    match (facts.role, facts.source) {
-        (Role::Primary, _) => admit(&mut sql, &facts.admitted, &hash(&password), member.tls.is_some()).await,
-        (Role::Replica, Some(source)) => {
-            drop(sql);
-            member.change(|facts| facts.role = Role::Waiting);
-            let data = facts.identity.map(|identity| identity.data).unwrap_or_default();
-            let (epoch, number) = (source.epoch, facts.obeyed.number);
-            let order = Follow { epoch, number, data, source: source.host, acknowledge: source.acknowledge };
-            follow(member, &order).await
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The password with which members follow each other: the digest of what the file has, as MariaDB takes at most 32 characters.

@@ -119,8 +119,13 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     }
     let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
     let arrived = Arrived { before: gtid::text(&before), position };
-    let identity =
-        Identity { data: order.data.clone(), arrived: Some(arrived), seeded: Some(request), diverged: false };
+    let identity = Identity {
+        data: order.data.clone(),
+        arrived: Some(arrived),
+        seeded: Some(request),
+        version: Some(version),
+        ..Identity::default()
+    };
     let _guard = member.orders.lock().await;
     let (start, stopping) = member.facts(|facts| (facts.start.clone(), facts.stopping));
     if stopping {
@@ -158,7 +163,7 @@ async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
 }
 
 /// The version of the database's program here.
-async fn own_version(member: &Member) -> Result<String, String> {
+pub async fn own_version(member: &Member) -> Result<String, String> {
     let mut command = Command::new(&member.flags.mariadbd);
     let said = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).kill_on_drop(true).output();
     let said = said.await.map_err(|error| format!("{} cannot be started: {error}", member.flags.mariadbd.display()))?;
@@ -169,7 +174,7 @@ async fn own_version(member: &Member) -> Result<String, String> {
 }
 
 /// The series of a version, such as 10.11.
-fn series(version: &str) -> Option<(u32, u32)> {
+pub fn series(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split(['.', '-']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

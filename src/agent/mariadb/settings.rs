@@ -51,6 +51,11 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
         ("skip-name-resolve", "1"),
         ("skip-networking", "0"),
         ("event-scheduler", "OFF"),
+        ("skip-grant-tables", "0"),
+        ("slave-exec-mode", "STRICT"),
+        ("slave-skip-errors", "OFF"),
+        ("innodb-force-recovery", "0"),
+        ("innodb-doublewrite", "1"),
     ] {
         ours(name, value);
     }

@@ -57,7 +57,9 @@ impl Login {
             .socket(Some(self.socket.display().to_string()))
             .user(Some(AGENT))
             .pass(Some(self.password.clone()))
-            .stmt_cache_size(0);
+            .stmt_cache_size(0)
+            // What clients have by the settings of the server is not for the agent.
+            .init(vec!["SET SESSION sql_mode = '', wait_timeout = 28800, max_statement_time = 0"]);
         match tokio::time::timeout(within, Conn::new(Opts::from(options))).await {
             Ok(Ok(connection)) => Ok(Sql(Some(connection))),
             Ok(Err(error)) => Err(of(&error)),

@@ -211,6 +211,15 @@ pub const PARTS: &[Part] = &[
         steps: agent,
     },
     Part {
+        name: "upgrade",
+        about: "members of MariaDB 10.11 that become 11.8, on processes of both (root on Linux)",
+        tools: &[],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: upgrade,
+    },
+    Part {
         name: "backup",
         about: "backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them",
         tools: &["members", "backup"],
@@ -402,6 +411,12 @@ fn agent() -> Vec<Step> {
     let built = format!("{TEST} --test agent --no-run");
     let agent = format!("{TEST} --test agent -- --nocapture --test-threads=2");
     vec![Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600)]
+}
+
+fn upgrade() -> Vec<Step> {
+    let built = format!("{TEST} --test agent --no-run");
+    let upgrade = format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
+    vec![Step::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
 }
 
 fn backup() -> Vec<Step> {

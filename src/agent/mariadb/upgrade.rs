@@ -1,0 +1,115 @@
+//! The version of the data. A database that is older than its data starts, and spoils it, so it is not started. One of a newer series
+//! has to bring its tables up to date, before anybody follows or writes; that is not in the binary log, and each member does it for itself.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use tokio::process::Command;
+
+use super::keeper::write_secret;
+use super::member::Member;
+use super::process::Process;
+use super::seed::{own_version, series};
+use crate::agent::contract::Busy;
+
+/// What has to be done with data of an earlier version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Nothing,
+    /// The tables are brought up to date.
+    Upgrade,
+    /// Nobody knows what version the data has; it is at most that of the database.
+    Unknown,
+}
+
+/// Decides. The error is a sentence.
+pub fn decide(of_data: Option<&str>, own: &str) -> Result<Step, String> {
+    let Some(of_data) = of_data else { return Ok(Step::Unknown) };
+    match (series(of_data), series(own)) {
+        (Some(data), Some(program)) if data > program => Err(format!(
+            "the data is of version {of_data}, and the database here is {own}, which would spoil it: set a version of {}.{} or later",
+            data.0, data.1
+        )),
+        (Some(data), Some(program)) if data == program => Ok(Step::Nothing),
+        (_, Some(_)) => Ok(Step::Upgrade),
+        (_, None) => Err("the database does not say its version".to_owned()),
+    }
+}
+
+/// What has to be done after the start, and the version of the database here. The error is a sentence: it must not start.
+pub async fn check(member: &Member) -> Result<(Step, String), String> {
+    let own = own_version(member).await?;
+    let of_data = member.facts(|facts| facts.identity.as_ref().and_then(|identity| identity.version.clone()));
+    Ok((decide(of_data.as_deref(), &own)?, own))
+}
+
+/// Brings the tables up to date, if needed, and remembers the version. A crash before the end leads to the same again.
+pub async fn finish(member: &Member, process: &Arc<Process>, step: &Step, own: &str) -> Result<(), String> {
+    if *step != Step::Nothing {
+        tracing::info!(version = own, "the tables are brought up to date");
+        member.change(|facts| facts.busy = Some(Busy { work: "upgrade".to_owned(), done: 0, of: None }));
+        let done = run(member, process).await;
+        member.change(|facts| facts.busy = None);
+        done?;
+    }
+    let Some(mut identity) = member.facts(|facts| facts.identity.clone()) else { return Ok(()) };
+    if identity.version.as_deref() == Some(own) {
+        return Ok(());
+    }
+    identity.version = Some(own.to_owned());
+    member.volume.identify(&identity).map_err(|error| error.to_string())?;
+    member.change(|facts| facts.identity = Some(identity));
+    Ok(())
+}
+
+/// Runs the program of the database. It ends with the database.
+async fn run(member: &Member, process: &Arc<Process>) -> Result<(), String> {
+    let login = member.flags.volume.join("upgrade.cnf");
+    let text = format!(
+        "[client]\nsocket={}\nuser={}\npassword={}\n",
+        member.flags.socket().display(),
+        super::accounts::AGENT,
+        process.login.password()
+    );
+    write_secret(&login, &text)?;
+    let program = member.flags.upgrade.display();
+    let mut command = Command::new(&member.flags.upgrade);
+    command.arg(format!("--defaults-file={}", login.display())).args(["--force", "--silent", "--skip-write-binlog"]);
+    command.env("TMPDIR", member.volume.temporary()).arg(format!("--tmpdir={}", member.volume.temporary().display()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+    let status = async {
+        let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
+        child.wait().await.map_err(|error| format!("{program}: {error}"))
+    };
+    let status = tokio::select! {
+        status = status => status,
+        () = process.ended() => Err("the database has ended while its tables were brought up to date".to_owned()),
+    };
+    let _ = std::fs::remove_file(&login);
+    let status = status?;
+    if status.success() { Ok(()) } else { Err(format!("{program} failed ({status}); its log says why")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, decide};
+
+    #[test]
+    fn a_version_goes_up_and_never_down() {
+        for (of_data, own, expected) in [
+            (Some("10.11.19-MariaDB"), "10.11.19-MariaDB", Some(Step::Nothing)),
+            (Some("10.11.19-MariaDB"), "10.11.18-MariaDB", Some(Step::Nothing)),
+            (Some("10.11.19-MariaDB"), "11.8.2-MariaDB-deb13", Some(Step::Upgrade)),
+            (Some("11.8.2-MariaDB"), "12.0.1-MariaDB", Some(Step::Upgrade)),
+            (None, "10.11.19-MariaDB", Some(Step::Unknown)),
+            (Some("nonsense"), "10.11.19-MariaDB", Some(Step::Upgrade)),
+            (Some("11.8.2-MariaDB"), "10.11.19-MariaDB", None),
+            (Some("11.8.2-MariaDB"), "11.4.1-MariaDB", None),
+            (Some("11.8.2-MariaDB"), "", None),
+        ] {
+            assert_eq!(decide(of_data, own).ok(), expected, "{of_data:?} {own}");
+        }
+        assert!(decide(Some("11.8.2-MariaDB"), "10.11.19").unwrap_err().contains("set a version of 11.8 or later"));
+    }
+}

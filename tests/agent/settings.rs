@@ -1,0 +1,72 @@
+//! Settings of users: those of a file that would weaken the guarantee, and those that the chart lets through.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use crate::cluster::{Cluster, connect_as};
+
+/// The chart refuses such a file. The agent overrides it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_cannot_take_back_what_the_guarantee_needs() {
+    let mut cluster = Cluster::new(2);
+    let file = cluster.folder().join("my.cnf");
+    let lines = [
+        "skip-grant-tables",
+        "sync_binlog=0",
+        "innodb_flush_log_at_trx_commit=0",
+        "innodb_doublewrite=0",
+        "read_only=0",
+        "skip-log-bin",
+        "binlog_format=STATEMENT",
+        "skip-log-slave-updates",
+        "gtid_strict_mode=0",
+        "rpl_semi_sync_master_timeout=10",
+        "rpl_semi_sync_master_wait_no_slave=0",
+        "rpl_semi_sync_master_wait_point=AFTER_COMMIT",
+        "slave_skip_errors=all",
+        "slave_exec_mode=IDEMPOTENT",
+        "event_scheduler=ON",
+        "server_id=77",
+        "skip-networking",
+        "port=1",
+        "wait_timeout=1",
+        "sql_mode=ANSI,NO_BACKSLASH_ESCAPES",
+    ];
+    fs::write(&file, format!("[mysqld]\n{}\n", lines.join("\n"))).unwrap();
+    for member in &mut cluster.members {
+        member.flags.push(format!("--my-cnf={}", file.display()));
+    }
+    cluster.create().await;
+    cluster.grow(2).await;
+    for member in &cluster.members {
+        let settings = "SELECT CONCAT_WS(' ', @@sync_binlog, @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@binlog_format, \
+             @@log_slave_updates, @@gtid_strict_mode, @@rpl_semi_sync_master_timeout, @@rpl_semi_sync_master_wait_no_slave, \
+             @@rpl_semi_sync_master_wait_point, @@slave_skip_errors, @@slave_exec_mode, @@event_scheduler)";
+        let expected = "1 1 ON ON ROW ON ON 18446744073709551615 ON AFTER_SYNC OFF STRICT OFF";
+        let found = member.texts(settings).await;
+        assert_eq!(found, [expected], "{}", member.name);
+        assert!(connect_as(member.address, "nobody", "").await.is_err(), "accounts count");
+    }
+    assert!(cluster.members[1].run("CREATE DATABASE x").await.is_err(), "a replica is read-only");
+    // The agent's own connections outlive `wait_timeout`.
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    let state = cluster.members[0].state().await;
+    assert_eq!((state.problem, state.writable), (None, true));
+}
+
+/// A name that the server does not know would keep it from starting.
+#[test]
+fn the_server_knows_every_setting_that_the_chart_lets_through() {
+    let template =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/charts/mysql/templates/_settings.jinja")).unwrap();
+    let taken: BTreeSet<&str> = template.split('"').skip(1).step_by(2).collect();
+    let help = Command::new("mariadbd").args(["--no-defaults", "--verbose", "--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let variables = help.split("Variables (--variable-name=value)").nth(1).expect("it lists them");
+    let known: BTreeSet<String> =
+        variables.lines().filter_map(|line| Some(line.split_whitespace().next()?.replace('-', "_"))).collect();
+    assert!(taken.len() > 150);
+    let unknown: Vec<&&str> = taken.iter().filter(|name| !known.contains(**name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
