@@ -162,18 +162,18 @@ impl Member {
             let path = self.folder.join(name);
             File::options().append(true).create(true).open(path).expect("the log can be written")
         };
+        let mut command = self.container(&[]);
+        command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
+        command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
+        self.process = Some(command.spawn().expect("unshare is there, and this is root"));
+    }
+
+    /// A container of the member, with the program and its flags.
+    pub fn container(&self, first: &[&str]) -> Command {
         // The kernel kills it with the thread of the test, so that nothing remains of a test that is killed.
         let mut command = Command::new("setpriv");
-        command.args([
-            "--pdeathsig=KILL",
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            env!("CARGO_BIN_EXE_tillerman-agent"),
-        ]);
-        command.args(["--user=root", "--grace=10"]);
+        command.args(["--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.arg(env!("CARGO_BIN_EXE_tillerman-agent")).args(first).args(["--user=root", "--grace=10"]);
         match &self.tls {
             None => drop(command.arg("--insecure-http")),
             Some(tls) => {
@@ -191,10 +191,8 @@ impl Member {
         ] {
             command.arg(format!("--{name}={value}"));
         }
-        command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
         command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
-        command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
-        self.process = Some(command.spawn().expect("unshare is there, and this is root"));
+        command
     }
 
     /// Kills the container with all its processes.
@@ -226,6 +224,15 @@ impl Member {
 
     /// The number of a process of the member.
     pub fn process_of(&self, program: &str) -> u32 {
+        self.find_process(program).unwrap_or_else(|| panic!("{} has no process of {program}", self.name))
+    }
+
+    /// Whether the member has such a process.
+    pub fn has_process_of(&self, program: &str) -> bool {
+        self.find_process(program).is_some()
+    }
+
+    fn find_process(&self, program: &str) -> Option<u32> {
         let volume = format!("{}", self.folder.join("v").display());
         let entries = fs::read_dir("/proc").expect("there are processes");
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -235,8 +242,7 @@ impl Member {
             let first = words.next().unwrap_or_default();
             first.rsplit('/').next() == Some(program) && words.any(|word| word.contains(&volume))
         };
-        let found: Vec<u32> = numbers.filter(of).collect();
-        *found.first().unwrap_or_else(|| panic!("{} has no process of {program}", self.name))
+        numbers.filter(of).next()
     }
 
     pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {

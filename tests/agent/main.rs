@@ -7,5 +7,7 @@ mod fencing;
 mod moves;
 mod one;
 mod seeding;
+#[cfg(feature = "operator")]
+mod stored;
 mod trust;
 mod writers;

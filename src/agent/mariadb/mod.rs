@@ -6,19 +6,23 @@
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
 //! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
+//! - [`events`], [`logs`]: what was written, for who stores it. [`restore`]: a new cluster from a copy that was stored.
 
 pub mod accounts;
 pub mod command;
 pub mod create;
+pub mod events;
 pub mod facts;
 pub mod gtid;
 pub mod keeper;
+pub mod logs;
 pub mod measured;
 pub mod member;
 pub mod orders;
 pub mod process;
 pub mod program;
 pub mod release;
+pub mod restore;
 pub mod roles;
 pub mod seed;
 pub mod settings;

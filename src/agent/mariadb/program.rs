@@ -13,12 +13,13 @@ use super::command::Flags;
 use super::create::create;
 use super::facts::Wanted;
 use super::keeper::{keep_confirmed, keep_open, keep_running};
+use super::logs::give;
 use super::member::{Member, refusal};
 use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::roles::demote;
-use super::seed::copy_out;
-use crate::agent::contract::{COPY, Reason, Refusal, Role, STATE, State, Verb};
+use super::seed::{copy_out, dump_out};
+use crate::agent::contract::{COPY, DUMP, LOG, Reason, Refusal, Role, STATE, State, Verb};
 use crate::agent::server::{Answers, Asked, Body, serve, whole};
 use crate::agent::tls::Files;
 
@@ -153,6 +154,14 @@ impl Answers for Operator {
             (&Method::GET, STATE) => json(200, &member.state().await),
             (&Method::GET, COPY) => match copy_out(&member).await {
                 Ok(copy) => copy,
+                Err(refusal) => refused(&refusal),
+            },
+            (&Method::GET, DUMP) => match dump_out(&member).await {
+                Ok(copy) => copy,
+                Err(refusal) => refused(&refusal),
+            },
+            (&Method::GET, LOG) => match give(&member, &asked.query).await {
+                Ok(log) => log,
                 Err(refusal) => refused(&refusal),
             },
             (&Method::POST, path) => {
