@@ -368,3 +368,93 @@ fn users_and_databases_of_the_servers_own_are_refused() {
         assert!(error.contains(why), "{wrong}: {error}");
     }
 }
+
+fn place() -> Value {
+    json!({"storageType": "S3", "s3": {"path": "bucket/shop/db", "awsSecret": "aws", "endpoint": "https://s3.example.com", "forcePathStyle": true}})
+}
+
+fn with(base: &Value, more: Value) -> Value {
+    let mut all = base.clone();
+    for (key, value) in more.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+fn words(of: &Value) -> Vec<String> {
+    of.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn backups_are_made_on_schedule_on_demand_and_before_delete() {
+    let backup = with(&place(), json!({"schedule": "0 3 * * *", "maxBackups": 5, "archiveEverySecond": 30}));
+    let rendered = World::default().try_render(&json!({"backup": backup, "backupOnDelete": true})).unwrap();
+    let all = objects(&rendered);
+    let cron = all.iter().find(|object| &*object.gvk.kind == "CronJob").expect("there is a schedule");
+    assert_eq!(cron.body["spec"]["schedule"], "0 3 * * *");
+    let pod = &cron.body["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+    let copies = words(&pod["containers"][0]["args"]);
+    assert_eq!(copies[..2], ["snapshot", "copy"]);
+    for word in [
+        "--agents=https://my-0.my-members.ns.svc:8090,https://my-1.my-members.ns.svc:8090,https://my-2.my-members.ns.svc:8090",
+        "--store=s3://bucket/shop",
+        "--name-prefix=db",
+        "--keep=5",
+        "--s3-endpoint=https://s3.example.com",
+    ] {
+        assert!(copies.iter().any(|other| other == word), "{word}: {copies:?}");
+    }
+    assert_eq!(pod["volumes"][1]["secret"]["secretName"], "my-operator-tls");
+    assert_eq!(pod["volumes"][0]["secret"]["secretName"], "aws");
+    let archive = all.iter().find(|object| object.name == "my-archive").expect("logs are stored");
+    let archives = words(&archive.body["spec"]["template"]["spec"]["containers"][0]["args"]);
+    assert!(archives[1] == "archive" && archives.iter().any(|word| word == "--every=30s"), "{archives:?}");
+    for (name, event) in [("my-backup", "operation/backup"), ("my-last-backup", "before-delete")] {
+        let found =
+            rendered.unknown.iter().any(|hook| hook.manifest.name == name && hook.events.iter().any(|e| e == event));
+        assert!(found, "{event}");
+    }
+
+    let none = World::default().try_render(&json!({})).unwrap();
+    assert!(!objects(&none).iter().any(|object| object.name.contains("backup") || object.name.contains("archive")));
+    for (values, why) in [
+        (json!({"backupOnDelete": true}), "needs a place"),
+        (json!({"backup": {"schedule": "@daily"}}), "need a place"),
+        (json!({"backup": {"storageType": "S3", "s3": {"path": "bucket"}}}), "BUCKET/NAME"),
+        (json!({"backup": {"storageType": "Volume", "volume": {"path": "db"}}}), "claimName"),
+        (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),
+    ] {
+        let error = World::default().try_render(&values).unwrap_err();
+        assert!(error.contains(why), "{values}: {error}");
+    }
+}
+
+#[test]
+fn a_new_cluster_begins_with_a_backup_that_its_first_member_fetches() {
+    let restore = json!({"storageType": "S3", "s3": {"path": "bucket/shop/latest", "awsSecret": "aws"}, "namePrefix": "db", "until": "0-1-150"});
+    let values = json!({"restore": restore});
+    let all = objects(&World::default().try_render(&values).unwrap());
+    let set = all.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
+    let pod = &set.body["spec"]["template"]["spec"];
+    let containers = pod["initContainers"].as_array().unwrap();
+    let names: Vec<_> = containers.iter().map(|container| container["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["agent", "tillerman", "restore"]);
+    let restores = &containers[2];
+    assert_eq!(restores["image"], pod["containers"][0]["image"], "it has the database's programs");
+    assert_eq!(restores["envFrom"], pod["containers"][0]["envFrom"], "it knows who may create the data");
+    let args = words(&restores["args"]);
+    let flags = words(&pod["containers"][0]["args"]);
+    assert_eq!(args[..flags.len()], flags);
+    assert_eq!(args[flags.len()..flags.len() + 5], ["--", "/agent/tillerman", "snapshot", "send", "latest"]);
+    for word in ["--store=s3://bucket/shop", "--name-prefix=db", "--until=0-1-150"] {
+        assert!(args.iter().any(|other| other == word), "{word}: {args:?}");
+    }
+    let is_mounted = |container: &Value| {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        mounts.iter().any(|mount| mount["name"] == "store")
+    };
+    assert!(is_mounted(restores) && !is_mounted(&pod["containers"][0]), "the database has no keys of the store");
+    let none = objects(&World::default().try_render(&json!({})).unwrap());
+    let set = none.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
+    assert_eq!(set.body["spec"]["template"]["spec"]["initContainers"].as_array().unwrap().len(), 1);
+}

@@ -59,7 +59,12 @@ impl Client {
 
     /// A copy of the data.
     pub async fn copy(&self, url: &str, within: Duration) -> Result<Response<Incoming>, ClientError> {
-        let asked = tokio::time::timeout(within, self.send(url, Method::GET, COPY, Vec::new())).await;
+        self.stream(url, COPY, within).await
+    }
+
+    /// An answer that is read in parts. Only its beginning has to come in time.
+    pub async fn stream(&self, url: &str, path: &str, within: Duration) -> Result<Response<Incoming>, ClientError> {
+        let asked = tokio::time::timeout(within, self.send(url, Method::GET, path, Vec::new())).await;
         let answer = asked.map_err(|_| failed(url, "it does not answer in time"))??;
         if answer.status().is_success() {
             return Ok(answer);

@@ -10,7 +10,11 @@ use super::position::Position;
 pub const STATE: &str = "/v1/state";
 /// The path of a copy of the data for another member. `GET`.
 pub const COPY: &str = "/v1/copy";
-/// The largest answer to a request other than [`COPY`], and the largest request, in bytes.
+/// The path of a copy as statements, which other versions of the database understand. `GET`.
+pub const DUMP: &str = "/v1/dump";
+/// The path of the writes of one log, as the database has them: those that are in `until` and not in `after`. `GET`, with both as its query.
+pub const LOG: &str = "/v1/log";
+/// The largest answer to a request other than [`COPY`], [`DUMP`] and [`LOG`], and the largest request, in bytes.
 pub const LIMIT: usize = 1 << 20;
 
 /// What a member says of itself. Every verb is answered with it.

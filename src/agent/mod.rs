@@ -3,6 +3,7 @@
 //!
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.
+//! - [`stored`]: what is kept with a copy of the data, and given to who restores it.
 //! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract. `server`: the connections of one.
 //! - `store`: what an agent keeps beside the data. `tls`: who may order.
 //! - `mariadb`: the agent for MariaDB, `tillerman-agent`.
@@ -17,4 +18,5 @@ pub mod position;
 pub mod server;
 #[cfg(feature = "mariadb-agent")]
 pub mod store;
+pub mod stored;
 pub mod tls;

@@ -48,6 +48,32 @@ impl Position {
         self
     }
 
+    /// The writes that both sets have.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let mut common = Self::none();
+        for (stream, ours) in &self.0 {
+            for (first, last) in ours {
+                let theirs = other.0.get(stream).map_or(&[][..], Vec::as_slice);
+                for (from, to) in theirs {
+                    common.add(stream, *first.max(from), *last.min(to));
+                }
+            }
+        }
+        common
+    }
+
+    /// How many writes there are.
+    pub fn count(&self) -> u64 {
+        let lengths = self.0.values().flatten().map(|(first, last)| (last - first).saturating_add(1));
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// The newest write of each stream.
+    pub fn newest(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().filter_map(|(stream, intervals)| Some((stream.as_str(), intervals.last()?.1)))
+    }
+
     /// Whether every write of `other` is in this set.
     pub fn contains(&self, other: &Self) -> bool {
         other.0.iter().all(|(stream, theirs)| {
@@ -170,5 +196,8 @@ mod tests {
             assert_eq!(position(ours).contains(&position(theirs)), contains, "{ours} {theirs}");
         }
         assert_eq!(position("a:1-5").with(&position("a:6-7,b:1")), position("a:1-7,b:1"));
+        assert_eq!(position("a:1-5:8-9,b:1").common(&position("a:4-8,c:1")), position("a:4-5:8"));
+        assert_eq!(position("a:1-5:8-9,b:3").count(), 8);
+        assert_eq!(position("a:1-5:8-9,b:3").newest().collect::<Vec<_>>(), [("a", 9), ("b", 3)]);
     }
 }

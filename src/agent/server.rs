@@ -42,6 +42,8 @@ pub struct Asked {
     pub method: Method,
     /// The path.
     pub path: String,
+    /// What is behind the question mark; empty if there is none.
+    pub query: String,
     /// The body; `None` if it is larger than [`LIMIT`].
     pub body: Option<Bytes>,
 }
@@ -119,7 +121,8 @@ async fn exchange<A: Answers>(
                 Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
             };
             visit.asked.store(true, Ordering::Relaxed);
-            Ok(answers.answer(Asked { method: head.method, path: head.uri.path().to_owned(), body }).await)
+            let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
+            Ok(answers.answer(Asked { method: head.method, path, query, body }).await)
         }
     });
     if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {

@@ -60,6 +60,11 @@ impl Sums {
         }
     }
 
+    /// The sum of what has none appended.
+    pub fn plain(self) -> Sum {
+        Sum { size: self.size, sha256: data_encoding::HEXLOWER.encode(&self.whole.finalize()) }
+    }
+
     /// Compares the appended sum.
     pub fn finish(self) -> Result<Sum, Damage> {
         if self.size % SECTOR != SUM as u64 {

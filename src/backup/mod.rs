@@ -1,6 +1,7 @@
-//! Backups of etcd: taken from a member, verified, stored, kept for a time, and restored from.
+//! Backups of etcd, and of databases with one primary and replicas: taken from a member, verified, stored, kept for a time, and restored
+//! from.
 //!
-//! A backup is a snapshot as etcd sends it, and a [`record`] beside it. The record says whether the backup is good. It says so
+//! A backup is a snapshot as etcd sends it, or a copy as an agent gives it, and a [`record`] beside it. The record says whether the backup is good. It says so
 //! only after the stored snapshot was read back and equals what was sent. A run that ends before that leaves a record that says
 //! `unverified`.
 //!
@@ -9,13 +10,18 @@
 //! - [`record`]: what is known of a backup, and its name.
 //! - [`place`]: where backups are stored, with `http` and `aws` below it.
 //! - [`shelf`]: stores, lists, verifies, fetches and deletes backups.
+//! - [`copy`](mod@copy): asks the agents of a database for a copy. [`archive`](mod@archive): stores what is written after it.
+//!   [`chain`]: which of both a restore needs.
 //! - [`retain`]: which backups are deleted.
 //! - [`restore`]: puts a restored member into place.
 
+pub mod archive;
 mod aws;
 pub mod bolt;
 #[cfg(test)]
 mod bolt_tests;
+pub mod chain;
+pub mod copy;
 mod http;
 pub mod inspect;
 pub mod place;
@@ -37,6 +43,9 @@ pub enum BackupError {
     /// etcd did not answer, or refused.
     #[error("{0}")]
     Etcd(String),
+    /// An agent did not answer, or refused.
+    #[error("{0}")]
+    Agent(String),
     /// The store did not answer, or refused.
     #[error("{0}")]
     Store(String),
@@ -76,6 +85,7 @@ impl BackupError {
         match self {
             Self::Invalid(_) => "Invalid",
             Self::Etcd(_) => "EtcdFailed",
+            Self::Agent(_) => "AgentFailed",
             Self::Store(_) => "StoreFailed",
             Self::Damaged { .. } => "SnapshotDamaged",
             Self::NotGood(_) => "NoGoodBackup",

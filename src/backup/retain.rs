@@ -33,7 +33,7 @@ pub fn expired(backups: &[Backup], policy: Policy, now: Timestamp) -> Vec<&Backu
     let kept = |backup: &&Backup| match (&backup.condition, &backup.record) {
         (Condition::Good, Some(record)) => {
             good += 1;
-            let newest_of_cluster = clusters.insert(record.cluster_id.clone());
+            let newest_of_cluster = clusters.insert(record.cluster().to_owned());
             let unlimited = policy.last.is_none() && policy.newer_than.is_none();
             let newer =
                 policy.newer_than.is_some_and(|newer| age(backup).unsigned_abs() <= newer || age(backup).is_negative());

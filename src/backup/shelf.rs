@@ -3,24 +3,31 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
+use hyper::body::Bytes;
 use jiff::Timestamp;
 use object_store::{Error, ObjectStoreExt, PutPayload, WriteMultipart};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::BackupError;
 use super::bolt::Damage;
 use super::inspect::{Contents, Sum, Sums, inspect};
 use super::place::{Place, leftovers};
-use super::record::{Record, SUFFIX, State, stem};
+use super::record::{Record, SUFFIX, State, log_stem, stem};
 use super::retain::{Policy, expired};
 
 /// Bytes of a part of an upload. S3 takes 10,000 parts.
 const PART: usize = 8 << 20;
 /// Parts on their way at once.
 const PARTS: usize = 4;
+/// The same of what has no known size: 312 GiB at most.
+const STREAM_PART: usize = 32 << 20;
+const STREAM_PARTS: usize = 2;
 /// Records read at once.
 const RECORDS: usize = 8;
 /// Bytes of a record that is read.
@@ -102,6 +109,81 @@ pub async fn save(
     record.state = State::Verified;
     write_record(place, name, &record).await?;
     Ok(record)
+}
+
+/// Stores what comes, and reads it back. `seal` gets the record when all has come. Only when what was read back is what had come, the
+/// record says that it is verified, and this succeeds. Nothing of it needs a file here.
+pub async fn save_stream(
+    place: &Place,
+    name: &str,
+    begun: &Record,
+    parts: impl Stream<Item = Result<Bytes, BackupError>>,
+    seal: impl FnOnce(&mut Record),
+) -> Result<Record, BackupError> {
+    if read_record(place, name).await?.is_some() || exists(place, name).await? {
+        return Err(BackupError::Exists(format!("{place}: there is a backup {name} already")));
+    }
+    write_record(place, name, begun).await?;
+    let mut record = begun.clone();
+    let stored = async {
+        let sum = upload_stream(place, name, parts).await?;
+        (record.size, record.sha256) = (sum.size, sum.sha256);
+        seal(&mut record);
+        same(place, name, &record).await
+    };
+    if let Err(error) = stored.await {
+        drop(timeout(CLEANUP, delete(place, name)).await);
+        return Err(error);
+    }
+    record.state = State::Verified;
+    write_record(place, name, &record).await?;
+    Ok(record)
+}
+
+/// Gives a whole backup to the sink, and compares it with its record at the end. What the sink got before an error is worth nothing.
+pub async fn send(place: &Place, name: &str, record: &Record, sink: Sink<'_>) -> Result<(), BackupError> {
+    check(name, &download(place, name, record.etcd().is_some(), Some(sink)).await?, Some(record))
+}
+
+/// The good logs of some data, from old to new, of the names that are wanted.
+pub async fn logs(place: &Place, prefix: &str, data: &str) -> Result<Vec<(String, Record)>, BackupError> {
+    let objects = place.store.list_with_delimiter(Some(&place.folder)).await;
+    let objects = objects.map_err(|error| place.error("list", &error))?.objects;
+    let stem = log_stem(prefix, data);
+    let names = objects.iter().filter_map(|object| object.location.filename()?.strip_suffix(SUFFIX).map(str::to_owned));
+    let names = names.filter(|name| name.starts_with(&stem));
+    let read = stream::iter(names.map(async |name| Ok((read_record(place, &name).await?, name))));
+    let read: Vec<Result<_, BackupError>> = read.buffered(RECORDS).collect().await;
+    let mut logs = Vec::new();
+    for found in read {
+        if let (Some(record), name) = found?
+            && record.state == State::Verified
+            && record.log().is_some_and(|log| log.data == data)
+        {
+            logs.push((name, record));
+        }
+    }
+    logs.sort_by(|a, b| (a.1.time, &a.0).cmp(&(b.1.time, &b.0)));
+    Ok(logs)
+}
+
+/// Reads a small document, which is stored as records are; `None` if there is none, or it is not understood.
+pub async fn read_document<T: DeserializeOwned>(place: &Place, name: &str) -> Result<Option<T>, BackupError> {
+    let Some(bytes) = read_small(place, &place.record(name)?).await? else { return Ok(None) };
+    Ok(serde_json::from_slice(&bytes).ok())
+}
+
+/// Replaces a small document.
+pub async fn write_document<T: Serialize>(place: &Place, name: &str, document: &T) -> Result<(), BackupError> {
+    let path = place.record(name)?;
+    let text = serde_json::to_vec(document).expect("its fields can be written");
+    let put = place.store.put(&path, PutPayload::from(text)).await;
+    put.map(drop).map_err(|error| place.error(&path, &error))
+}
+
+/// Deletes a backup.
+pub async fn remove(place: &Place, name: &str) -> Result<(), BackupError> {
+    delete(place, name).await
 }
 
 /// All backups of a place, from new to old; with a prefix, those whose names begin with it.
@@ -190,6 +272,9 @@ pub async fn fetch(
     without_record: bool,
 ) -> Result<(String, Contents), BackupError> {
     let (name, record) = match find(place, which).await {
+        Ok((name, record)) if record.etcd().is_none() => {
+            return Err(BackupError::NotGood(format!("{place}: {name} is no snapshot of etcd")));
+        }
         Ok((name, record)) => (name, Some(record)),
         Err(BackupError::NotGood(_))
             if without_record && matches!(which, Which::Name(name) if exists_unrecorded(place, name).await?) =>
@@ -211,7 +296,8 @@ pub async fn fetch(
     let part = super::restore::beside(file, ".part");
     let out = File::create(&part).map_err(BackupError::file(&part))?;
     let mut out = BufWriter::with_capacity(1 << 20, out);
-    let sum = download(place, &name, Some(&mut |bytes| out.write_all(bytes).map_err(BackupError::file(&part)))).await;
+    let sum =
+        download(place, &name, true, Some(&mut |bytes| out.write_all(bytes).map_err(BackupError::file(&part)))).await;
     let synced = out.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|out| out.sync_all());
     let fetched = sum.and_then(|sum| {
         synced.map_err(BackupError::file(&part))?;
@@ -219,8 +305,8 @@ pub async fn fetch(
         let (written, contents) = inspect(&part).map_err(BackupError::damaged(&*name))?;
         check(&name, &written, record.as_ref())?;
         match &record {
-            Some(record) if record.revision != contents.revision => {
-                let text = format!("ends at revision {} instead of {}", contents.revision, record.revision);
+            Some(record) if record.revision() != contents.revision => {
+                let text = format!("ends at revision {} instead of {}", contents.revision, record.revision());
                 Err(BackupError::Damaged { name: name.clone(), damage: Damage::Content(text) })
             }
             _ => Ok(contents),
@@ -282,17 +368,21 @@ fn is_missing(error: &Error) -> bool {
 
 /// The record of a backup; None when there is none that can be read.
 async fn read_record(place: &Place, name: &str) -> Result<Option<Record>, BackupError> {
-    let path = place.record(name)?;
-    let failed = |error| place.error(&path, &error);
-    let found = match place.store.get(&path).await {
+    let bytes = read_small(place, &place.record(name)?).await?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// A small object; `None` if there is none, or it is not small.
+async fn read_small(place: &Place, path: &object_store::path::Path) -> Result<Option<Bytes>, BackupError> {
+    let failed = |error| place.error(path, &error);
+    let found = match place.store.get(path).await {
         Err(error) if is_missing(&error) => return Ok(None),
         found => found.map_err(failed)?,
     };
     if found.meta.size > LARGEST_RECORD {
         return Ok(None);
     }
-    let bytes = timeout(SILENCE, found.bytes()).await.map_err(|_| silent(place, &path))?.map_err(failed)?;
-    Ok(serde_json::from_slice(&bytes).ok())
+    Ok(Some(timeout(SILENCE, found.bytes()).await.map_err(|_| silent(place, path))?.map_err(failed)?))
 }
 
 async fn write_record(place: &Place, name: &str, record: &Record) -> Result<(), BackupError> {
@@ -340,9 +430,43 @@ async fn upload(place: &Place, name: &str, file: &Path) -> Result<(), BackupErro
     }
 }
 
+async fn upload_stream(
+    place: &Place,
+    name: &str,
+    parts: impl Stream<Item = Result<Bytes, BackupError>>,
+) -> Result<Sum, BackupError> {
+    let path = place.path(name)?;
+    let failed = |error| place.error(name, &error);
+    let upload = place.store.put_multipart(&path).await.map_err(failed)?;
+    let mut write = WriteMultipart::new_with_chunk_size(upload, STREAM_PART);
+    let mut sums = Sums::default();
+    let mut parts = pin!(parts);
+    let sent = loop {
+        match parts.next().await {
+            None => break Ok(()),
+            Some(Ok(part)) => {
+                sums.update(&part);
+                write.put(part);
+            }
+            Some(Err(error)) => break Err(error),
+        }
+        if let Err(error) = write.wait_for_capacity(STREAM_PARTS).await {
+            break Err(failed(error));
+        }
+    };
+    match sent {
+        Ok(()) => write.finish().await.map_err(failed)?,
+        Err(error) => {
+            drop(timeout(CLEANUP, write.abort()).await);
+            return Err(error);
+        }
+    };
+    Ok(sums.plain())
+}
+
 /// Reads a whole backup and compares it with its record.
 async fn same(place: &Place, name: &str, record: &Record) -> Result<(), BackupError> {
-    check(name, &download(place, name, None).await?, Some(record))
+    check(name, &download(place, name, record.etcd().is_some(), None).await?, Some(record))
 }
 
 fn check(name: &str, sum: &Sum, record: Option<&Record>) -> Result<(), BackupError> {
@@ -357,10 +481,11 @@ fn check(name: &str, sum: &Sum, record: Option<&Record>) -> Result<(), BackupErr
     Err(BackupError::Damaged { name: name.into(), damage: Damage::Content(text) })
 }
 
-type Sink<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), BackupError> + Send);
+/// Gets a backup in parts.
+pub type Sink<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), BackupError> + Send);
 
-/// Reads a whole backup, and compares the sum at its end.
-async fn download(place: &Place, name: &str, mut sink: Option<Sink<'_>>) -> Result<Sum, BackupError> {
+/// Reads a whole backup. One that is sealed has a sum at its end, which is compared.
+async fn download(place: &Place, name: &str, is_sealed: bool, mut sink: Option<Sink<'_>>) -> Result<Sum, BackupError> {
     let path = place.path(name)?;
     let found = match place.store.get(&path).await {
         Err(error) if is_missing(&error) => {
@@ -377,7 +502,7 @@ async fn download(place: &Place, name: &str, mut sink: Option<Sink<'_>>) -> Resu
             sink(&bytes)?;
         }
     }
-    sums.finish().map_err(BackupError::damaged(name))
+    if is_sealed { sums.finish().map_err(BackupError::damaged(name)) } else { Ok(sums.plain()) }
 }
 
 fn silent(place: &Place, path: &object_store::path::Path) -> BackupError {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tillerman::agent::mariadb::command::{self, Flags};
-use tillerman::agent::mariadb::program;
+use tillerman::agent::mariadb::{program, restore};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
             }
         };
     }
-    let flags = Flags::parse();
+    let restore = command::restore(std::env::args_os().skip(1));
+    let flags = if restore.is_some() { None } else { Some(Flags::parse()) };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -27,7 +28,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(program::run(flags)) {
+    let done = runtime.block_on(async {
+        match (restore, flags) {
+            (Some(restore), _) => restore::run(restore).await,
+            (None, Some(flags)) => program::run(flags).await,
+            (None, None) => Ok(()),
+        }
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

@@ -186,6 +186,14 @@ impl Member {
             let path = self.folder.join(name);
             File::options().append(true).create(true).open(path).expect("the log can be written")
         };
+        let mut command = self.container(&[]);
+        command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
+        command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
+        self.process = Some(command.spawn().expect("unshare is there, and this is root"));
+    }
+
+    /// A container of the member, with the program and its flags.
+    pub fn container(&self, first: &[&str]) -> Command {
         // The kernel kills it with the thread of the test, so that nothing remains of a test that is killed.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]);
@@ -196,7 +204,7 @@ impl Member {
                 command.arg(AGENT);
             }
         }
-        command.args(["--user=root", "--grace=10"]);
+        command.args(first).args(["--user=root", "--grace=10"]);
         match &self.tls {
             None => drop(command.arg("--insecure-http")),
             Some(tls) => {
@@ -218,10 +226,8 @@ impl Member {
             }
         }
         command.args(&self.flags);
-        command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
         command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
-        command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
-        self.process = Some(command.spawn().expect("unshare is there, and this is root"));
+        command
     }
 
     /// Kills the container with all its processes.
@@ -253,6 +259,15 @@ impl Member {
 
     /// The number of a process of the member.
     pub fn process_of(&self, program: &str) -> u32 {
+        self.find_process(program).unwrap_or_else(|| panic!("{} has no process of {program}", self.name))
+    }
+
+    /// Whether the member has such a process.
+    pub fn has_process_of(&self, program: &str) -> bool {
+        self.find_process(program).is_some()
+    }
+
+    fn find_process(&self, program: &str) -> Option<u32> {
         let volume = format!("{}", self.folder.join("v").display());
         let entries = fs::read_dir("/proc").expect("there are processes");
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -262,8 +277,7 @@ impl Member {
             let first = words.next().unwrap_or_default();
             first.rsplit('/').next() == Some(program) && words.any(|word| word.contains(&volume))
         };
-        let found: Vec<u32> = numbers.filter(of).collect();
-        *found.first().unwrap_or_else(|| panic!("{} has no process of {program}", self.name))
+        numbers.filter(of).next()
     }
 
     pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {

@@ -10,6 +10,8 @@ mod one;
 mod renewed;
 mod seeding;
 mod settings;
+#[cfg(feature = "operator")]
+mod stored;
 mod trust;
 mod upgrade;
 

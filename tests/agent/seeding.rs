@@ -12,7 +12,7 @@ fn has_copy(state: &State) -> bool {
 }
 
 /// About so many MiB, in rows of 64 KiB.
-async fn fill(cluster: &Cluster, mebibytes: usize) {
+pub async fn fill(cluster: &Cluster, mebibytes: usize) {
     let primary = &cluster.members[0];
     primary.run("CREATE DATABASE big").await.unwrap();
     primary.run("CREATE TABLE big.b (id INT AUTO_INCREMENT PRIMARY KEY, v MEDIUMBLOB NOT NULL)").await.unwrap();

@@ -41,9 +41,9 @@ need_redis() {
 	RUNLEVEL=1 need redis-server redis-server
 }
 
-# need_mariadb: mariadbd and the programs that copy its data. These packages start nothing
+# need_mariadb: mariadbd and the programs that copy its data and read its logs. These packages start nothing
 need_mariadb() {
-	need mariadbd mariadb-server-core mariadb-backup mariadb-backup mariadb mariadb-client-core
+	need mariadbd mariadb-server-core mariadb-backup mariadb-backup mariadb mariadb-client-core mariadb-binlog mariadb-client
 }
 
 # need_mariadb_11_8: MariaDB of the next Debian beside this one: sets ROOT_11_8 to a folder for chroot, of the image that a node runs

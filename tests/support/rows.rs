@@ -82,6 +82,11 @@ impl Writers {
         self.shared.acknowledged.lock().expect("nobody panicked").keys.len()
     }
 
+    /// The keys that were acknowledged until now.
+    pub fn keys(&self) -> Vec<u64> {
+        self.shared.acknowledged.lock().expect("nobody panicked").keys.clone()
+    }
+
     /// Waits until so many more were acknowledged.
     pub async fn more(&self, count: usize) {
         let (before, since) = (self.count(), Instant::now());

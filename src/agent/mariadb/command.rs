@@ -15,7 +15,8 @@ use crate::agent::tls::Tls;
 #[command(
     name = "tillerman-agent",
     version,
-    after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else."
+    after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else.\n\
+        tillerman-agent restore makes the data of a new cluster from a copy that was stored: see tillerman-agent restore --help."
 )]
 pub struct Flags {
     /// The folder that the agent keeps its data in: the volume of the member
@@ -87,6 +88,15 @@ pub struct Flags {
     /// The program that brings its tables up to date after a new version
     #[arg(long, default_value = "mariadb-upgrade")]
     pub upgrade: PathBuf,
+    /// The program that copies the data as statements
+    #[arg(long, default_value = "mariadb-dump")]
+    pub dump: PathBuf,
+    /// The program that reads binary logs
+    #[arg(long, default_value = "mariadb-binlog")]
+    pub binlog: PathBuf,
+    /// The program that runs statements
+    #[arg(long, default_value = "mariadb")]
+    pub client: PathBuf,
     /// A file with settings of the database. Those that the agent needs are not taken from it
     #[arg(long)]
     pub my_cnf: Option<PathBuf>,
@@ -105,6 +115,29 @@ pub struct Flags {
     /// Further arguments of the database
     #[arg(last = true)]
     pub arguments: Vec<String>,
+}
+
+/// Makes the data of a new cluster from a copy that was stored, if the member may create data and has none. Killed at any moment it
+/// leaves none, or all of it. The arguments behind -- are the program that sends the copy, such as: tillerman snapshot send
+#[derive(Clone, Debug, Parser)]
+#[command(name = "tillerman-agent restore", version)]
+pub struct Restore {
+    /// The flags of the agent.
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Restore on an empty volume, read all tables, and remove everything again
+    #[arg(long)]
+    pub check: bool,
+    /// Also write the result to this file, as JSON
+    #[arg(long)]
+    pub report: Option<PathBuf>,
+}
+
+/// The arguments of `restore`; `None` if they are others.
+pub fn restore(args: impl Iterator<Item = OsString>) -> Option<Restore> {
+    let mut args = args.peekable();
+    args.next_if(|first| first == "restore")?;
+    Some(Restore::parse_from(std::iter::once(OsString::from("tillerman-agent restore")).chain(args)))
 }
 
 /// An empty variable is no number, and means that there is none.

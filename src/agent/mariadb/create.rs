@@ -1,6 +1,7 @@
 //! Creates the data of a new cluster.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::AsyncReadExt as _;
@@ -17,15 +18,24 @@ const SAID: u64 = 64 << 10;
 
 /// Creates data beside, and makes it the member's.
 pub async fn create(member: &Member) -> Result<Identity, String> {
-    let flags = &member.flags;
     let arriving = member.volume.arriving();
     let error = |error: std::io::Error| format!("{}: {error}", arriving.display());
     member.volume.sweep().map_err(error)?;
     fs::create_dir(&arriving).map_err(error)?;
+    install(member, &arriving, CREATE).await?;
+    let version = own_version(member).await.ok();
+    let identity = Identity { data: random()?, version, ..Identity::default() };
+    member.volume.adopt(&identity).map_err(error)?;
+    Ok(identity)
+}
+
+/// Creates an empty database in a folder, with what the statements make.
+pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(), String> {
+    let flags = &member.flags;
     let statements = flags.volume.join("create.sql");
-    fs::write(&statements, CREATE).map_err(|error| format!("{}: {error}", statements.display()))?;
+    fs::write(&statements, create).map_err(|error| format!("{}: {error}", statements.display()))?;
     let mut command = Command::new(&flags.install_db);
-    command.arg("--no-defaults").arg(format!("--datadir={}", arriving.display()));
+    command.arg("--no-defaults").arg(format!("--datadir={}", folder.display()));
     command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
     command.arg(format!("--extra-file={}", statements.display()));
     command.args(flags.user.iter().map(|user| format!("--user={user}")));
@@ -47,8 +57,5 @@ pub async fn create(member: &Member) -> Result<Identity, String> {
         tracing::error!(said, "the data cannot be created");
         return Err(format!("{program} failed ({status}); its log says why"));
     }
-    let version = own_version(member).await.ok();
-    let identity = Identity { data: random()?, version, ..Identity::default() };
-    member.volume.adopt(&identity).map_err(error)?;
-    Ok(identity)
+    Ok(())
 }

@@ -45,9 +45,20 @@ pub fn text(gtids: &[Gtid]) -> String {
 pub fn position(gtids: &[Gtid]) -> Position {
     let mut position = Position::none();
     for gtid in gtids {
-        position.add(&format!("{}-{}", gtid.domain, gtid.server), 1, gtid.number);
+        position.add(&stream(*gtid), 1, gtid.number);
     }
     position
+}
+
+/// The stream of a write.
+pub fn stream(gtid: Gtid) -> String {
+    format!("{}-{}", gtid.domain, gtid.server)
+}
+
+/// The newest write of each stream of a position.
+pub fn newest(position: &Position) -> Option<Vec<Gtid>> {
+    let parts = position.newest().map(|(stream, number)| format!("{stream}-{number}"));
+    list(&parts.collect::<Vec<_>>().join(","))
 }
 
 /// The state of the binary log of a copy: what the donor's was before the copy was made, and the position that the copy has. The

@@ -109,7 +109,7 @@ async fn arrive(
 }
 
 /// Whether the database answers before it ends.
-async fn answers(process: &Process) -> bool {
+pub async fn answers(process: &Process) -> bool {
     let end = Instant::now() + START;
     while !process.has_ended() && Instant::now() < end {
         match process.login.connect(SHORT).await {
@@ -201,10 +201,11 @@ pub async fn keep_confirmed(member: Arc<Member>) {
 }
 
 /// The statements of a start, which hold hashes of passwords. They are removed after it.
-struct InitFile(PathBuf);
+pub struct InitFile(PathBuf);
 
 impl InitFile {
-    fn write(member: &Member, password: &str) -> Result<Self, String> {
+    /// Writes them.
+    pub fn write(member: &Member, password: &str) -> Result<Self, String> {
         let flags = &member.flags;
         let administrator = match &flags.administrator_password_file {
             Some(path) => Some(hash(&secret(path)?)),
@@ -215,6 +216,13 @@ impl InitFile {
         let path = flags.volume.join("init.sql");
         write_secret(&path, &(lines.join(";\n") + ";\n"))?;
         Ok(Self(path))
+    }
+}
+
+impl InitFile {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 

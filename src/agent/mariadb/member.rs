@@ -7,14 +7,14 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, watch};
 
 use super::command::Flags;
 use super::facts::{Facts, Wanted};
-use super::gtid;
 use super::keeper::SHORT;
 use super::measured::{Measured, measure, purged};
 use super::process::Process;
+use super::seed::set_position;
 use super::sql::{Sql, SqlError};
 use crate::agent::contract::{Reason, Refusal, State};
 use crate::agent::position::Position;
-use crate::agent::store::{Arrived, Found, Volume};
+use crate::agent::store::{Found, Volume};
 use crate::agent::tls::Files;
 
 /// How long the database has for an answer about itself. The state is answered within two seconds.
@@ -191,26 +191,9 @@ impl Member {
     /// Gives a copy the position that it has.
     pub async fn arrive(&self, process: &Process) -> Result<(), String> {
         let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
-        let Some(Arrived { before, position }) = identity.arrived.take() else { return Ok(()) };
+        let Some(arrived) = identity.arrived.take() else { return Ok(()) };
         let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
-        let position = if let Some(position) = position {
-            position
-        } else {
-            // A replica changes this table with the data, so that it is right whatever the copy has.
-            let rows = sql.rows("SELECT @@GLOBAL.gtid_slave_pos AS position", SHORT).await;
-            rows.map_err(|error| error.to_string())?.first().map(|row| row.text("position")).unwrap_or_default()
-        };
-        let list = |text: &str| gtid::list(text).ok_or("a copy has no position");
-        let copied = list(&position)?;
-        let statements = [
-            "RESET MASTER".to_owned(),
-            format!("SET GLOBAL gtid_binlog_state = '{}'", gtid::text(&gtid::state_of_copy(&list(&before)?, &copied))),
-            format!("SET GLOBAL gtid_slave_pos = '{}'", gtid::text(&copied)),
-        ];
-        for statement in statements {
-            let done = sql.run(&statement, Duration::from_secs(60)).await;
-            done.map_err(|error| format!("the position of a copy cannot be set: {error}"))?;
-        }
+        set_position(&mut sql, &arrived).await?;
         self.volume.identify(&identity).map_err(|error| error.to_string())?;
         self.change(|facts| facts.identity = Some(identity));
         Ok(())

@@ -8,6 +8,7 @@
 //! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
+//! - [`events`], [`logs`]: what was written, for who stores it. [`restore`]: a new cluster from a copy that was stored.
 
 pub mod accounts;
 pub mod command;
@@ -15,9 +16,11 @@ pub mod converge;
 pub mod create;
 pub mod declare;
 pub mod declared;
+pub mod events;
 pub mod facts;
 pub mod gtid;
 pub mod keeper;
+pub mod logs;
 pub mod measured;
 pub mod member;
 pub mod metrics;
@@ -26,6 +29,7 @@ pub mod process;
 pub mod program;
 pub mod release;
 pub mod renewed;
+pub mod restore;
 pub mod roles;
 pub mod seed;
 pub mod settings;

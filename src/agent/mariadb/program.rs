@@ -14,14 +14,15 @@ use super::create::create;
 use super::declare::keep_declared;
 use super::facts::Wanted;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
+use super::logs::give;
 use super::member::{Member, refusal};
 use super::metrics;
 use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::renewed::keep_renewed;
 use super::roles::demote;
-use super::seed::copy_out;
-use crate::agent::contract::{COPY, Reason, Refusal, Role, STATE, State, Verb};
+use super::seed::{copy_out, dump_out};
+use crate::agent::contract::{COPY, DUMP, LOG, Reason, Refusal, Role, STATE, State, Verb};
 use crate::agent::server::{Answers, Asked, Body, serve, whole};
 use crate::agent::tls::Files;
 
@@ -184,6 +185,14 @@ impl Answers for Operator {
             (&Method::GET, STATE) => json(200, &member.state().await),
             (&Method::GET, COPY) => match copy_out(&member).await {
                 Ok(copy) => copy,
+                Err(refusal) => refused(&refusal),
+            },
+            (&Method::GET, DUMP) => match dump_out(&member).await {
+                Ok(copy) => copy,
+                Err(refusal) => refused(&refusal),
+            },
+            (&Method::GET, LOG) => match give(&member, &asked.query).await {
+                Ok(log) => log,
                 Err(refusal) => refused(&refusal),
             },
             (&Method::POST, path) => {

@@ -19,26 +19,24 @@ use super::gtid;
 use super::keeper::{SHORT, write_secret};
 use super::member::{Member, failed, refusal};
 use super::orders::ended;
+use super::sql::Sql;
 use crate::agent::client::Client;
 use crate::agent::contract::{Busy, Reason, Refusal, Role, Seed};
 use crate::agent::server::Body;
 use crate::agent::store::{Arrived, Found, Identity};
+use crate::agent::stored::{DATA, VERSION};
 
-/// The header with the identity of the copied data.
-const DATA: &str = "tillerman-data";
 /// The header with the state of the donor's binary log before the copy.
-const STATE: &str = "tillerman-binlog-state";
-/// The header with the version of the donor's database.
-const VERSION: &str = "tillerman-version";
+pub const STATE: &str = "tillerman-binlog-state";
 /// The header with what the donor is. Commits of a primary wait while the position of a copy is read, and the file of the copy has it.
 /// Those of a replica do not: its copy may have more writes than that file says.
-const ROLE: &str = "tillerman-role";
+pub const ROLE: &str = "tillerman-role";
 /// The donor is a replica.
-const REPLICA: &str = "replica";
+pub const REPLICA: &str = "replica";
 /// The size of a part of a copy in bytes.
-const PART: usize = 256 << 10;
+pub const PART: usize = 256 << 10;
 /// How long a part may take. A member that hangs must not keep another one busy for ever.
-const STALLS: Duration = Duration::from_secs(120);
+pub const STALLS: Duration = Duration::from_secs(120);
 /// For how long a copy that failed is reported, before the operator may order another one.
 const REPORTED: Duration = Duration::from_secs(10);
 
@@ -102,18 +100,12 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     let (before, version) = (gtid::list(&header(STATE)?).ok_or("the donor has no position")?, header(VERSION)?);
     let of_replica = header(ROLE)? == REPLICA;
     let own = own_version(member).await?;
-    // A database that is older than its data starts, and spoils it.
-    if series(&version).ok_or("the donor has no version")? > series(&own).ok_or("the database here has no version")? {
+    if is_older(&own, &version)? {
         return Err(format!("the donor has version {version}, which is newer than {own} here"));
     }
     unpack(member, copy.into_body(), &arriving).await?;
     tracing::info!(version, "the copy is complete");
-    let mut prepare = Command::new(&member.flags.backup);
-    prepare
-        .env("TMPDIR", member.volume.temporary())
-        .args(["--no-defaults", "--prepare"])
-        .arg(format!("--target-dir={}", arriving.display()));
-    succeeds(prepare.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn(), "mariadb-backup").await?;
+    prepare(member, &arriving).await?;
     if of_replica {
         take_back(member, &arriving).await?;
     }
@@ -147,10 +139,44 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     Ok(())
 }
 
+/// Makes a copy data that a database can start with.
+pub async fn prepare(member: &Member, arriving: &Path) -> Result<(), String> {
+    let mut prepare = Command::new(&member.flags.backup);
+    prepare.env("TMPDIR", member.volume.temporary()).args(["--no-defaults", "--prepare"]);
+    prepare.arg(format!("--target-dir={}", arriving.display()));
+    succeeds(prepare.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn(), "mariadb-backup").await
+}
+
+/// Gives a database that was copied its position.
+pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String> {
+    let position = if let Some(position) = &arrived.position {
+        position.clone()
+    } else {
+        // A replica changes this table with the data, so that it is right whatever the copy has.
+        let rows = sql.rows("SELECT @@GLOBAL.gtid_slave_pos AS position", SHORT).await;
+        rows.map_err(|error| error.to_string())?.first().map(|row| row.text("position")).unwrap_or_default()
+    };
+    let list = |text: &str| gtid::list(text).ok_or("a copy has no position");
+    let copied = list(&position)?;
+    let statements = [
+        "RESET MASTER".to_owned(),
+        format!(
+            "SET GLOBAL gtid_binlog_state = '{}'",
+            gtid::text(&gtid::state_of_copy(&list(&arrived.before)?, &copied))
+        ),
+        format!("SET GLOBAL gtid_slave_pos = '{}'", gtid::text(&copied)),
+    ];
+    for statement in statements {
+        let done = sql.run(&statement, Duration::from_secs(60)).await;
+        done.map_err(|error| format!("the position of a copy cannot be set: {error}"))?;
+    }
+    Ok(())
+}
+
 /// Takes back what a replica's own threads had prepared, and not committed, when it was copied: they do not stop for a copy. The
 /// database would not start with it, as its binary log, which knows what becomes of it, is not in the copy. It is in none of the
 /// positions in the tables, so the member receives it again.
-async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
+pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
     let mut recover = Command::new(&member.flags.mariadbd);
     // What the prepared data needs to be read, such as the size of its pages.
     recover.arg(format!("--defaults-file={}", arriving.join("backup-my.cnf").display()));
@@ -171,6 +197,12 @@ pub async fn own_version(member: &Member) -> Result<String, String> {
     // `mariadbd  Ver 10.11.19-MariaDB for …`
     let version = text.split_whitespace().skip_while(|word| *word != "Ver").nth(1).unwrap_or_default();
     Ok(version.to_owned())
+}
+
+/// Whether a database is of an older series than data. Such a one starts, and spoils the data.
+pub fn is_older(database: &str, data: &str) -> Result<bool, String> {
+    let of_data = series(data).ok_or("the copy has no version")?;
+    Ok(series(database).ok_or("the database here has no version")? < of_data)
 }
 
 /// The series of a version, such as 10.11.
@@ -204,7 +236,8 @@ async fn unpack(member: &Member, mut copy: hyper::body::Incoming, arriving: &Pat
     succeeds(Ok(child), "mbstream").await
 }
 
-async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String> {
+/// Waits for a program. The error is a sentence.
+pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String> {
     let status = child.map_err(|error| format!("{name} cannot be started: {error}"))?.wait().await;
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -214,7 +247,7 @@ async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String> {
 }
 
 /// The position of a copy of a primary, whose tables have none.
-fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
+pub fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
     let names = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"];
     let text = names.iter().find_map(|name| std::fs::read_to_string(copy.join(name)).ok());
     let text = text.ok_or("the copy does not say its position")?;
@@ -224,6 +257,52 @@ fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.
 pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+    give(member, "mariadb-backup", |login, folder| {
+        let mut command = Command::new(&member.flags.backup);
+        command.arg(format!("--defaults-file={}", login.display())).args(["--backup", "--stream=xbstream"]);
+        command.arg(format!("--datadir={}", member.volume.data().display()));
+        command.arg(format!("--target-dir={}", folder.display()));
+        vec![command]
+    })
+    .await
+}
+
+/// A copy of the data as statements. It ends early if the program fails that makes them.
+pub async fn dump_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+    give(member, "mariadb-dump", |login, _| {
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(&member.flags.dump);
+            command.arg(format!("--defaults-file={}", login.display())).args(arguments);
+            command
+        };
+        vec![
+            command(&[
+                "--all-databases",
+                "--ignore-database=mysql",
+                "--ignore-database=sys",
+                "--single-transaction",
+                "--routines",
+                "--events",
+                "--triggers",
+                "--hex-blob",
+                "--gtid",
+                "--master-data=1",
+                "--max-allowed-packet=1G",
+            ]),
+            // Accounts. Those that are there already stay as they are: the agent's own runs the statements. The tables of accounts
+            // themselves are of one version of the database.
+            command(&["--system=users", "--insert-ignore"]),
+        ]
+    })
+    .await
+}
+
+/// A copy that a program makes, whose settings `login` has. It may run several times, one after the other.
+async fn give(
+    member: &Arc<Member>,
+    program: &str,
+    commands: impl FnOnce(&Path, &Path) -> Vec<Command>,
+) -> Result<Response<Body>, Refusal> {
     let (identity, process, marks) =
         member.facts(|facts| (facts.identity.clone(), facts.running.clone(), (facts.role, facts.source.clone())));
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data to copy"))?;
@@ -240,21 +319,14 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).map_err(error)?;
     let login = folder.join("login.cnf");
-    let text = format!("[mariadb-backup]\nuser={AGENT}\npassword={}\n", process.login.password());
+    let text = format!("[{program}]\nuser={AGENT}\npassword={}\n", process.login.password());
     write_secret(&login, &text).map_err(|error| failed(&error))?;
-    let mut command = Command::new(&member.flags.backup);
-    command.env("TMPDIR", member.volume.temporary());
-    command.arg(format!("--defaults-file={}", login.display())).args(["--backup", "--stream=xbstream"]);
-    command.arg(format!("--datadir={}", member.volume.data().display()));
-    command.arg(format!("--socket={}", member.flags.socket().display()));
-    command.arg(format!("--target-dir={}", folder.display())).stdin(Stdio::null()).stdout(Stdio::piped());
-    let child = command.kill_on_drop(true).spawn();
-    let child = child.map_err(|error| failed(&format!("mariadb-backup cannot be started: {error}")))?;
+    let commands = commands(&login, &folder);
     let (sender, parts) = mpsc::channel(2);
     member.change(|facts| facts.busy = Some(Busy { work: "copy".to_owned(), done: 0, of: None }));
-    let donor = Arc::clone(member);
+    let (donor, program) = (Arc::clone(member), program.to_owned());
     tokio::spawn(async move {
-        if let Err(error) = send(&donor, child, &sender, &marks).await {
+        if let Err(error) = send_all(&donor, commands, &program, &sender, &marks).await {
             tracing::error!(%error, "a copy failed");
             let _ = sender.send(Err(error)).await;
         }
@@ -268,18 +340,37 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     response.body(StreamBody::new(parts).boxed_unsync()).map_err(|error| failed(&error.to_string()))
 }
 
-async fn send(
+/// Sends what the programs make.
+async fn send_all(
     member: &Member,
-    mut child: Child,
+    commands: Vec<Command>,
+    program: &str,
     parts: &mpsc::Sender<io::Result<Bytes>>,
     marks: &(Role, Option<Source>),
 ) -> io::Result<()> {
-    let mut output = child.stdout.take().ok_or_else(|| io::Error::other("mariadb-backup has no output"))?;
+    for mut command in commands {
+        command.env("TMPDIR", member.volume.temporary());
+        command.arg(format!("--socket={}", member.flags.socket().display()));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
+        let child = child.map_err(|error| io::Error::other(format!("{program} cannot be started: {error}")))?;
+        send(member, child, program, parts, marks).await?;
+    }
+    Ok(())
+}
+
+async fn send(
+    member: &Member,
+    mut child: Child,
+    program: &str,
+    parts: &mpsc::Sender<io::Result<Bytes>>,
+    marks: &(Role, Option<Source>),
+) -> io::Result<()> {
+    let mut output = child.stdout.take().ok_or_else(|| io::Error::other(format!("{program} has no output")))?;
     let mut part = Vec::with_capacity(PART);
     loop {
         part.clear();
         let read = tokio::time::timeout(STALLS, (&mut output).take(PART as u64).read_to_end(&mut part)).await;
-        if read.map_err(|_| io::Error::other("mariadb-backup hangs"))?? == 0 {
+        if read.map_err(|_| io::Error::other(format!("{program} hangs")))?? == 0 {
             break;
         }
         member.change(|facts| {
@@ -295,11 +386,11 @@ async fn send(
     if member.facts(|facts| (facts.role, facts.source.clone())) != *marks {
         return Err(io::Error::other("the role of this member has changed"));
     }
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("mariadb-backup failed ({status})"))) }
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} failed ({status})"))) }
 }
 
 /// The parts as frames of a body.
-fn frames(mut parts: mpsc::Receiver<io::Result<Bytes>>) -> impl futures::Stream<Item = io::Result<Frame<Bytes>>> {
+pub fn frames(mut parts: mpsc::Receiver<io::Result<Bytes>>) -> impl futures::Stream<Item = io::Result<Frame<Bytes>>> {
     futures::stream::poll_fn(move |context| parts.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))))
 }
 

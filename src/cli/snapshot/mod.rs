@@ -1,6 +1,7 @@
-//! `tillerman snapshot`: backups of etcd. Passwords and keys come from files and the environment only, in the names of etcdctl and
+//! `tillerman snapshot`: backups of etcd, and of databases with one primary and replicas. Passwords and keys come from files and the environment only, in the names of etcdctl and
 //! of the clouds' own programs.
 
+mod agents;
 mod etcd;
 mod print;
 mod replace;
@@ -12,6 +13,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backup::archive;
 use crate::backup::inspect::inspect;
 use crate::backup::restore::{Need, copy_self, need, restore};
 use crate::backup::retain::Policy;
@@ -23,7 +25,7 @@ use etcd::EtcdArgs;
 use print::{Output, Shown};
 use store::StoreArgs;
 
-/// Backups of etcd
+/// Backups of etcd, and of databases with one primary and replicas
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Take a snapshot from the newest of the members, store it and read it back
@@ -49,6 +51,18 @@ pub(super) enum Command {
     /// The backup is fetched and verified first. Then the cluster is paused, its members and their volumes are deleted, and the
     /// operator founds it again with the backup. It ends well when the cluster answers and holds the keys. For Jobs of an `EtcdRestore`.
     Replace(replace::ReplaceArgs),
+    /// Take a copy of a database with one primary and replicas, store it while it comes, and read it back
+    ///
+    /// The copy is of the replica that lags least, or of the primary if there is none, and has every write that was acknowledged before.
+    Copy(agents::CopyArgs),
+    /// Store what was written to such a database since the last time, so that it can be restored to any time
+    ///
+    /// Only writes are stored that a fail-over keeps. What is stored has no gap, or this fails and says from where to where.
+    Archive(agents::ArchiveArgs),
+    /// Send a copy, for the container that restores: the program behind -- of `tillerman-agent restore`
+    Send(agents::SendArgs),
+    /// Copy this program to where another image's container runs it
+    Install(agents::InstallArgs),
     /// Show what a snapshot in a file holds
     Status(StatusArgs),
 }
@@ -208,6 +222,11 @@ pub(super) fn run(command: &Command) -> Result<(), CliError> {
         Command::Fetch(args) => in_time(&args.store, fetch(args)),
         Command::Restore(args) => put_back(args),
         Command::Replace(args) => in_time(args.store(), replace::replace(args)),
+        Command::Copy(args) => in_time(args.store(), agents::copy(args)),
+        Command::Archive(args) if args.repeats() => forever(agents::archive_often(args)),
+        Command::Archive(args) => in_time(args.store(), agents::archive_once(args)),
+        Command::Send(args) => in_time(args.store(), agents::send(args)),
+        Command::Install(args) => agents::install(args),
         Command::Status(args) => {
             let damaged = |damage| BackupError::Damaged { name: args.file.display().to_string(), damage };
             let (sum, contents) = inspect(&args.file).map_err(damaged)?;
@@ -219,12 +238,18 @@ pub(super) fn run(command: &Command) -> Result<(), CliError> {
 
 /// Runs until it is done or too late.
 fn in_time(store: &StoreArgs, work: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    let done = forever(async { Ok(tokio::time::timeout(store.timeout, work).await) })?;
+    done.unwrap_or_else(|_| Err(BackupError::Timeout.into()))
+}
+
+/// Runs until it is done.
+fn forever<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(CliError::new)?;
-    let done = runtime.block_on(async { tokio::time::timeout(store.timeout, work).await });
+    let done = runtime.block_on(work);
     // A request that was started and is not awaited any more ends with the process.
     runtime.shutdown_background();
-    done.unwrap_or_else(|_| Err(BackupError::Timeout.into()))
+    done
 }
 
 async fn save(args: &SaveArgs) -> Result<(), CliError> {
@@ -255,7 +280,8 @@ async fn prune(args: &PruneArgs) -> Result<(), CliError> {
     let policy = args.keep.policy().ok_or_else(|| CliError("--keep or --keep-newer says what is kept".into()))?;
     let place = args.store.open(false)?;
     let names = shelf::prune(&place, args.store.name_prefix(), policy, None, args.dry_run).await?;
-    for name in names {
+    let logs = archive::prune(&place, args.store.name_prefix(), args.dry_run).await?;
+    for name in names.into_iter().chain(logs) {
         println!("{name}");
     }
     Ok(())

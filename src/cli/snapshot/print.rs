@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::backup::inspect::{Contents, Sum};
-use crate::backup::record::Record;
+use crate::backup::record::{Copy, Etcd, Of, Record};
 use crate::backup::shelf::{Backup, Condition};
 
 #[derive(Debug, clap::Args)]
@@ -30,11 +30,18 @@ impl Shown<'_> {
         pretty(&json!({"name": self.name, "record": self.record}))
     }
 
-    /// With the fields of a custom resource's status as coreos' etcd-operator named them (v0.9.4, `BackupStatus`).
+    /// With the fields of a custom resource's status: those of etcd as coreos' etcd-operator named them (v0.9.4, `BackupStatus`).
     pub fn report(&self, now: jiff::Timestamp) -> String {
-        let Record { revision, etcd_version, .. } = self.record;
         let done = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let status = json!({"etcdRevision": revision, "etcdVersion": etcd_version, "lastSuccessDate": done, "backup": self.name});
+        let status = match &self.record.of {
+            Of::Etcd(etcd) => json!({
+                "etcdRevision": etcd.revision, "etcdVersion": etcd.etcd_version, "lastSuccessDate": done, "backup": self.name,
+            }),
+            Of::Copy(copy) => json!({
+                "position": copy.position, "databaseVersion": copy.database_version, "lastSuccessDate": done, "backup": self.name,
+            }),
+            Of::Log(log) => json!({"position": log.writes, "lastSuccessDate": done, "backup": self.name}),
+        };
         pretty(&json!({"name": self.name, "record": self.record, "status": status}))
     }
 }
@@ -45,8 +52,16 @@ impl Output {
             print!("{}", Shown { name, record }.json());
             return;
         }
-        let Record { revision, keys, size, sha256, etcd_version, .. } = record;
-        println!("{done} {name}: revision {revision}, {keys} keys, {size} bytes, sha256 {sha256}, etcd {etcd_version}");
+        let Record { size, sha256, .. } = record;
+        match &record.of {
+            Of::Etcd(Etcd { revision, keys, etcd_version, .. }) => println!(
+                "{done} {name}: revision {revision}, {keys} keys, {size} bytes, sha256 {sha256}, etcd {etcd_version}"
+            ),
+            Of::Copy(Copy { position, database_version, member, .. }) => println!(
+                "{done} {name}: position {position}, of {member}, {size} bytes, sha256 {sha256}, version {database_version}"
+            ),
+            Of::Log(log) => println!("{done} {name}: writes {}, {size} bytes, sha256 {sha256}", log.writes),
+        }
     }
 
     pub fn list(&self, backups: &[Backup]) {
@@ -61,7 +76,7 @@ impl Output {
             print!("{}", pretty(&json!(all)));
             return;
         }
-        let head = ["NAME", "REVISION", "KEYS", "BYTES", "ETCD", "TIME", "STATE"].map(str::to_owned);
+        let head = ["NAME", "REVISION", "KEYS", "BYTES", "VERSION", "TIME", "STATE"].map(str::to_owned);
         let rows: Vec<_> = std::iter::once(head).chain(backups.iter().map(row)).collect();
         let widths: [_; 7] = std::array::from_fn(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or_default());
         for row in rows {
@@ -92,10 +107,14 @@ fn row(backup: &Backup) -> [String; 7] {
     let (state, why) = condition(&backup.condition);
     [
         backup.name.clone(),
-        of(|record| record.revision.to_string()),
-        of(|record| record.keys.to_string()),
+        of(|record| record.revision().to_string()),
+        of(|record| record.etcd().map_or_else(|| "-".into(), |etcd| etcd.keys.to_string())),
         of(|record| record.size.to_string()),
-        of(|record| record.etcd_version.clone()),
+        of(|record| match &record.of {
+            Of::Etcd(etcd) => etcd.etcd_version.clone(),
+            Of::Copy(copy) => copy.database_version.clone(),
+            Of::Log(_) => "-".into(),
+        }),
         of(|record| record.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         why.map_or_else(|| state.to_owned(), |why| format!("{state}: {why}")),
     ]

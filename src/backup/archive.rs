@@ -1,0 +1,238 @@
+//! Stores what was written after a copy, without a gap: logs that the agents of the members give.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::BackupError;
+use super::copy::{Agents, Heard, headers, parts};
+use super::place::Place;
+use super::record::{Log, Of, Record, log_stem};
+use super::shelf::{self, Condition};
+use crate::agent::contract::{LOG, Role};
+use crate::agent::position::Position;
+use crate::agent::stored::{DATA, TIMES, WRITES};
+
+/// Logs of one run. More are left to the next one.
+const LOGS: usize = 1000;
+
+/// Where an archive ends: a small document beside the logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// The identity of the data.
+    pub data: String,
+    /// What is stored, with what was before the first log.
+    pub has: Position,
+    /// At this time, every write that had been acknowledged was stored.
+    pub seen: Timestamp,
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Archived {
+    /// The logs that were stored.
+    pub names: Vec<String>,
+    /// Where the archive ends.
+    pub end: End,
+}
+
+/// The name of the document that says where an archive ends.
+pub fn end_name(prefix: &str, data: &str) -> String {
+    format!("{}end", log_stem(prefix, data))
+}
+
+/// The writes that a fail-over keeps: those of the primary that members which acknowledge have, too. A write that only one member has may
+/// be taken back.
+pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
+    let mut primaries = heard.iter().filter(|own| own.state.role == Role::Primary);
+    let primary = &primaries.next().filter(|_| primaries.next().is_none())?.state;
+    let replicas = heard.iter().map(|own| &own.state).filter(|state| state.role == Role::Replica && state.acknowledges);
+    match primary.acks {
+        0 => Some(primary.has.clone()),
+        1 => Some(primary.has.common(&replicas.fold(Position::none(), |all, own| all.with(&own.got)))),
+        _ => Some(replicas.fold(primary.has.clone(), |all, own| all.common(&own.got))),
+    }
+}
+
+/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has any more begins again.
+pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bool) -> Result<Archived, BackupError> {
+    let seen = Timestamp::now();
+    let heard = agents.heard().await?;
+    let until = acknowledged(&heard);
+    let until = until.ok_or_else(|| BackupError::Agent("one primary has to answer, and not more".into()))?;
+    let data = heard[0].state.data.clone().unwrap_or_default();
+    let document = end_name(prefix, &data);
+    let known: Option<End> = shelf::read_document(place, &document).await?;
+    let (donor, mut after) = donor(&heard, known.as_ref(), after_gap)?;
+    let mut end =
+        End { data: data.clone(), has: after.clone(), seen: known.map_or(Timestamp::UNIX_EPOCH, |end| end.seen) };
+    let mut names = Vec::new();
+    while names.len() < LOGS {
+        let path = format!("{LOG}?after={after}&until={until}");
+        let answer = agents.client.stream(&donor.url, &path, agents.timeout).await;
+        let answer = answer.map_err(|error| BackupError::Agent(error.to_string()))?;
+        let wrong = |why: &str| BackupError::Agent(format!("{}: {why}", donor.url));
+        let headers = headers(&answer).map_err(|why| wrong(&why))?;
+        if headers.get(DATA) != Some(&data) {
+            return Err(wrong("it has other data now"));
+        }
+        if answer.status() == http::StatusCode::NO_CONTENT {
+            break;
+        }
+        let log = log(&headers, &data, &after).map_err(|why| wrong(&why))?;
+        if after.contains(&log.writes) || !until.contains(&log.writes) {
+            return Err(wrong("it sends other writes than those that it was asked for"));
+        }
+        let writes = log.writes.clone();
+        let record = Record::begun(Timestamp::now(), Of::Log(log));
+        let name = record.name(prefix);
+        shelf::save_stream(place, &name, &record, parts(answer.into_body(), donor.url.clone()), |_| {}).await?;
+        names.push(name);
+        after = after.with(&writes);
+        end.has = after.clone();
+        shelf::write_document(place, &document, &end).await?;
+    }
+    if after.contains(&until) {
+        end.seen = seen;
+    }
+    shelf::write_document(place, &document, &end).await?;
+    Ok(Archived { names, end })
+}
+
+/// The member to ask, and after what: where the archive ends, or what is before the oldest log.
+fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result<(&'a Heard, Position), BackupError> {
+    let runs = || heard.iter().filter(|own| !own.state.start.is_empty() && !own.state.diverged);
+    let primary = heard.iter().find(|own| own.state.role == Role::Primary);
+    let oldest = || {
+        let oldest = runs().min_by_key(|own| own.state.purged.count());
+        oldest.ok_or_else(|| BackupError::Agent("the database of no member runs".into()))
+    };
+    let Some(known) = known else {
+        let oldest = oldest()?;
+        return Ok((oldest, oldest.state.purged.clone()));
+    };
+    if let Some(primary) = primary.filter(|own| !own.state.has.contains(&known.has)) {
+        return Err(BackupError::Agent(format!(
+            "the archive has writes up to {}, and the primary {} only {}: these were lost, and the archive does not fit to the data any more. \
+             Take a copy, and archive with another prefix",
+            known.has, primary.state.member, primary.state.has
+        )));
+    }
+    let fits = runs().filter(|own| known.has.contains(&own.state.purged));
+    // A replica, where one has as much as the others.
+    let best = fits.max_by_key(|own| (own.state.has.count(), own.state.role == Role::Replica));
+    match best {
+        Some(best) => Ok((best, known.has.clone())),
+        None if after_gap => {
+            let oldest = oldest()?;
+            Ok((oldest, oldest.state.purged.clone()))
+        }
+        None => Err(BackupError::Agent(format!(
+            "the archive ends at {}, and the oldest log of a member begins after {}: what is between is lost. Take a copy, and continue \
+             behind the gap with --after-gap",
+            known.has,
+            oldest()?.state.purged
+        ))),
+    }
+}
+
+/// What the headers say of a log.
+fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Result<Log, String> {
+    let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not say {name}"));
+    let writes = field(WRITES)?.parse::<Position>()?;
+    let time = |text: &str| Timestamp::from_second(text.parse().ok()?).ok();
+    let times = field(TIMES)?.split_once('-').and_then(|(first, last)| Some((time(first)?, time(last)?)));
+    let (first, last) = times.ok_or("its times are not understood")?;
+    Ok(Log { data: data.to_owned(), after: after.clone(), writes, first, last })
+}
+
+/// Deletes the logs that every kept copy has: nothing is restored with them any more. Returns their names.
+pub async fn prune(place: &Place, prefix: &str, dry_run: bool) -> Result<Vec<String>, BackupError> {
+    let backups = shelf::list(place, Some(prefix)).await?;
+    let good = backups.iter().filter(|backup| backup.condition == Condition::Good);
+    let mut kept: BTreeMap<&str, Position> = BTreeMap::new();
+    for copy in good.filter_map(|backup| backup.record.as_ref()?.copy()) {
+        let common = kept.remove(copy.data.as_str()).map(|known| known.common(&copy.position));
+        kept.insert(&copy.data, common.unwrap_or_else(|| copy.position.clone()));
+    }
+    let mut names = Vec::new();
+    for (data, position) in kept {
+        for (name, record) in shelf::logs(place, prefix, data).await? {
+            if record.log().is_some_and(|log| position.contains(&log.writes)) {
+                if !dry_run {
+                    shelf::remove(place, &name).await?;
+                }
+                names.push(name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, acknowledged, donor};
+    use crate::agent::contract::{Role, State};
+    use crate::backup::copy::Heard;
+    use jiff::Timestamp;
+
+    fn member(name: &str, role: Role, has: &str, purged: &str) -> Heard {
+        let (has, purged): (crate::agent::position::Position, _) = (has.parse().unwrap(), purged.parse().unwrap());
+        let acknowledges = role == Role::Replica;
+        let state = State {
+            member: name.into(),
+            start: "s".into(),
+            role,
+            acks: u32::from(role == Role::Primary),
+            got: has.clone(),
+            has,
+            purged,
+            acknowledges,
+            ..State::default()
+        };
+        Heard { url: format!("http://{name}"), state }
+    }
+
+    #[test]
+    fn only_what_a_fail_over_keeps_is_stored() {
+        let mut all = vec![
+            member("p", Role::Primary, "0-1:1-20", ""),
+            member("a", Role::Replica, "0-1:1-15", ""),
+            member("b", Role::Replica, "0-1:1-18", ""),
+        ];
+        let shown = |all: &[super::Heard]| acknowledged(all).map(|position| position.to_string());
+        assert_eq!(shown(&all).as_deref(), Some("0-1:1-18"));
+        all[2].state.acknowledges = false;
+        assert_eq!(shown(&all).as_deref(), Some("0-1:1-15"));
+        all[0].state.acks = 0;
+        assert_eq!(shown(&all).as_deref(), Some("0-1:1-20"));
+        assert_eq!(shown(&all[1..]), None);
+        all[1].state.role = Role::Primary;
+        assert_eq!(shown(&all), None, "two primaries");
+    }
+
+    #[test]
+    fn a_member_that_has_what_follows_is_asked() {
+        let all = vec![
+            member("p", Role::Primary, "0-1:1-20", "0-1:1-5"),
+            member("a", Role::Replica, "0-1:1-20", "0-1:1-12"),
+            member("b", Role::Replica, "0-1:1-18", "0-1:1-8"),
+        ];
+        let asked = |known: Option<&str>, after_gap| {
+            let end = known.map(|has| End { data: "d".into(), has: has.parse().unwrap(), seen: Timestamp::UNIX_EPOCH });
+            match donor(&all, end.as_ref(), after_gap) {
+                Ok((own, after)) => format!("{} {after}", own.state.member),
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(asked(None, false), "p 0-1:1-5");
+        assert_eq!(asked(Some("0-1:1-15"), false), "a 0-1:1-15");
+        assert_eq!(asked(Some("0-1:1-9"), false), "p 0-1:1-9");
+        let gap = asked(Some("0-1:1-3"), false);
+        assert!(gap.contains("ends at 0-1:1-3") && gap.contains("begins after 0-1:1-5"), "{gap}");
+        assert_eq!(asked(Some("0-1:1-3"), true), "p 0-1:1-5");
+        assert!(asked(Some("0-1:1-21"), true).contains("were lost"));
+    }
+}
