@@ -72,7 +72,9 @@ pub struct State {
     pub busy: Option<Busy>,
     /// Writes that no other member has cannot be taken back here, so that it has to be seeded again.
     pub diverged: bool,
-    /// What is wrong, in words. It contains no values of the data. If the database does not answer, the rest is what it said last.
+    /// Whether the database runs and does not answer. The rest is what it said last.
+    pub hangs: bool,
+    /// What is wrong, in words. It contains no values of the data.
     pub problem: Option<String>,
 }
 

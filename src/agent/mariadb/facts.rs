@@ -138,6 +138,7 @@ impl Facts {
             version: Some(own.version.clone()).filter(|version| !version.is_empty()),
             busy: self.busy.clone(),
             diverged: diverged || own.is_out_of_order(),
+            hangs: late.is_some(),
             problem: late
                 .or(passing)
                 .or_else(|| self.problem.clone())

@@ -162,7 +162,7 @@ impl Scene<'_> {
         if let Some(step) = self.remembered() {
             return Some(step);
         }
-        let silent = |k: &u32| !self.observed.answers.contains_key(k);
+        let silent = |k: &u32| self.answer(*k).is_none();
         let created = matches!(&self.observed.roles, Ok(Some(roles)) if !roles.primary.is_empty());
         if created {
             let Some(data) = self.answer(0).and_then(|answer| answer.data.clone()) else {
@@ -344,7 +344,7 @@ impl Scene<'_> {
     }
 
     fn answer(&self, ordinal: u32) -> Option<&State> {
-        self.observed.answers.get(&ordinal)
+        self.observed.answers.get(&ordinal).filter(|answer| !answer.hangs)
     }
 
     /// Whether a member has the cluster's data, and still everything that it has acknowledged.
@@ -448,7 +448,12 @@ impl Scene<'_> {
         match self.workload.pods.get(&ordinal) {
             None => " (there is no such pod)".into(),
             Some(pod) if !pod.reason.is_empty() => format!(" ({})", pod.reason),
-            Some(_) => self.observed.silent.get(&ordinal).map_or_else(String::new, |why| format!(" ({why})")),
+            Some(_) => {
+                let hangs = self.observed.answers.get(&ordinal).filter(|answer| answer.hangs);
+                let why =
+                    hangs.and_then(|answer| answer.problem.as_ref()).or_else(|| self.observed.silent.get(&ordinal));
+                why.map_or_else(String::new, |why| format!(" ({why})"))
+            }
         }
     }
 }

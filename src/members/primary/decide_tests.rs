@@ -461,6 +461,38 @@ fn row_19_a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() 
 
 /// A promoted database that does not start does not hold the others for ever (MariaDB's agent reports it as a primary with a problem).
 #[test]
+fn row_7_a_primary_whose_database_hangs_is_replaced_and_killed() {
+    let mut world = World::grown(3);
+    world.hung.insert(0);
+    let began = world.now;
+    while world.held().ordinal == Some(0) {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 90, "{}", world.last_steps());
+    }
+    // Its agent obeys: the process that hangs has gone, and the next one follows.
+    world.settle();
+    assert!(world.hung.is_empty());
+    assert_ne!(world.primary(), 0);
+}
+
+/// A replica that hangs acknowledges nothing, and does not take over.
+#[test]
+fn row_14_an_acker_whose_database_hangs_leaves_n() {
+    let mut world = World::grown(3);
+    world.hung.insert(1);
+    let began = world.now;
+    while world.held().ackers.contains(&1) {
+        world.tick();
+        world.pass(false);
+        assert!(world.now - began < 90, "{}", world.last_steps());
+    }
+    world.hung.clear();
+    world.settle();
+    assert!(world.held().ackers.contains(&1));
+}
+
+#[test]
 fn row_7_a_promoted_database_that_does_not_start_is_lost_after_a_while() {
     let mut world = World::grown(3);
     world.crash(0);

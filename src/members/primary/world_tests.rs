@@ -47,6 +47,8 @@ pub(super) struct World {
     pub purged: Position,
     /// Members whose databases do not start.
     pub broken: BTreeSet<u32>,
+    /// Members whose databases run, and do nothing.
+    pub hung: BTreeSet<u32>,
     /// Members whose volumes are lost, and those of them whose claims are deleted and still in use.
     pub lost: BTreeSet<u32>,
     ending: BTreeSet<u32>,
@@ -105,6 +107,7 @@ impl World {
             halted: BTreeSet::new(),
             purged: Position::none(),
             broken: BTreeSet::new(),
+            hung: BTreeSet::new(),
             lost: BTreeSet::new(),
             ending: BTreeSet::new(),
             foreign: BTreeSet::new(),
@@ -166,6 +169,8 @@ impl World {
         // A primary that hands over still sends.
         matches!(from.role, Role::Primary | Role::Fenced)
             && !from.held
+            && !self.hung.contains(&source)
+            && !self.hung.contains(&k)
             && from.admitted.contains(&format!("db-{k}"))
             && self.is_prefix(k, source)
             && Self::position(&member.log).contains(&self.purged)
@@ -206,6 +211,7 @@ impl World {
             acknowledges: member.acknowledges,
             lag: Some(0.0).filter(|_| self.receives(k)),
             diverged: member.diverged,
+            hangs: self.hung.contains(&k),
             problem,
             ..State::default()
         }
@@ -312,6 +318,7 @@ impl World {
 
     /// The database is killed, and its agent starts it again.
     pub fn crash(&mut self, k: u32) {
+        self.hung.remove(&k);
         let member = self.members.get_mut(&k).unwrap();
         member.starts += 1;
         let waits = member.role == Role::Primary && member.acks > 0;
@@ -456,7 +463,7 @@ impl World {
             if !lazy && !self.halted.contains(&k) && member.role != Role::Waiting && !member.held {
                 member.applied = member.log.len();
             }
-            if member.role != Role::Primary || self.broken.contains(&k) {
+            if member.role != Role::Primary || self.broken.contains(&k) || self.hung.contains(&k) {
                 continue;
             }
             let opens = self.acknowledge(k);
