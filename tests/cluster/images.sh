@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb mariadb-11.8]
-# An image that is there already is kept.
+# An image that this file made as it is now is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
@@ -60,7 +60,7 @@ certgen() { # a shell, and what hooks of charts use ingress-nginx' kube-webhook-
 # mariadb_of SUITE VERSION OUT: Debian's MariaDB, with the user of the image docker.io/library/mariadb
 mariadb_of() {
 	local root=$work/mariadb-$1
-	debian "$root" mariadb-server-core,mariadb-backup,mariadb-client-core "$1"
+	debian "$root" mariadb-server-core,mariadb-backup,mariadb-client "$1"
 	echo 'mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin' >>"$root/etc/passwd"
 	echo 'mysql:x:999:' >>"$root/etc/group"
 	install -d -o 999 -g 999 "$root/var/lib/mysql" "$root/run/mysqld"
@@ -71,7 +71,11 @@ mariadb() { mariadb_of bookworm 10.11.19 "$1"; }
 
 mariadb-11.8() { mariadb_of trixie 11.8 "$1"; }
 
+made_by=$(sha256sum <"$here/images.sh")
 for image in "${@:-pause php}"; do for image in $image; do
 	out=$IMAGES/$image.tar
-	[ -s "$out" ] || { "$image" "$out"; say "image $image made"; }
+	if [ -s "$out" ] && [ "$(cat "$out.from" 2>/dev/null)" = "$made_by" ]; then continue; fi
+	"$image" "$out"
+	echo "$made_by" >"$out.from"
+	say "image $image made"
 done; done

@@ -41,7 +41,7 @@ impl Secure {
         std::fs::create_dir_all(&folder).unwrap();
         let secure = Self { etcd, folder };
         secure.certify();
-        gateway.tell(&secure.etcd);
+        gateway.tell(&secure.etcd.namespace);
         secure
     }
 

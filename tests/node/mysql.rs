@@ -11,13 +11,16 @@ use mysql_async::Opts;
 use serde_json::{Value, json};
 
 use crate::harness::kubectl;
+use crate::restore::Gateway;
 use crate::support::rows::{Writers, lost, numbers, reached};
 use crate::{eventually, forbidden, get_in, kubectl_in};
 
 /// The namespace of the operator, and its account.
 const OPERATOR: (&str, &str) = ("mysql-operator-system", "mysql-operator-controller-manager");
-/// The image of the database.
+/// The images of the database.
 const IMAGE: &str = "localhost/mariadb:10.11.19";
+
+const NEWER: &str = "localhost/mariadb:11.8";
 
 /// A cluster in a namespace of its own.
 struct MySql {
@@ -26,26 +29,24 @@ struct MySql {
 }
 
 impl MySql {
-    /// A new one, as soon as it is ready.
-    fn new(test: &str, spec: &Value) -> Self {
+    fn new(test: &str) -> Self {
         let namespace = format!("{test}-{}", std::process::id());
         kubectl(&["create", "namespace", &namespace], None).unwrap();
-        let mut cluster = Self { namespace, password: String::new() };
-        cluster.create("my", spec);
-        cluster.settled();
-        let secret = cluster.get(&["secret", "my-root"]).unwrap();
-        let password = BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
-        cluster.password = String::from_utf8(password).unwrap();
-        cluster
+        Self { namespace, password: String::new() }
     }
 
-    fn create(&self, name: &str, spec: &Value) {
+    /// Creates the custom resource, and waits until it is ready.
+    fn create(&mut self, spec: &Value) {
         let mut body = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
-            "metadata": {"name": name, "namespace": self.namespace},
+            "metadata": {"name": "my", "namespace": self.namespace},
             "spec": {"image": IMAGE, "agentImage": "localhost/tillerman-agent:test", "storage": {"size": "1Gi", "onDelete": "Delete"}}});
         let fields = body["spec"].as_object_mut().unwrap();
         fields.extend(spec.as_object().unwrap().clone());
         kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();
+        self.settled();
+        let secret = self.get(&["secret", "my-root"]).unwrap();
+        let password = BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
+        self.password = String::from_utf8(password).unwrap();
     }
 
     fn kubectl(&self, args: &[&str]) -> Result<String, String> {
@@ -155,7 +156,8 @@ impl Drop for MySql {
 /// 1 → 3 → 5 → 2 under writers, with all that happens to a cluster in between: no acknowledged write is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_write() {
-    let cluster = MySql::new("mysql", &json!({"replicas": 1}));
+    let mut cluster = MySql::new("mysql");
+    cluster.create(&json!({"replicas": 1}));
     let writers = Writers::start(&[cluster.writes()], 2).await;
     let done = |what: &str| eprintln!("{what}: longest gap {:?}", writers.longest_gap());
     for size in [3, 5] {
@@ -211,6 +213,14 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     writers.more(20).await;
     done("a setting");
 
+    cluster.patch(&json!({"image": NEWER, "version": "11.8"}));
+    cluster.settled();
+    for (name, member) in cluster.members() {
+        assert_eq!(numbers(&member, "SELECT @@version LIKE '11.8.%'").await, [1], "{name}");
+    }
+    writers.more(20).await;
+    done("MariaDB 11.8");
+
     cluster.patch(&json!({"replicas": 2}));
     cluster.settled();
     writers.more(20).await;
@@ -220,4 +230,33 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     let keys = writers.stop().await;
     cluster.has_all(&keys).await;
     assert_eq!(forbidden(OPERATOR.0, OPERATOR.1, 0), Default::default(), "the rights of the project suffice");
+}
+
+/// A backup while clients write, another one before everything is deleted, and all of it again from that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_row() {
+    let gateway = Gateway::start();
+    let mut cluster = MySql::new("mysql-backup");
+    gateway.tell(&cluster.namespace);
+    let image = "localhost/tillerman:test";
+    let place = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "image": image, "archiveEverySecond": 1});
+    cluster.create(&json!({"replicas": 2, "backup": place, "backupOnDelete": true}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    writers.more(20).await;
+    cluster.kubectl(&["annotate", "mysql", "my", "tillerman.dev/operation=backup@1"]).unwrap();
+    eventually("the backup is there", || {
+        let status = cluster.get(&["mysql", "my"])?["status"].clone();
+        let operation = &status["operations"]["backup"];
+        if operation["result"] == "Succeeded" { Ok(()) } else { Err(format!("{operation} {}", status["conditions"])) }
+    });
+    writers.more(20).await;
+    let keys = writers.stop().await;
+    cluster.kubectl(&["delete", "mysql", "my", "--timeout=180s"]).unwrap();
+    eventually("the claims have gone", || {
+        let claims = cluster.kubectl(&["get", "pvc", "-o", "name"])?;
+        if claims.is_empty() { Ok(()) } else { Err(claims) }
+    });
+    let from = json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db", "image": image});
+    cluster.create(&json!({"replicas": 2, "restore": from}));
+    cluster.has_all(&keys).await;
 }

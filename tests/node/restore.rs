@@ -41,12 +41,12 @@ impl Gateway {
     }
 
     /// The Secret `aws`, with which a namespace's pods find it.
-    pub fn tell(&self, etcd: &Etcd) {
+    pub fn tell(&self, namespace: &str) {
         let files = [
             "--from-literal=credentials=[default]\naws_access_key_id = the-key\naws_secret_access_key = the-secret-key\n",
             &format!("--from-literal=config=[default]\nregion = us-east-1\nendpoint_url = {}\n", self.url),
         ];
-        etcd.kubectl(&["create", "secret", "generic", "aws", files[0], files[1]]).unwrap();
+        kubectl(&["-n", namespace, "create", "secret", "generic", "aws", files[0], files[1]], None).unwrap();
     }
 }
 
@@ -95,7 +95,7 @@ async fn an_etcd_restore_puts_a_backup_in_the_place_of_a_running_cluster_and_doe
     let gateway = Gateway::start();
     let spec = json!({"size": 3, "version": "3.6.16", "repository": "localhost/etcd", "storage": {"size": "1Gi"}});
     let etcd = Etcd::new("etcd-restore", &spec);
-    gateway.tell(&etcd);
+    gateway.tell(&etcd.namespace);
     etcd.ready();
     for key in 0..20 {
         put(&etcd, &format!("key-{key:02}")).await;
@@ -184,7 +184,7 @@ async fn a_cluster_that_is_deleted_leaves_a_verified_backup_or_stays() {
         }),
     );
     etcd.kubectl(&["annotate", "etcd", "my", "tillerman.dev/deletion-policy=snapshot"]).unwrap();
-    gateway.tell(&etcd);
+    gateway.tell(&etcd.namespace);
     etcd.ready();
     let mut client = etcd.client(true).await;
     for key in 0..20 {

@@ -27,6 +27,12 @@ fn object(project: &Path, folder: &str) -> Value {
     crd::plain(&yaml::parse(&std::fs::read(path).expect("it can be read")).expect("it is YAML"))
 }
 
+/// Whether Helm refuses to install it.
+fn is_library(chart: &Path) -> bool {
+    let text = std::fs::read(chart.join("Chart.yaml")).expect("a chart has it");
+    yaml::parse(&text).expect("it is YAML")["type"] == "library"
+}
+
 /// The project of a chart, or why there is none.
 fn project(at: usize, chart: &Path, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
@@ -51,7 +57,12 @@ fn every_chart_becomes_a_project_whose_definition_and_sample_are_accepted() {
     if charts.is_empty() {
         return;
     }
+    let (libraries, charts): (Vec<_>, Vec<_>) = charts.into_iter().partition(|(_, path)| is_library(path));
     let scratch = std::env::temp_dir().join(format!("tillerman-projects-{}", std::process::id()));
+    for (at, (name, path)) in libraries.iter().enumerate() {
+        let refused = project(at, path, &scratch.join(format!("library-{at}"))).expect_err(name);
+        assert!(refused.contains("is a library chart"), "{name}: {refused}");
+    }
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -91,8 +102,10 @@ fn every_chart_becomes_a_project_whose_definition_and_sample_are_accepted() {
     }
     let _ = std::fs::remove_dir_all(&scratch);
     println!(
-        "{} projects; definitions and samples accepted; {given} samples have values without which the chart does not render",
-        charts.len()
+        "{} projects; definitions and samples accepted; {given} samples have values without which the chart does not render; \
+         {} library charts, which Helm does not install, are refused",
+        charts.len(),
+        libraries.len()
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
