@@ -15,14 +15,15 @@ use crate::cluster::{Cluster, PATIENCE, connect_as};
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Members that have one.
-    async fn of(size: u8) -> (Cluster, Self) {
+    /// Members that have one, with another root of the file system if they have programs of their own.
+    async fn of(size: u8, root: Option<PathBuf>) -> (Cluster, Self) {
         let mut cluster = Cluster::new(size);
         let folder = Self(cluster.folder().join("accounts"));
         fs::create_dir(&folder.0).unwrap();
         folder.declare(&json!({}));
         for member in &mut cluster.members {
             member.flags.push(format!("--accounts={}", folder.0.display()));
+            member.root.clone_from(&root);
         }
         cluster.create().await;
         if size > 1 {
@@ -73,7 +74,12 @@ const DENIED: [u16; 4] = [LOGIN, TABLE, 1044, 1227];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_and_databases_are_what_is_declared_on_every_member() {
-    let (cluster, folder) = Folder::of(2).await;
+    users_and_databases(None).await;
+}
+
+/// The same with the programs of another root.
+pub async fn users_and_databases(root: Option<PathBuf>) {
+    let (cluster, folder) = Folder::of(2, root).await;
     let (primary, replica) = (&cluster.members[0], &cluster.members[1]);
     primary.run("CREATE DATABASE shopxa").await.unwrap();
     primary.run("CREATE USER human IDENTIFIED BY 'h'").await.unwrap();
@@ -160,7 +166,7 @@ async fn users_and_databases_are_what_is_declared_on_every_member() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_waits_for_an_acknowledgement_holds_nothing_up() {
-    let (mut cluster, folder) = Folder::of(2).await;
+    let (mut cluster, folder) = Folder::of(2, None).await;
     cluster.member(1).kill();
     folder.password("late", "l");
     folder.declare(&json!({"databases": [{"name": "shop"}], "users": [{"name": "late", "databases": ["shop"]}]}));

@@ -115,3 +115,10 @@ async fn an_upgrade_that_is_killed_is_done_again() {
     assert!(cluster.promote(0, 2, 0, &[]).await.unwrap().writable);
     cluster.members[0].run("CREATE DATABASE more").await.unwrap();
 }
+
+/// Both series store accounts and privileges in ways of their own.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MariaDB of another Debian: make upgrade"]
+async fn users_and_databases_are_what_is_declared_on_11_8() {
+    crate::declared::users_and_databases(Some(newer())).await;
+}

@@ -46,6 +46,7 @@ fn a_password_in_a_secret_reaches_the_agents_without_a_change_of_a_pod() {
             _ => Err("not yet".to_owned()),
         })
     };
+    space.wait("mysqlcluster/my", "Deployed", "True");
     let first = accounts("first");
     assert!(text(&first, "accounts.json").contains("\"shop\""));
     let template = || space.get("statefulset/my").unwrap()["spec"]["template"].clone();
@@ -85,7 +86,7 @@ fn hostile_values_are_refused_by_the_api_server_or_named_in_the_status() {
         repository("charts/mysql").display()
     );
     let _operator = space.operator(&space.file("watches.yaml", &watches), &[]);
-    let condition = space.wait("mysqlcluster/my", "Deployed", "False");
+    let condition = space.wait("mysqlcluster/my", "Stalled", "True");
     let message = condition["message"].as_str().unwrap_or_default();
     assert!(message.contains("configuration.skip-grant-tables cannot be set"), "{condition}");
     assert!(space.get("statefulset/my").is_err());

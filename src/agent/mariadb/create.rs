@@ -37,6 +37,8 @@ pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(),
     let mut command = Command::new(&flags.install_db);
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.display()));
     command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
+    // Where the name of the host is not known, no account gets it.
+    command.arg("--force");
     command.arg(format!("--extra-file={}", statements.display()));
     command.args(flags.user.iter().map(|user| format!("--user={user}")));
     command

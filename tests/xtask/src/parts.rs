@@ -415,7 +415,8 @@ fn agent() -> Vec<Step> {
 
 fn upgrade() -> Vec<Step> {
     let built = format!("{TEST} --test agent --no-run");
-    let upgrade = format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
+    let upgrade =
+        format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
     vec![Step::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
 }
 
