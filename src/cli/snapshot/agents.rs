@@ -148,8 +148,10 @@ fn until(text: &str) -> Result<Until, String> {
         return Ok(Until::Time(time.as_second()));
     }
     // MariaDB writes DOMAIN-SERVER-NUMBER.
-    let write = match text.rsplit_once('-') {
-        Some((stream, number)) if !text.contains(':') => format!("{stream}:{number}"),
+    let numbers: Vec<&str> = text.split('-').collect();
+    let are_numbers = numbers.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let write = match numbers.as_slice() {
+        [domain, server, number] if are_numbers => format!("{domain}-{server}:{number}"),
         _ => text.to_owned(),
     };
     match write.parse::<Position>() {
