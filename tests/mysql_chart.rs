@@ -373,7 +373,7 @@ fn place() -> Value {
     json!({"storageType": "S3", "s3": {"path": "bucket/shop/db", "awsSecret": "aws", "endpoint": "https://s3.example.com", "forcePathStyle": true}})
 }
 
-fn with(base: &Value, more: Value) -> Value {
+fn with(base: &Value, more: &Value) -> Value {
     let mut all = base.clone();
     for (key, value) in more.as_object().unwrap() {
         all[key] = value.clone();
@@ -387,7 +387,7 @@ fn words(of: &Value) -> Vec<String> {
 
 #[test]
 fn backups_are_made_on_schedule_on_demand_and_before_delete() {
-    let backup = with(&place(), json!({"schedule": "0 3 * * *", "maxBackups": 5, "archiveEverySecond": 30}));
+    let backup = with(&place(), &json!({"schedule": "0 3 * * *", "maxBackups": 5, "archiveEverySecond": 30}));
     let rendered = World::default().try_render(&json!({"backup": backup, "backupOnDelete": true})).unwrap();
     let all = objects(&rendered);
     let cron = all.iter().find(|object| &*object.gvk.kind == "CronJob").expect("there is a schedule");

@@ -1,6 +1,7 @@
 //! Stores what was written after a copy, without a gap: logs that the agents of the members give.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use crate::agent::contract::{LOG, Role};
 use crate::agent::position::Position;
 use crate::agent::stored::{DATA, TIMES, WRITES};
 
+/// How often a run asks the members again while they do not have all that the primary had, and after which pause.
+const PASSES: u32 = 10;
+const AGAIN: Duration = Duration::from_millis(200);
 /// Logs of one run. More are left to the next one.
 const LOGS: usize = 1000;
 
@@ -59,46 +63,72 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
 /// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has any more begins again.
 pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bool) -> Result<Archived, BackupError> {
     let seen = Timestamp::now();
-    let heard = agents.heard().await?;
-    let until = acknowledged(&heard);
-    let until = until.ok_or_else(|| BackupError::Agent("one primary has to answer, and not more".into()))?;
+    let mut heard = agents.heard().await?;
     let data = heard[0].state.data.clone().unwrap_or_default();
     let document = end_name(prefix, &data);
-    let known: Option<End> = shelf::read_document(place, &document).await?;
-    let (donor, mut after) = donor(&heard, known.as_ref(), after_gap)?;
-    let mut end =
-        End { data: data.clone(), has: after.clone(), seen: known.map_or(Timestamp::UNIX_EPOCH, |end| end.seen) };
+    // Each write that was acknowledged before is among them; those that are under way are, too.
+    let all = heard.iter().find(|own| own.state.role == Role::Primary).map(|own| own.state.has.clone());
     let mut names = Vec::new();
+    let mut known: Option<End> = shelf::read_document(place, &document).await?;
+    for pass in 1..=PASSES {
+        let until = acknowledged(&heard);
+        let until = until.ok_or_else(|| BackupError::Agent("one primary has to answer, and not more".into()))?;
+        let (donor, after) = donor(&heard, known.as_ref(), after_gap && pass == 1)?;
+        let before = known.map_or(Timestamp::UNIX_EPOCH, |end| end.seen);
+        let mut end = End { data: data.clone(), has: after, seen: before };
+        store(agents, place, prefix, donor, &until, &mut end, &mut names).await?;
+        let is_complete = all.as_ref().is_some_and(|all| end.has.contains(all));
+        if is_complete {
+            end.seen = seen;
+        }
+        if is_complete || pass == PASSES {
+            shelf::write_document(place, &document, &end).await?;
+            return Ok(Archived { names, end });
+        }
+        known = Some(end);
+        // A replica has not received or applied everything yet.
+        tokio::time::sleep(AGAIN).await;
+        heard = agents.heard().await?;
+    }
+    unreachable!("the last pass returns")
+}
+
+/// Stores the logs of a member up to there.
+async fn store(
+    agents: &Agents,
+    place: &Place,
+    prefix: &str,
+    donor: &Heard,
+    until: &Position,
+    end: &mut End,
+    names: &mut Vec<String>,
+) -> Result<(), BackupError> {
     while names.len() < LOGS {
-        let path = format!("{LOG}?after={after}&until={until}");
+        let path = format!("{LOG}?after={}&until={until}", end.has);
         let answer = agents.client.stream(&donor.url, &path, agents.timeout).await;
         let answer = answer.map_err(|error| BackupError::Agent(error.to_string()))?;
         let wrong = |why: &str| BackupError::Agent(format!("{}: {why}", donor.url));
         let headers = headers(&answer).map_err(|why| wrong(&why))?;
-        if headers.get(DATA) != Some(&data) {
+        if headers.get(DATA) != Some(&end.data) {
             return Err(wrong("it has other data now"));
         }
         if answer.status() == http::StatusCode::NO_CONTENT {
             break;
         }
-        let log = log(&headers, &data, &after).map_err(|why| wrong(&why))?;
-        if after.contains(&log.writes) || !until.contains(&log.writes) {
+        let log = log(&headers, &end.data, &end.has).map_err(|why| wrong(&why))?;
+        if end.has.contains(&log.writes) || !until.contains(&log.writes) {
             return Err(wrong("it sends other writes than those that it was asked for"));
         }
         let writes = log.writes.clone();
         let record = Record::begun(Timestamp::now(), Of::Log(log));
         let name = record.name(prefix);
-        shelf::save_stream(place, &name, &record, parts(answer.into_body(), donor.url.clone()), |_| {}).await?;
+        let saved = shelf::save_stream(place, &name, &record, parts(answer.into_body(), donor.url.clone()), |_| {});
+        Box::pin(saved).await?;
         names.push(name);
-        after = after.with(&writes);
-        end.has = after.clone();
-        shelf::write_document(place, &document, &end).await?;
+        end.has = end.has.clone().with(&writes);
+        shelf::write_document(place, &end_name(prefix, &end.data), end).await?;
     }
-    if after.contains(&until) {
-        end.seen = seen;
-    }
-    shelf::write_document(place, &document, &end).await?;
-    Ok(Archived { names, end })
+    Ok(())
 }
 
 /// The member to ask, and after what: where the archive ends, or what is before the oldest log.

@@ -184,7 +184,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "snapshot",
         aliases: &[],
-        about: "Back etcd up, and restore it",
+        about: "Back etcd and databases up, and restore them",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
             snapshot::Command::augment_subcommands(command)

@@ -270,14 +270,14 @@ impl Member {
     fn find_process(&self, program: &str) -> Option<u32> {
         let volume = format!("{}", self.folder.join("v").display());
         let entries = fs::read_dir("/proc").expect("there are processes");
-        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let of = |number: &u32| {
             let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
             let mut words = line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
             let first = words.next().unwrap_or_default();
             first.rsplit('/').next() == Some(program) && words.any(|word| word.contains(&volume))
         };
-        numbers.filter(of).next()
+        numbers.find(of)
     }
 
     pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {

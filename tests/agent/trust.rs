@@ -1,6 +1,7 @@
 //! Who is let in: certificates, admitted members, and clients that only occupy.
 
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +12,23 @@ use tillerman::agent::tls::{Files, Tls};
 
 use crate::cluster::Cluster;
 
+/// Certificates of an authority of its own, in a folder.
+pub fn certificates(folder: &Path, names: &str) -> Tls {
+    std::fs::create_dir_all(folder).unwrap();
+    let script = r#". tests/cluster/lib.sh; member_certs "$1" "$2""#;
+    let made = Command::new("bash").args(["-ec", script, "bash"]).arg(folder).arg(names).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let file = |name: &str| folder.join(name);
+    Tls { certificate: file("member.crt"), key: file("member.key"), authorities: file("ca.crt") }
+}
+
 /// With certificates, agents and databases take and give connections only by those of their authority.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_with_certificates_follow_each_other_and_strangers_are_refused() {
     let mut cluster = Cluster::new(2);
     let names = cluster.members.iter().map(|member| format!("IP:{}", member.address)).collect::<Vec<_>>().join(",");
-    let certificates = |folder: &std::path::Path| {
-        std::fs::create_dir_all(folder).unwrap();
-        let script = r#". tests/cluster/lib.sh; member_certs "$1" "$2""#;
-        let made = Command::new("bash").args(["-ec", script, "bash"]).arg(folder).arg(&names).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let file = |name: &str| folder.join(name);
-        Tls { certificate: file("member.crt"), key: file("member.key"), authorities: file("ca.crt") }
-    };
     let folder = cluster.folder().join("tls");
-    let (ours, others) = (certificates(&folder), certificates(&cluster.folder().join("other")));
+    let (ours, others) = (certificates(&folder, &names), certificates(&cluster.folder().join("other"), &names));
     let client = |files: &Tls| Client { tls: Some(Files::read(files).unwrap().client()) };
     for member in &mut cluster.members {
         member.tls = Some(ours.clone());

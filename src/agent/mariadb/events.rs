@@ -89,7 +89,7 @@ impl<F: Read + Seek> Log<F> {
         let before = gtid::before_log(&head);
         let length = head.get(MAGIC.len() + 9..MAGIC.len() + 13).and_then(|bytes| bytes.try_into().ok());
         let end = MAGIC.len() + u32::from_le_bytes(length.unwrap_or_default()) as usize;
-        let format = head.get(..end).filter(|head| head[MAGIC.len() + 4] == kind::FORMAT && head.len() > 40);
+        let format = head.get(..end).filter(|head| head.len() > 40 && head[MAGIC.len() + 4] == kind::FORMAT);
         let mut format = format.ok_or_else(|| wrong("it does not begin with the description of its format"))?.to_vec();
         // The algorithm stands before the sum of this event, which has one in any case.
         let checksum = if format[format.len() - 5] == 1 { 4 } else { 0 };

@@ -253,6 +253,8 @@ impl Scratch {
         flags.arguments.clear();
         let mut arguments = arguments(&flags, data, init.path(), false);
         arguments.extend(["--skip-networking=1", "--max-allowed-packet=1G"].map(str::to_owned));
+        // After a crash this data is thrown away, and it is on the disk before it becomes the member's.
+        arguments.extend(["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
         let login = member.volume.copying().join("login.cnf");
         write_secret(&login, &format!("[client]\nuser={}\npassword={password}\n", accounts::AGENT))?;
         let access = super::sql::Login::new(&flags.socket(), password);

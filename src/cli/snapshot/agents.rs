@@ -148,12 +148,15 @@ fn until(text: &str) -> Result<Until, String> {
         return Ok(Until::Time(time.as_second()));
     }
     // MariaDB writes DOMAIN-SERVER-NUMBER.
-    let write = match text.rsplit_once('-') {
-        Some((stream, number)) if !text.contains(':') => format!("{stream}:{number}"),
+    let numbers: Vec<&str> = text.split('-').collect();
+    let are_numbers = numbers.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let write = match numbers.as_slice() {
+        [domain, server, number] if are_numbers => format!("{domain}-{server}:{number}"),
         _ => text.to_owned(),
     };
     match write.parse::<Position>() {
-        Ok(position) if position.count() == 1 => Ok(Until::Write(position)),
+        // A time without its zone has a `T`.
+        Ok(position) if position.count() == 1 && !text.contains('T') => Ok(Until::Write(position)),
         _ => Err("it is neither `end`, nor a time with its zone, nor one write such as 0-1-150".to_owned()),
     }
 }
@@ -332,7 +335,7 @@ mod tests {
         assert_eq!(until("2026-11-27T13:00:00+01:00"), Ok(Until::Time(1_795_780_800)));
         let write = Until::Write("0-1:150".parse().unwrap());
         assert_eq!((until("0-1-150"), until("0-1:150")), (Ok(write.clone()), Ok(write)));
-        for wrong in ["", "yesterday", "2026-11-27T12:00:00", "0-1:1-5", "0-1"] {
+        for wrong in ["", "yesterday", "2026-11-27T12:00:00", "2026-11-27T12:30", "0-1:1-5", "0-1"] {
             assert!(until(wrong).is_err(), "{wrong}");
         }
     }

@@ -204,7 +204,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "agent",
         about: "the agent of MariaDB, on processes of MariaDB (root on Linux)",
-        tools: &[],
+        tools: &["backup"],
         release: false,
         alone: false,
         compiles: false,
