@@ -92,9 +92,24 @@ async fn passwords_are_read_again() {
     cluster.follow(1, 1, 0, true).await.unwrap();
     cluster.members[1].until("it receives", |state| state.receiving).await;
     std::fs::write(cluster.folder().join("admin"), "another").unwrap();
-    assert!(cluster.members[0].run("SELECT 1").await.is_ok());
     cluster.members[0].order(&Verb::Reload(Reload {})).await.unwrap();
     assert!(cluster.members[0].run("SELECT 1").await.is_err());
+}
+
+/// The administrator's new password counts without an order, as soon as its file has changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_counts_without_an_order() {
+    let cluster = Cluster::grown(2).await;
+    let before = cluster.members[1].state().await;
+    cluster.members[0].run("SELECT 1").await.unwrap();
+    std::fs::write(cluster.folder().join("admin"), "another").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while cluster.members[0].run("SELECT 1").await.is_ok() {
+        assert!(std::time::Instant::now() < end, "the password from before still counts");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let state = cluster.members[1].state().await;
+    assert!(state.receiving && state.start == before.start, "replication goes on: {state:?}");
 }
 
 /// Clients that connect and say nothing, and requests that are too large or not understood.

@@ -4,7 +4,7 @@
 //! - [`gtid`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow.
 //! - [`command`]: the flags. [`program`]: what the program does with them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
-//! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
+//! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`refresh`]: what the agent does by itself.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
 
 pub mod accounts;
@@ -18,6 +18,7 @@ pub mod member;
 pub mod orders;
 pub mod process;
 pub mod program;
+pub mod refresh;
 pub mod release;
 pub mod roles;
 pub mod seed;

@@ -15,6 +15,7 @@ use super::facts::Wanted;
 use super::keeper::{keep_confirmed, keep_open, keep_running};
 use super::member::{Member, refusal};
 use super::orders::obey;
+use super::refresh::keep_refreshed;
 use super::release::keep_acknowledged;
 use super::roles::demote;
 use super::seed::copy_out;
@@ -51,6 +52,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_open(Arc::clone(&member)));
     tokio::spawn(keep_confirmed(Arc::clone(&member)));
     tokio::spawn(keep_acknowledged(Arc::clone(&member)));
+    tokio::spawn(keep_refreshed(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {
         _ = ends.recv() => {}

@@ -277,14 +277,12 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads certificates and passwords again.
-pub async fn reload(member: &Member) -> Result<(), Refusal> {
+/// Reads certificates and the administrator's password again. Connections stay as they are: a replica reads the files when it connects.
+pub async fn refresh(member: &Member) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, member.flags.tls()) {
         files.read_again(&tls).map_err(|error| failed(&error))?;
     }
-    let password = password(member)?;
-    let facts = member.facts(Clone::clone);
-    if facts.running.is_none() {
+    if member.facts(|facts| facts.running.is_none()) {
         return Ok(());
     }
     let mut sql = member.sql().await?;
@@ -297,6 +295,18 @@ pub async fn reload(member: &Member) -> Result<(), Refusal> {
         let name = &member.flags.administrator;
         sql.run(&format!("ALTER USER '{name}'@'%' IDENTIFIED VIA mysql_native_password USING '{hash}'"), SHORT).await?;
     }
+    Ok(())
+}
+
+/// Reads certificates and passwords again.
+pub async fn reload(member: &Member) -> Result<(), Refusal> {
+    refresh(member).await?;
+    let password = password(member)?;
+    let facts = member.facts(Clone::clone);
+    if facts.running.is_none() {
+        return Ok(());
+    }
+    let mut sql = member.sql().await?;
     match (facts.role, facts.source) {
         (Role::Primary, _) => admit(&mut sql, &facts.admitted, &hash(&password), member.tls.is_some()).await,
         (Role::Replica, Some(source)) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::state::{ChangeKind, OnDiverged, OnReplicaLost, RequestResult};
 use super::world_tests::{World, Write};
-use crate::agent::contract::Verb;
+use crate::agent::contract::{Role, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode};
 
@@ -156,6 +156,28 @@ fn a_silent_acker_is_taken_out_and_comes_back() {
     world.settle();
 }
 
+/// Row 14: a member leaves N only after the others have received what it may have acknowledged.
+#[test]
+fn row_14_a_silent_acker_stays_in_n_until_another_has_what_it_acknowledged() {
+    let mut world = World::grown(3);
+    world.slow.insert(1);
+    (0..5).for_each(|_| world.tick());
+    assert!(world.acknowledged.iter().any(|write| !world.members[&1].log.contains(write)), "only db-2 has it");
+    world.down.insert(2);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    let held = world.held();
+    assert_eq!((held.leaving.map(|leaving| leaving.ordinal), held.ackers.len()), (Some(2), 2));
+    world.slow.clear();
+    for _ in 0..20 {
+        world.tick();
+        world.pass(false);
+    }
+    assert_eq!((world.held().leaving, world.held().ackers), (None, BTreeSet::from([1])));
+}
+
 #[test]
 fn lost_volumes_are_seeded_again() {
     for k in 0..3 {
@@ -299,6 +321,76 @@ fn row_2_a_lost_status_is_found_again() {
     world.down.clear();
     world.settle();
     assert_eq!(world.held().ackers.len(), 2);
+}
+
+/// Probes of replicas fail because the primary is lost. They can take over all the same.
+#[test]
+fn row_10_a_replica_whose_pod_is_not_ready_takes_over() {
+    let mut world = World::grown(3);
+    world.down.insert(0);
+    world.pods.values_mut().for_each(|pod| pod.ready = false);
+    for _ in 0..30 {
+        world.tick();
+        world.pass(false);
+    }
+    assert!(world.primary() != 0 && world.members[&world.primary()].writable);
+}
+
+/// Row 11: the replica that received most cannot apply it. Nobody with less takes over in its place.
+#[test]
+fn row_11_a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
+    let mut world = World::grown(3);
+    world.slow.insert(1);
+    world.halted.insert(2);
+    for _ in 0..5 {
+        world.tick();
+    }
+    world.down.insert(0);
+    let why = world.stops("ReplicaBroken");
+    assert!(why.contains("db-2 has the most writes and cannot apply them: error 1062"), "{why}");
+    assert_eq!(world.held().ordinal, None);
+    world.halted.clear();
+    world.slow.clear();
+    world.down.clear();
+    world.settle();
+    assert_eq!(world.primary(), 2);
+}
+
+/// A target that cannot apply is refused, and never locks the primary.
+#[test]
+fn row_19_nobody_hands_over_to_a_replica_that_does_not_apply() {
+    let mut world = World::grown(3);
+    world.halted.extend([1, 2]);
+    world.template = "r2";
+    for text in ["1", "2", "any"] {
+        world.target.switch_over = Some(text.into());
+        for _ in 0..20 {
+            world.tick();
+            world.pass(false);
+            assert!(world.members[&0].role == Role::Primary && world.members[&0].writable);
+        }
+        let request = world.held().requested.unwrap();
+        assert_eq!(request.result, RequestResult::Refused, "{request:?}");
+    }
+    world.halted.clear();
+    world.settle();
+}
+
+/// A replica was away for so long that the primary can no longer send what it lacks.
+#[test]
+fn row_15_a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    world.purged = World::position(&world.members[&0].log);
+    let starts = world.members[&2].starts;
+    world.down.clear();
+    world.settle();
+    assert!(world.members[&2].starts > starts, "it has a copy");
+    assert_eq!((world.held().ackers.len(), world.primary()), (2, 0));
 }
 
 /// What became of a request, and why.

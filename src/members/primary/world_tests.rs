@@ -41,6 +41,10 @@ pub(super) struct World {
     pub slow: BTreeSet<u32>,
     /// Members whose agents refuse orders to follow and to be seeded.
     pub stubborn: BTreeSet<u32>,
+    /// Replicas that receive, and do not apply.
+    pub halted: BTreeSet<u32>,
+    /// What the primary can no longer send.
+    pub purged: Position,
     /// Members whose databases do not start.
     pub broken: BTreeSet<u32>,
     /// Members whose volumes are lost, and those of them whose claims are deleted and still in use.
@@ -98,6 +102,8 @@ impl World {
             cut: BTreeSet::new(),
             slow: BTreeSet::new(),
             stubborn: BTreeSet::new(),
+            halted: BTreeSet::new(),
+            purged: Position::none(),
             broken: BTreeSet::new(),
             lost: BTreeSet::new(),
             ending: BTreeSet::new(),
@@ -139,7 +145,7 @@ impl World {
         self.held().ordinal.unwrap()
     }
 
-    fn position(log: &[Write]) -> Position {
+    pub fn position(log: &[Write]) -> Position {
         let mut position = Position::none();
         for (server, number) in log {
             position.add(&server.to_string(), 1, *number);
@@ -162,12 +168,14 @@ impl World {
             && !from.held
             && from.admitted.contains(&format!("db-{k}"))
             && self.is_prefix(k, source)
+            && Self::position(&member.log).contains(&self.purged)
     }
 
     fn state(&self, k: u32) -> State {
         let member = &self.members[&k];
         let is_down = member.data.is_none() || self.broken.contains(&k);
         let problem = match (self.broken.contains(&k), self.foreign.contains(&k)) {
+            _ if self.halted.contains(&k) => Some("error 1062".to_owned()),
             (true, _) => Some("the database does not start".to_owned()),
             (_, true) => Some("foreign files".to_owned()),
             _ => None,
@@ -186,9 +194,10 @@ impl World {
             writable: member.writable && !is_down,
             source: member.source.map(|source| self.settings.agent_url.host(source)),
             receiving: self.receives(k),
-            applying: matches!(member.role, Role::Replica | Role::Fenced),
+            applying: matches!(member.role, Role::Replica | Role::Fenced) && !self.halted.contains(&k),
             got: Self::position(&member.log),
             has: Self::position(&member.log[..member.applied]),
+            purged: if member.role == Role::Primary { self.purged.clone() } else { Position::none() },
             waiting: u32::try_from(self.open.iter().filter(|(primary, _)| *primary == k).count()).unwrap(),
             acks: member.acks,
             confirmed: member.reported,
@@ -444,7 +453,7 @@ impl World {
         for k in all {
             let lazy = self.random(3) == 0;
             let member = self.members.get_mut(&k).unwrap();
-            if !lazy && member.role != Role::Waiting && !member.held {
+            if !lazy && !self.halted.contains(&k) && member.role != Role::Waiting && !member.held {
                 member.applied = member.log.len();
             }
             if member.role != Role::Primary || self.broken.contains(&k) {
