@@ -71,14 +71,14 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
 
     // An order that is older than one that was obeyed is refused, also after the container has started again.
     let order = |number| Order { epoch: 5, number, data: cluster.data.clone() };
-    let (older, newer) = (Verb::Fence(order(6)), Verb::Fence(order(7)));
-    assert_eq!(cluster.members[0].order(&newer).await.unwrap().number, 7);
-    assert_eq!(cluster.members[0].order(&older).await.unwrap_err().reason, Reason::StaleOrder);
+    let (late, recent) = (Verb::Fence(order(6)), Verb::Fence(order(7)));
+    assert_eq!(cluster.members[0].order(&recent).await.unwrap().number, 7);
+    assert_eq!(cluster.members[0].order(&late).await.unwrap_err().reason, Reason::StaleOrder);
     cluster.members[0].stop();
     cluster.members[0].start();
     let state = cluster.members[0].until("it answers", |_| true).await;
     assert_eq!((state.epoch, state.number), (5, 7));
-    assert_eq!(cluster.members[0].order(&older).await.unwrap_err().reason, Reason::StaleOrder);
+    assert_eq!(cluster.members[0].order(&late).await.unwrap_err().reason, Reason::StaleOrder);
 }
 
 /// A database that hangs is no reason not to answer.

@@ -552,9 +552,10 @@ fn row_15_a_member_whose_volume_is_lost_gets_another_one() {
     cluster.wait_writes(20);
     let uid = |cluster: &Cluster| cluster.space.get("pvc/data-a-db-2").map(|claim| claim["metadata"]["uid"].clone());
     let before = uid(&cluster).unwrap();
-    let lost =
-        ["patch", "pvc/data-a-db-2", "--subresource=status", "--type=merge", "-p", r#"{"status":{"phase":"Lost"}}"#];
+    // To the controller of volumes, a claim that was bound and names no volume is lost.
+    let lost = ["annotate", "pvc/data-a-db-2", "pv.kubernetes.io/bind-completed=yes"];
     cluster.space.kubectl(&lost).unwrap();
+    cluster.space.wait_field("pvc/data-a-db-2", "/status/phase", &json!("Lost"));
     eventually_within(PATIENCE, "there is another claim", || match uid(&cluster)? {
         uid if uid != before => Ok(()),
         uid => Err(uid.to_string()),

@@ -156,6 +156,28 @@ fn a_silent_acker_is_taken_out_and_comes_back() {
     world.settle();
 }
 
+/// Row 14: a member leaves N only after the others have received what it may have acknowledged.
+#[test]
+fn row_14_a_silent_acker_stays_in_n_until_another_has_what_it_acknowledged() {
+    let mut world = World::grown(3);
+    world.slow.insert(1);
+    (0..5).for_each(|_| world.tick());
+    assert!(world.acknowledged.iter().any(|write| !world.members[&1].log.contains(write)), "only db-2 has it");
+    world.down.insert(2);
+    for _ in 0..60 {
+        world.tick();
+        world.pass(false);
+    }
+    let held = world.held();
+    assert_eq!((held.leaving.map(|leaving| leaving.ordinal), held.ackers.len()), (Some(2), 2));
+    world.slow.clear();
+    for _ in 0..20 {
+        world.tick();
+        world.pass(false);
+    }
+    assert_eq!((world.held().leaving, world.held().ackers), (None, BTreeSet::from([1])));
+}
+
 #[test]
 fn lost_volumes_are_seeded_again() {
     for k in 0..3 {

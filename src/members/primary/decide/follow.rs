@@ -243,7 +243,7 @@ impl Scene<'_> {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let silent = |k: &u32| !self.acknowledges(*k);
         let mut since = self.latch.since.clone();
-        let is_noted = |k: u32| if self.held.ackers.contains(&k) { silent(&k) } else { self.lost_claim(k).is_some() };
+        let is_noted = |k: u32| if self.held.ackers.contains(&k) { silent(&k) } else { self.lacks_volume(k) };
         since.retain(|k, _| Some(*k) == self.held.ordinal || is_noted(*k));
         for k in self.held.ackers.iter().filter(|k| silent(k)) {
             since.entry(*k).or_insert(self.now);
@@ -287,7 +287,7 @@ impl Scene<'_> {
             return None;
         }
         // One whose volume is lost may still run, and is about to begin again.
-        let stays = |k: u32| self.lost_claim(k).is_none();
+        let stays = |k: u32| !self.lacks_volume(k);
         let caught_up = |k: u32| stays(k) && self.follows(k).is_some_and(|answer| self.is_near(answer));
         let new = |k: &u32| Some(*k) != self.held.ordinal && !self.held.ackers.contains(k) && caught_up(*k);
         let k = (0..self.target.size.min(self.workload.replicas)).find(new)?;

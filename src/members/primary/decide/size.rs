@@ -8,7 +8,7 @@ use crate::members::workload::{Latch, Pod, PodPhase, VolumeClaim};
 impl Scene<'_> {
     /// A volume that is lost does not come back. Its member starts again with an empty one, and is seeded.
     pub(super) fn row_lost_volume(&self) -> Step {
-        let lost = |k: &u32| Some(*k) != self.held.ordinal && self.lost_claim(*k).is_some();
+        let lost = |k: &u32| Some(*k) != self.held.ordinal && self.lacks_volume(*k);
         let k = (0..self.workload.replicas).find(lost)?;
         if self.held.ackers.contains(&k) {
             return self.shrink(k);
@@ -17,18 +17,25 @@ impl Scene<'_> {
         if self.now - since < self.settings.dead_after {
             return Some(wait(format!("the volume of {}", self.pod(k)), LATER));
         }
-        let claim = self.lost_claim(k)?;
-        if claim.terminating {
-            // It goes after the pod that uses it, whose container may still run.
+        let Some(claim) = self.lost_claim(k).filter(|claim| !claim.terminating) else {
+            // The claim goes after the pod that uses it, or has gone. The container may still run.
             let pod = self.workload.pods.get(&k).filter(|pod| !pod.terminating);
-            let gone = || wait(format!("the claim {} to go", claim.name), SOON);
+            let gone = || wait(format!("another volume of {}", self.pod(k)), SOON);
             return Some(pod.map_or_else(gone, |pod| MemberStep::DeletePod { ordinal: k, uid: pod.uid.clone() }));
-        }
+        };
         Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
     }
 
+    /// Whether the volume of a member is lost, or its claim is gone while its pod runs: the StatefulSet's controller makes a claim first.
+    pub(super) fn lacks_volume(&self, k: u32) -> bool {
+        match self.workload.claims.get(&k).filter(|claims| !claims.is_empty()) {
+            Some(_) => self.lost_claim(k).is_some(),
+            None => !self.workload.claims.is_empty() && self.workload.pods.contains_key(&k),
+        }
+    }
+
     /// The claim of a member whose volume is lost.
-    pub(super) fn lost_claim(&self, k: u32) -> Option<&VolumeClaim> {
+    fn lost_claim(&self, k: u32) -> Option<&VolumeClaim> {
         self.workload.claims.get(&k).into_iter().flatten().find(|claim| claim.lost)
     }
 
