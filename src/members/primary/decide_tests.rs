@@ -498,6 +498,17 @@ fn row_7_a_primary_whose_database_hangs_is_replaced_and_killed() {
     assert_ne!(world.primary(), 0);
 }
 
+/// The volume of an acker is lost before the start of the other one is noted: that counts again, and only then can the former leave.
+#[test]
+fn row_15_an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
+    let mut world = World::grown(3);
+    let latched = world.latch.primary.as_mut().unwrap();
+    latched.starts.insert(2, "earlier".into());
+    world.destroy(1);
+    world.settle();
+    assert_eq!(world.held().ackers.len(), 2, "both acknowledge again");
+}
+
 /// A replica that hangs acknowledges nothing, and does not take over.
 #[test]
 fn row_14_an_acker_whose_database_hangs_leaves_n() {
