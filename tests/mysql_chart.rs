@@ -280,7 +280,8 @@ fn metrics_are_offered_and_the_network_policy_has_every_port() {
     all_ports.sort_by_key(Value::to_string);
     assert_eq!(allowed, all_ports);
     let agent = rules.iter().find(|rule| rule["ports"][0]["port"] == "agent").unwrap();
-    assert_eq!(agent["from"].as_array().unwrap().len(), 2);
+    // The members, the pods of backups, and the operator.
+    assert_eq!(agent["from"].as_array().unwrap().len(), 3);
     let closed = json!({"networkPolicy": {"enabled": true, "from": [{"podSelector": {"matchLabels": {"app": "x"}}}], "monitoringFrom": [{"podSelector": {}}]}});
     let rules = by_name(&closed)["NetworkPolicy my"]["spec"]["ingress"].clone();
     assert_eq!((rules[0]["from"].as_array().unwrap().len(), rules[1]["from"].as_array().unwrap().len()), (2, 1));

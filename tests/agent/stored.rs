@@ -534,6 +534,8 @@ async fn only_acknowledged_writes_are_archived() {
     let before = shelf.end(&cluster);
     assert_eq!(before["has"], cluster.members[0].state().await.has.to_string().as_str());
     cluster.member(1).kill();
+    // Its processes end a moment after it.
+    cluster.members[0].until("nobody acknowledges", |state| state.acknowledging.is_empty()).await;
     let address = cluster.members[0].address;
     let waits = tokio::spawn(async move {
         use mysql_async::prelude::Queryable as _;

@@ -157,7 +157,9 @@ fn a_misspelt_key_is_warned_of() {
     }
     println!("{} charts use their values as a whole, so that no key is unknown: {open:?}", open.len());
     assert!(mean >= if corpus::is_whole() { 98.0 } else { 90.0 }, "{mean}");
-    assert!(warned.len() * 100 <= files * 4 + 200, "{} of {files}", warned.len());
+    // Of a share of the charts, two more may be such by chance.
+    let by_chance = if corpus::is_whole() { 200 } else { 400 };
+    assert!(warned.len() * 100 <= files * 4 + by_chance, "{} of {files}", warned.len());
 }
 
 /// What the types, made without a file, say of it.
