@@ -141,6 +141,13 @@ pub struct Target {
     pub switch_over: Option<Box<str>>,
 }
 
+impl Target {
+    /// So many members, whose claims go with them, and nothing that a user asked for.
+    pub fn of(size: u32) -> Self {
+        Self { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None, switch_over: None }
+    }
+}
+
 /// Whether the operator may act on the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

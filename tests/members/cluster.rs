@@ -14,7 +14,7 @@ use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::Etcd;
 use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
 use tillerman::members::url::Pattern;
-use tillerman::members::workload::{Latch, Mode, Target};
+use tillerman::members::workload::{Latch, Target};
 
 use crate::pods::StatefulSet;
 use crate::writer::Writer;
@@ -80,14 +80,7 @@ impl Cluster {
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
             driver: Etcd { settings, access, config_maps: Map::default() },
-            target: Target {
-                size,
-                mode: Mode::Run,
-                delete_claims: true,
-                adopt_claims: false,
-                recover: None,
-                switch_over: None,
-            },
+            target: Target::of(size),
             latch: Latch::default(),
             pods,
             done: Vec::new(),

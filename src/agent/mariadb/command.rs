@@ -43,7 +43,7 @@ pub struct Flags {
     /// The authorities whose certificates the operator and other agents must have. Who has such a certificate can replace the data.
     #[arg(long)]
     pub tls_ca: Option<PathBuf>,
-    /// Without TLS: whoever reaches the agent can replace the data. For tests
+    /// Without TLS: anyone who reaches the agent can replace the data. For tests
     #[arg(long)]
     pub insecure_http: bool,
     /// The name of the member, which is the name of its pod

@@ -192,10 +192,7 @@ pub(super) async fn copy(args: &CopyArgs) -> Result<(), CliError> {
     let record = Box::pin(save(&place, &name, coming)).await?;
     let shown = Shown { name: &name, record: &record };
     args.output.backup("saved", &shown);
-    if let Some(report) = &args.report {
-        fs::write(report, shown.report(jiff::Timestamp::now()))
-            .map_err(|error| CliError(format!("{}: {error}", report.display())))?;
-    }
+    shown.write_report(args.report.as_deref())?;
     if let Some(policy) = args.keep.policy() {
         let pruned = async {
             let mut pruned = shelf::prune(&place, prefix, policy, Some(&name), false).await?;

@@ -261,10 +261,7 @@ async fn save(args: &SaveArgs) -> Result<(), CliError> {
     let record = shelf::save(&place, &name, &file.0, &record, args.overwrite).await?;
     let shown = Shown { name: &name, record: &record };
     args.output.backup("saved", &shown);
-    if let Some(report) = &args.report {
-        fs::write(report, shown.report(jiff::Timestamp::now()))
-            .map_err(|error| CliError(format!("{}: {error}", report.display())))?;
-    }
+    shown.write_report(args.report.as_deref())?;
     if let Some(policy) = args.keep.policy() {
         let pruned = shelf::prune(&place, args.store.name_prefix(), policy, Some(&name), false).await;
         let pruned =

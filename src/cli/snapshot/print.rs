@@ -1,10 +1,13 @@
 //! What is printed of backups.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::backup::inspect::{Contents, Sum};
 use crate::backup::record::{Copy, Etcd, Of, Record};
 use crate::backup::shelf::{Backup, Condition};
+use crate::cli::CliError;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Output {
@@ -28,6 +31,13 @@ pub(super) struct Shown<'a> {
 impl Shown<'_> {
     pub fn json(&self) -> String {
         pretty(&json!({"name": self.name, "record": self.record}))
+    }
+
+    /// Writes the report to a file, such as the last words of a container.
+    pub fn write_report(&self, path: Option<&Path>) -> Result<(), CliError> {
+        let Some(path) = path else { return Ok(()) };
+        let written = std::fs::write(path, self.report(jiff::Timestamp::now()));
+        written.map_err(|error| CliError(format!("{}: {error}", path.display())))
     }
 
     /// With the fields of a custom resource's status: those of etcd as coreos' etcd-operator named them (v0.9.4, `BackupStatus`).

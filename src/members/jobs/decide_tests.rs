@@ -59,14 +59,7 @@ impl World {
             ]
             .map(hook)
             .to_vec(),
-            target: Target {
-                size,
-                mode: Mode::Run,
-                delete_claims: true,
-                adopt_claims: false,
-                recover: None,
-                switch_over: None,
-            },
+            target: Target::of(size),
             latch: Latch {
                 bootstrapped: members > 0,
                 replicas: Some(members),

@@ -48,14 +48,7 @@ pub fn is_safe_to_fail_over(
 ) -> Result<(), String> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
-    let target = Target {
-        size: workload.replicas,
-        mode: Mode::Run,
-        delete_claims: false,
-        adopt_claims: false,
-        recover: None,
-        switch_over: None,
-    };
+    let target = Target::of(workload.replicas);
     Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
 }
 

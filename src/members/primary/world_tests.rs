@@ -10,7 +10,7 @@ use crate::agent::contract::{Role, State, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Latch, Mode, Pod, Target, VolumeClaim, Workload};
+use crate::members::workload::{Latch, Pod, Target, VolumeClaim, Workload};
 
 /// A step in few words.
 fn brief(step: &MemberStep<Action>) -> String {
@@ -85,14 +85,7 @@ impl World {
     pub fn new(size: u32) -> Self {
         Self {
             settings: settings(),
-            target: Target {
-                size,
-                mode: Mode::Run,
-                delete_claims: true,
-                adopt_claims: false,
-                recover: None,
-                switch_over: None,
-            },
+            target: Target::of(size),
             latch: Latch::default(),
             now: 1000,
             replicas: 0,
