@@ -254,6 +254,25 @@ fn readers_reach_whom_values_name_and_members_are_spread() {
     assert_eq!(spec(&json!({}))["topologySpreadConstraints"].as_array().unwrap().len(), 2);
 }
 
+/// The job's name of the alert is that of the schedule, which the status shows, too.
+#[test]
+fn a_schedule_of_backups_is_watched() {
+    let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}, "schedule": "0 3 * * *"});
+    let all = by_name(&json!({"serviceMonitor": {"enabled": true}, "backup": place}));
+    let rule = all["PrometheusRule my"]["spec"]["groups"][0]["rules"][0].clone();
+    let of = |metric: &str| format!(r#"{metric}{{namespace="ns",cronjob="my-backup"}}"#);
+    let since = of("kube_cronjob_status_last_successful_time") + " or " + &of("kube_cronjob_created");
+    assert_eq!(rule["expr"], format!("time() - ({since}) > 26 * 3600"));
+    assert!(all.contains_key("CronJob my-backup"));
+    for other in [
+        json!({"backup": place}),
+        json!({"serviceMonitor": {"enabled": true}}),
+        json!({"serviceMonitor": {"enabled": true}, "backup": {"storageType": "Volume", "volume": place["volume"]}}),
+    ] {
+        assert!(!by_name(&other).contains_key("PrometheusRule my"), "{other}");
+    }
+}
+
 #[test]
 fn metrics_are_offered_and_the_network_policy_has_every_port() {
     let all = by_name(

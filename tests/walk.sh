@@ -32,11 +32,7 @@ if [ ! -s "$STATE/node.pid" ] || ! kill -0 "$(cat "$STATE/node.pid")" 2>/dev/nul
 export KUBECONFIG=$STATE/admin.kubeconfig
 # shellcheck disable=SC2086
 "$here/node/walk-images.sh" "$work/images" $charts >/dev/null
-# containerd is reached from the node only.
-mkdir "$work/bin"
-printf '#!/bin/sh\nexec "%s/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
-	"$here" "$(command -v env)" "$(command -v ctr)" >"$work/bin/ctr"
-chmod +x "$work/bin/ctr"
+node_ctr "$work/bin"
 ln -s "$bin" "$work/bin/tillerman"
 export PATH=$work/bin:$TOOLS:$PATH LOAD=containerd
 for archive in "$work"/images/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
@@ -46,12 +42,6 @@ left() {
 	kubectl get all,pvc,configmaps,secrets,serviceaccounts,roles,rolebindings,ingresses,pdb -A -o name |
 		grep -v -e '/kube-root-ca.crt$' -e '/default$' -e '/kubernetes$' -e '^persistentvolumeclaim/etcd-data-' || true
 	kubectl get clusterroles,clusterrolebindings,crd,namespaces,mutatingwebhookconfigurations -o name | grep -E 'operator|vpa|app-sample' | grep -v tillerman-operator || true
-}
-
-# blocks: the blocks of the tutorial that are run, with a line `#` and their heading before each
-blocks() {
-	awk '/^#/ && !code { title = $0 } /^<!-- not run/ { skip = 1 }
-		/^```sh$/ { code = 1; if (!skip) print "#" title; next } /^```$/ && code { code = 0; skip = 0; next } code && !skip' "$here/../docs/tutorial.md"
 }
 
 # walk NAME CHART SAMPLE [SED]: SAMPLE is the spec as JSON; SED makes the commands of the tutorial those of this chart
@@ -88,7 +78,7 @@ walk() {
 	echo "walk $name ($2)"
 	while IFS= read -r line; do
 		case $line in '###'*) run_block; title=${line#'#'} commands= ;; *) commands+=$line$'\n' ;; esac
-	done < <(blocks | sed -E "$sed")
+	done < <(blocks "$here/../docs/tutorial.md" | sed -E "$sed")
 	run_block
 	[ "$five" -gt 0 ] && [ "$total" -gt "$five" ] || { echo "walk $name: the tutorial has no commands" >&2; exit 1; }
 	# Pods take a moment to end, and garbage collection to follow.

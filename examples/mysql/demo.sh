@@ -25,6 +25,7 @@ step "2. The operator: a project of the chart, its image, and the rights that th
 "$top/tests/node/mysql-operator.sh" "$bin" "$agent" "$demo"
 kubectl delete mysql example --ignore-not-found --timeout=60s >/dev/null
 kubectl delete pvc -l app.kubernetes.io/instance=example --ignore-not-found >/dev/null
+kubectl delete pvc backups --ignore-not-found --wait=false >/dev/null
 
 # spec PATCH: changes the cluster, and waits until it is as it should be
 spec() {
@@ -92,14 +93,22 @@ until_ok 60 moved
 settled
 gap
 
-step "7. The primary's container is killed"
+step "7. Another primary is asked for"
+old=$(primary)
+show kubectl annotate mysql example tillerman.dev/switch-over=any
+until_ok 60 moved
+kubectl get mysql example -o jsonpath='{.status.members.db.switchOver}{"\n"}'
+settled
+gap
+
+step "8. The primary's container is killed"
 old=$(primary)
 show kubectl delete pod "$old" --grace-period=0 --force
 until_ok 60 moved
 settled
 gap
 
-step "8. A replica's volume is destroyed"
+step "9. A replica's volume is destroyed"
 victim=$(kubectl get pods -l app.kubernetes.io/instance=example,tillerman.dev/role=replica -o jsonpath='{.items[0].metadata.name}')
 claim=$(kubectl get pvc "data-$victim" -o jsonpath='{.metadata.uid}')
 show kubectl delete pvc "data-$victim" --wait=false
@@ -109,16 +118,37 @@ until_ok 120 replaced
 settled
 gap
 
-step "9. A setting: replicas are restarted first, then the primary hands over"
+step "10. A setting: replicas are restarted first, then the primary hands over"
 spec '{"configuration":{"max_connections":77}}'
 [ "$(sql 'SELECT @@max_connections')" = 77 ]
 gap
 
-step "10. Two members"
+step "11. MariaDB 11.8: replicas first"
+spec '{"image":"localhost/mariadb:11.8","version":"11.8"}'
+sql 'SELECT @@version'
+gap
+
+step "12. Two members"
 spec '{"replicas":2}'
 gap
 
-step "11. Every acknowledged write is there, on each member"
+step "13. A backup, while the writer goes on"
+kubectl apply -f - <<'EOF'
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: backups
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+EOF
+spec '{"backup":{"storageType":"Volume","image":"localhost/tillerman:test","volume":{"path":"example/db","claimName":"backups"}},"backupOnDelete":true}'
+show kubectl annotate mysql example tillerman.dev/operation=backup@1
+backed_up() { [ "$(kubectl get mysql example -o jsonpath='{.status.operations.backup.result}')" = Succeeded ]; }
+until_ok 120 backed_up
+gap
+
+step "14. Every acknowledged write is there, on each member"
 rm "$demo/writing"
 wait $writer 2>/dev/null || true
 cut -d' ' -f1 "$demo/acknowledged" | sort >"$demo/wanted"
@@ -129,6 +159,22 @@ for pod in $(kubectl get pods -l app.kubernetes.io/instance=example -o name); do
 	echo "$pod: $(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
 	[ "$lost" = 0 ]
 done
+
+step "15. All of it is deleted; a last backup is taken before"
+show kubectl delete mysql example --timeout=180s
+no_claims() { [ -z "$(kubectl get pvc -l app.kubernetes.io/instance=example -o name)" ]; }
+until_ok 60 no_claims
+
+step "16. A new cluster from the last backup, with every row"
+sed 's|^  replicas: 3|  replicas: 2\n  image: localhost/mariadb:11.8\n  version: "11.8"\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}\n  restore:\n    storageType: Volume\n    image: localhost/tillerman:test\n    volume: {path: example/latest, claimName: backups}\n    namePrefix: db|' \
+	"$here/cluster.yaml" | tee /dev/stderr | kubectl apply -f -
+settled
+password=$(kubectl get secret example-root -o jsonpath='{.data.password}' | base64 -d)
+address=$(kubectl get service example-primary -o jsonpath='{.spec.clusterIP}')
+sql 'SELECT id FROM demo.written' | sort >"$demo/found"
+lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
+echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
+[ "$lost" = 0 ]
 
 step "How to go on"
 cat <<EOF

@@ -311,7 +311,7 @@ fn propose(
             body["metadata"]["annotations"] = json!(proposal.annotations);
         }
         let (target, stored) = server.block_on(async |cluster, discovery| {
-            let target = Target::find(&gvk.kind_group(), &proposal.name, namespace, discovery)?;
+            let target = Target::find(&gvk.kind_group(), &proposal.name, namespace, discovery).await?;
             if !target.resource.namespaced {
                 return Err(CliError(format!("{gvk} is cluster-scoped: write its custom resource by hand")));
             }

@@ -47,7 +47,7 @@ pub fn ask(args: &AskArgs) -> Result<Preview, CliError> {
     let namespace = args.connect.namespace();
     let found = server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
-        let target = target(&args.what, changed.as_ref(), &namespace, discovery)?;
+        let target = target(&args.what, changed.as_ref(), &namespace, discovery).await?;
         let live = cluster.get(&target.resource, &target.id).await.map_err(|e| CliError(line(&e.whole())))?;
         let changed = match changed {
             Some(changed) => Some(as_stored(&changed, live.as_ref(), &target, cluster).await?),
@@ -124,10 +124,15 @@ pub fn whole_numbers(value: &mut Value) {
 }
 
 /// The custom resource that the arguments mean, or that the file has.
-fn target(what: &[String], file: Option<&Value>, namespace: &str, discovery: &Discovery) -> Result<Target, CliError> {
+async fn target(
+    what: &[String],
+    file: Option<&Value>,
+    namespace: &str,
+    discovery: &Discovery,
+) -> Result<Target, CliError> {
     let Some(file) = file else {
         let (kind, name) = two_words(what)?;
-        return Target::find(kind, name, namespace, discovery);
+        return Target::find(kind, name, namespace, discovery).await;
     };
     let text = |pointer: &str| file.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let gvk = Gvk::from_api_version(text("/apiVersion"), text("/kind"));
@@ -136,10 +141,10 @@ fn target(what: &[String], file: Option<&Value>, namespace: &str, discovery: &Di
         "" => namespace,
         own => own,
     };
-    let target = Target::find(&format!("{}.{}", gvk.kind, gvk.group), text("/metadata/name"), place, discovery)?;
+    let target = Target::find(&format!("{}.{}", gvk.kind, gvk.group), text("/metadata/name"), place, discovery).await?;
     if !what.is_empty() {
         let (kind, name) = two_words(what)?;
-        let meant = Target::find(kind, name, namespace, discovery)?;
+        let meant = Target::find(kind, name, namespace, discovery).await?;
         if meant.id.in_any_version() != target.id.in_any_version() {
             return Err(CliError(format!("the file has {}, and not {}", target.id, meant.id)));
         }

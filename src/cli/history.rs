@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
         let (kind, name) = two_words(&args.what)?;
-        let target = Target::find(kind, name, &namespace, discovery)?;
+        let target = Target::find(kind, name, &namespace, discovery).await?;
         let cr = target.get(cluster).await?;
         let kept = revisions(&cr, cluster).await?;
         let found = entries(&kept);

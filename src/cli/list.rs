@@ -82,7 +82,7 @@ async fn kinds(
     discovery: &Discovery,
 ) -> Result<Vec<Arc<Resource>>, CliError> {
     if let Some(word) = &args.kind {
-        return Ok(vec![resource(word, discovery)?]);
+        return Ok(vec![resource(word, discovery).await?]);
     }
     if let Some(file) = &args.watches_file {
         let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;

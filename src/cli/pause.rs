@@ -101,12 +101,12 @@ async fn targets(
     discovery.refresh().await.map_err(CliError::new)?;
     if !which.all && !which.all_namespaces {
         let (kind, name) = two_words(&which.what)?;
-        return Ok(vec![Target::find(kind, name, namespace, discovery)?]);
+        return Ok(vec![Target::find(kind, name, namespace, discovery).await?]);
     }
     let [word] = which.what.as_slice() else {
         return Err(CliError::new("name a custom resource, or give --all or -A with its kind"));
     };
-    let resource = resource(word, discovery)?;
+    let resource = resource(word, discovery).await?;
     let place = Some(namespace).filter(|_| resource.namespaced && !which.all_namespaces);
     let found = cluster.list_metadata(&resource, place, "").await.map_err(|e| CliError(line(&e.whole())))?;
     let target = |object: &Value| {

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let namespace = args.connect.namespace();
     server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
-        let target = Target::find(kind, name, &namespace, discovery)?;
+        let target = Target::find(kind, name, &namespace, discovery).await?;
         let cr = target.get(cluster).await?;
         let kept = revisions(&cr, cluster).await?;
         let info = discovery.info();

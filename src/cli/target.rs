@@ -66,8 +66,8 @@ pub struct Target {
 
 impl Target {
     /// The custom resource that `kind` and `name` mean.
-    pub fn find(kind: &str, name: &str, namespace: &str, discovery: &Discovery) -> Result<Self, CliError> {
-        let resource = resource(kind, discovery)?;
+    pub async fn find(kind: &str, name: &str, namespace: &str, discovery: &Discovery) -> Result<Self, CliError> {
+        let resource = resource(kind, discovery).await?;
         let namespace = resource.namespaced.then(|| namespace.into());
         let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
         Ok(Self { resource, id })
@@ -108,9 +108,13 @@ pub fn two_words(given: &[String]) -> Result<(&str, &str), CliError> {
     }
 }
 
-/// The kind that a word means, as kubectl takes it: a kind or a plural, also with a dot and the group.
-pub fn resource(word: &str, discovery: &Discovery) -> Result<Arc<Resource>, CliError> {
-    match discovery.named(word).as_slice() {
+/// The kind that a word means, as kubectl takes it: a kind, a plural, a singular or a short name, also with a dot and the group.
+pub async fn resource(word: &str, discovery: &Discovery) -> Result<Arc<Resource>, CliError> {
+    let mut found = discovery.named(word);
+    if found.is_empty() {
+        found = discovery.short(word).await.map_err(|e| CliError(line(&e.whole())))?;
+    }
+    match found.as_slice() {
         [] => Err(CliError(format!("the API server has no kind {}", line(word)))),
         [one] => Ok(Arc::clone(one)),
         [first, others @ ..] => {

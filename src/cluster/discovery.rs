@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
+use kube::core::discovery::v2::APIResourceDiscovery;
 use kube::discovery::Discovery as Discovered;
 
 use super::client::Cluster;
@@ -117,6 +118,31 @@ impl Discovery {
         let mut found: Vec<_> = self.read().resources.values().filter(is_it).cloned().collect();
         found.sort_by(|a, b| a.gvk.cmp(&b.gvk));
         found
+    }
+
+    /// The same for a short or singular name. The API server is asked: one request.
+    pub async fn short(&self, word: &str) -> Result<Vec<Arc<Resource>>, ApiError> {
+        let (name, of) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
+        let client = self.cluster.client();
+        let (groups, core) =
+            tokio::join!(client.list_api_groups_aggregated(), client.list_core_api_versions_aggregated());
+        let mut meant = Vec::new();
+        for list in [groups, core] {
+            let list = list.map_err(|e| ApiError::from_kube("discover short names", &e, Sent::Nothing))?;
+            for group in list.items {
+                let group_name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+                let resources = group.versions.into_iter().flat_map(|version| version.resources);
+                let is_it = |resource: &APIResourceDiscovery| {
+                    let mut names = resource.short_names.iter().chain(&resource.singular_resource);
+                    names.any(|known| known.eq_ignore_ascii_case(name)) && of.is_none_or(|of| of == group_name)
+                };
+                let plurals = resources.filter(is_it).filter_map(|resource| resource.resource);
+                meant.extend(plurals.map(|plural| format!("{plural}.{group_name}")));
+            }
+        }
+        meant.sort();
+        meant.dedup();
+        Ok(meant.iter().flat_map(|word| self.named(word)).collect())
     }
 
     /// The versions in which a kind is served.

@@ -66,6 +66,22 @@ image_root() {
 		jq -r '.layers[].digest' | sed 's/:/\//' | while read -r layer; do tar -xOf "$1" "blobs/$layer" | tar -x -C "$2"; done
 }
 
+# node_ctr FOLDER: puts a `ctr` of the node into a folder for PATH: containerd is reached from the node only
+node_ctr() {
+	local cluster
+	cluster=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+	mkdir -p "$1"
+	printf '#!/bin/sh\nexec "%s/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
+		"$cluster" "$(command -v env)" "$(command -v ctr)" >"$1/ctr"
+	chmod +x "$1/ctr"
+}
+
+# blocks DOCUMENT: its blocks of commands that are run, with a line `#` and their heading before each
+blocks() {
+	awk '/^#/ && !code { title = $0 } /^<!-- not run/ { skip = 1 }
+		/^```sh$/ { code = 1; if (!skip) print "#" title; next } /^```$/ && code { code = 0; skip = 0; next } code && !skip' "$1"
+}
+
 # need_corpus: unpacks the large corpus of charts, if it lies beside the checkout (set CORPUS), and sets CHARTS to where it is. Its
 # conformance.py unpacks it to the same place.
 need_corpus() {

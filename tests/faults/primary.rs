@@ -110,6 +110,65 @@ fn after_each_write_of_a_restart_of_all_members_with_a_switch_over() {
     assert!(sweep.run_with(Fault::Freeze) > 15);
 }
 
+/// Another primary is asked for.
+#[test]
+fn after_each_write_of_a_requested_switch_over() {
+    let sweep = Sweep {
+        test: "kill-requested",
+        chart: "primary",
+        lanes: 3,
+        prepare: (&|scene, _| begin(scene), &|sight, _| is_whole(sight, 3).map(drop)),
+        act: &|scene, run| {
+            assert_nothing_lost(scene, primary(scene).0);
+            let request = format!("tillerman.dev/switch-over=any@{run}");
+            scene.kubectl(&["annotate", "webs.test.tillerman.dev", "a", "--overwrite", &request]).unwrap();
+        },
+        end: &|sight, run| {
+            is_whole(sight, 3)?;
+            let made = sight.field("Web", "a", "/status/members/db/switchOver")?;
+            let is_made = made["request"] == format!("any@{run}") && made["result"] == "Succeeded";
+            if is_made { Ok(()) } else { Err(made.to_string()) }
+        },
+    };
+    assert!(sweep.run_with(Fault::Freeze) > 8);
+}
+
+/// A replica's volume is lost, and the member gets another one with a copy.
+#[test]
+fn after_each_write_while_a_lost_volume_is_replaced() {
+    let uids = Mutex::new(BTreeMap::new());
+    let claim = |k: u32| format!("data-a-db-{k}");
+    let sweep = Sweep {
+        test: "kill-replace",
+        chart: "primary",
+        lanes: 3,
+        prepare: (
+            &|scene, _| {
+                begin(scene);
+                let soon = json!({"deadAfter": "2s", "silentAfter": "3s"});
+                scene.apply("Web", "a", &json!({"size": 3, "net": net(scene, "a"), "version": "0", "primary": soon}));
+            },
+            &|sight, _| is_whole(sight, 3).map(drop),
+        ),
+        act: &|scene, run| {
+            let (p, _) = primary(scene);
+            assert_nothing_lost(scene, p);
+            let k = (0..3).rev().find(|k| *k != p).expect("there are replicas");
+            let name = format!("pvc/{}", claim(k));
+            uids.lock().unwrap().insert(run.to_owned(), (k, scene.get(&name).unwrap()["metadata"]["uid"].clone()));
+            // To the controller of volumes, a claim that was bound and names no volume is lost.
+            scene.kubectl(&["annotate", &name, "pv.kubernetes.io/bind-completed=yes"]).unwrap();
+        },
+        end: &|sight, run| {
+            is_whole(sight, 3)?;
+            let (k, before) = uids.lock().unwrap()[run].clone();
+            let uid = sight.field("PersistentVolumeClaim", &claim(k), "/metadata/uid")?;
+            if uid == before { Err(format!("the claim of {k} is the same")) } else { Ok(()) }
+        },
+    };
+    assert!(sweep.run_with(Fault::Freeze) > 4);
+}
+
 /// One member becomes three.
 #[test]
 fn after_each_write_while_replicas_join() {

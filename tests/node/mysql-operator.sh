@@ -7,16 +7,14 @@ top=$(cd "$here/../.." && pwd)
 usage="usage: mysql-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER"
 bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}") folder=$(realpath "${3:?$usage}")
 . "$top/tests/cluster/env.sh"
+. "$top/tests/cluster/lib.sh"
 export KUBECONFIG=$STATE/admin.kubeconfig
 show() { printf '$ %s\n' "$*"; "$@"; }
 "$here/mysql-images.sh" "$agent" "$folder/images"
-mkdir -p "$folder/bin"
-# containerd is reached from the node only.
-printf '#!/bin/sh\nexec "%s/tests/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
-	"$top" "$(command -v env)" "$(command -v ctr)" >"$folder/bin/ctr"
-chmod +x "$folder/bin/ctr"
+node_ctr "$folder/bin"
 ln -sf "$bin" "$folder/bin/tillerman"
 export PATH=$folder/bin:$TOOLS:$PATH LOAD=containerd
+"$bin" image --bare --tag localhost/tillerman:test --format oci-archive --output "$folder/images/tillerman.tar" >/dev/null
 for archive in "$folder"/images/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
 rm -rf "$folder/mysql-operator"
 mkdir "$folder/mysql-operator"

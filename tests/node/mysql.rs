@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{cluster_dir, kubectl};
 use crate::restore::Gateway;
-use crate::support::rows::{Writers, lost, numbers, reached};
+use crate::support::rows::{Writers, lost, numbers, reached, run};
 use crate::{eventually, forbidden, get_in, kubectl_in};
 
 /// The namespace of the operator, and its account.
@@ -236,6 +236,70 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
         BTreeSet::new(),
         "the rights of the project suffice"
     );
+}
+
+/// How long nobody could write when the primary hands over, and when its pod is killed: `ROUNDS` of both.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures, for minutes: make mysql-figures"]
+async fn the_gaps_of_many_switch_overs_and_fail_overs() {
+    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
+    let mut cluster = MySql::new("mysql-figures");
+    cluster.create(&json!({"replicas": 3}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    let (mut handed_over, mut killed) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        for is_killed in [false, true] {
+            writers.more(100).await;
+            writers.longest_gap();
+            let primary = cluster.primary();
+            if is_killed {
+                cluster.kill(&primary);
+            } else {
+                let request = format!("tillerman.dev/switch-over=any@{round}");
+                cluster.kubectl(&["annotate", "mysql", "my", "--overwrite", &request]).unwrap();
+            }
+            cluster.moved(&primary);
+            writers.more(100).await;
+            cluster.settled();
+            let gaps = if is_killed { &mut killed } else { &mut handed_over };
+            gaps.push(writers.longest_gap());
+        }
+    }
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+    for (what, mut gaps) in [("switch-over on request", handed_over), ("the primary's pod is killed", killed)] {
+        gaps.sort();
+        eprintln!("{what}, {rounds} times: p50 {:.0?}, longest {:.0?}", gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
+    }
+}
+
+/// How long a member takes to get a copy of 1 GiB of rows, and to follow, while clients write.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures, for minutes: make mysql-figures"]
+async fn the_time_until_a_member_has_a_gibibyte() {
+    const KIB: u32 = 1 << 20;
+    let mut cluster = MySql::new("mysql-gibibyte");
+    cluster.create(&json!({"replicas": 1, "configuration": {"innodb_buffer_pool_size": "256M"}}));
+    let primary = cluster.writes();
+    for statement in [
+        "CREATE DATABASE big".to_owned(),
+        "CREATE TABLE big.t (id INT PRIMARY KEY, v VARBINARY(1000) NOT NULL)".to_owned(),
+        format!("INSERT INTO big.t SELECT seq, RANDOM_BYTES(1000) FROM seq_1_to_{KIB}"),
+    ] {
+        run(&primary, &statement).await.unwrap();
+    }
+    let writers = Writers::start(&[primary], 2).await;
+    writers.more(20).await;
+    writers.longest_gap();
+    let since = std::time::Instant::now();
+    cluster.patch(&json!({"replicas": 2}));
+    cluster.settled();
+    eprintln!("a second member with 1 GiB: {:.1?}; longest gap {:.0?}", since.elapsed(), writers.longest_gap());
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+    for (name, member) in cluster.members() {
+        assert_eq!(numbers(&member, "SELECT COUNT(*) FROM big.t").await, [u64::from(KIB)], "{name}");
+    }
 }
 
 /// A backup while clients write, another one before everything is deleted, and all of it again from that.

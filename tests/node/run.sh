@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY [AGENT_BINARY]
+# TEST picks tests by their names; TEST_ARGS has more arguments for them, and TEST_THREADS says how many run at once.
 # With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB, too.
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
@@ -79,7 +80,7 @@ EOF
 export TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
 kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
 # shellcheck disable=SC2086
-nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- $skip --nocapture --test-threads=4 || {
+nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- $skip ${TEST_ARGS:-} --nocapture --test-threads=${TEST_THREADS:-4} || {
 	kubectl -n page-operator-system describe pods >&2
 	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
 	exit 1

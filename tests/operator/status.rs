@@ -73,6 +73,10 @@ fn status_of_what_is_not_there_says_where_it_looked() {
     assert!(none.starts_with(&expected), "{none}");
     let kind = status(&space, &["gizmo/nope"]).unwrap_err();
     assert_eq!(kind, "Error: the API server has no kind gizmo\n");
+    for word in ["deploy/nope", "deployment.apps/nope"] {
+        let short = status(&space, &[word]).unwrap_err();
+        assert_eq!(short, "Error: there is no Deployment nope\n", "as kubectl takes it");
+    }
     let gone = status(&space, &["web/nope"]).unwrap_err();
     assert_eq!(gone, "Error: there is no Web nope\n");
 }

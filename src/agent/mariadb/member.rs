@@ -19,6 +19,10 @@ use crate::agent::tls::Files;
 
 /// How long the database has for an answer about itself. The state is answered within two seconds.
 const ANSWER: Duration = Duration::from_millis(1500);
+/// How long it has after an answer that was late. The operator asks again and again before it acts, and need not wait each time.
+const QUICK: Duration = Duration::from_millis(200);
+/// How often a database whose answer was late is asked with all patience.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A connection, and the start of the database that it is of.
 type Line = Mutex<Option<(Arc<Process>, Sql)>>;
@@ -47,6 +51,7 @@ pub struct Member {
     asks: Line,
     works: Line,
     last: StdMutex<Option<(Instant, String, Measured)>>,
+    hangs: watch::Sender<bool>,
 }
 
 impl Member {
@@ -79,6 +84,7 @@ impl Member {
             asks: Mutex::default(),
             works: Mutex::default(),
             last: StdMutex::default(),
+            hangs: watch::Sender::default(),
         })
     }
 
@@ -130,7 +136,11 @@ impl Member {
     /// Asks the database.
     pub async fn measure(&self, within: Duration) -> Result<Measured, SqlError> {
         let asks = async { measure(&mut *self.asks().await?, within).await };
-        let measured = tokio::time::timeout(within, asks).await.map_err(|_| SqlError::Late)??;
+        let measured = tokio::time::timeout(within, asks).await.map_err(|_| SqlError::Late).flatten();
+        if measured != Err(SqlError::Late) {
+            self.hangs.send_replace(false);
+        }
+        let measured = measured?;
         let start = self.facts(|facts| facts.start.clone());
         *self.last() = Some((Instant::now(), start, measured.clone()));
         Ok(measured)
@@ -143,7 +153,7 @@ impl Member {
     /// The answer to the operator. If the database does not answer in time, it is the last one, and says so.
     pub async fn state(&self) -> State {
         let name = &self.flags.member;
-        let end = Instant::now() + ANSWER;
+        let end = Instant::now() + if *self.hangs.borrow() { QUICK } else { ANSWER };
         loop {
             // What an order changes while the database is asked must not be mixed with what it said before.
             let before = self.facts(Clone::clone);
@@ -158,12 +168,23 @@ impl Member {
                 None => before.state(name, None, purged, None),
                 Some(Ok(measured)) => before.state(name, Some(&measured), purged, None),
                 Some(Err(error)) => {
+                    self.hangs.send_replace(error == SqlError::Late);
                     let last = self.last().clone().filter(|(_, start, _)| *start == before.start);
                     let age = last.as_ref().map_or(0, |(at, _, _)| at.elapsed().as_secs());
                     let late = format!("{error}: what is said of it is {age} seconds old");
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
+        }
+    }
+
+    /// Asks a database whose answer was late until it answers in time.
+    pub async fn keep_asking(self: Arc<Self>) {
+        let mut hangs = self.hangs.subscribe();
+        // The sender lives as long as the member.
+        while hangs.wait_for(|hangs| *hangs).await.is_ok() {
+            let _ = self.measure(ANSWER).await;
+            tokio::time::sleep(LOOK).await;
         }
     }
 

@@ -56,6 +56,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
         tokio::spawn(serve(health, || None, Arc::new(Kubelet(Arc::clone(&member)))));
     }
     tokio::spawn(begin(Arc::clone(&member)));
+    tokio::spawn(Arc::clone(&member).keep_asking());
     tokio::spawn(keep_running(Arc::clone(&member)));
     tokio::spawn(keep_open(Arc::clone(&member)));
     tokio::spawn(keep_confirmed(Arc::clone(&member)));

@@ -75,9 +75,8 @@ async fn find(
     cluster: &Cluster,
     discovery: &Discovery,
 ) -> Result<(Arc<Resource>, ObjectId), CliError> {
-    let kind = |word: &str| resource(word, discovery);
     if let Some((word, name)) = name.split_once('/') {
-        let resource = kind(word)?;
+        let resource = resource(word, discovery).await?;
         let namespace = resource.namespaced.then(|| namespace.into());
         let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
         return Ok((resource, id));
@@ -100,7 +99,7 @@ async fn find(
         )));
     };
     let (group_kind, (namespace, name)) = (word, place.split_once('/').unwrap_or(("", place)));
-    let resource = kind(group_kind)?;
+    let resource = resource(group_kind, discovery).await?;
     let namespace = Some(namespace).filter(|n| !n.is_empty() && resource.namespaced).map(Into::into);
     let id = ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() };
     Ok((resource, id))
