@@ -84,7 +84,17 @@ async fn members_become_11_8_one_by_one_under_writes_and_nothing_is_lost_and_non
     member.start();
     cluster.members[2].until("it runs", |state| is_newer(state) && !state.start.is_empty()).await;
     cluster.follow(2, 2, 1, true).await.unwrap();
-    cluster.members[2].until("it receives", |state| state.receiving && state.applying).await;
+    let state = cluster.members[2].until("it receives", |state| state.receiving && state.applying).await;
+
+    // A copy of 11.8 for 11.8.
+    cluster.seed(2, 2, 0, Some(state.start.clone())).await.unwrap();
+    cluster.members[2]
+        .until("it has a copy", |new| new.start != state.start && !new.start.is_empty() && new.busy.is_none())
+        .await;
+    cluster.follow(2, 2, 1, true).await.unwrap();
+    let primary = cluster.members[1].state().await;
+    cluster.members[2].until("it has all", |state| state.receiving && state.has.contains(&primary.has)).await;
+    assert_eq!(lost(&cluster.members[2], &keys).await, Vec::<u64>::new());
 }
 
 /// The database is killed while its tables are brought up to date: the same is done again.
