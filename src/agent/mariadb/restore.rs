@@ -21,7 +21,7 @@ use super::events::{Choice, Log, choose};
 use super::gtid::{self, Gtid};
 use super::keeper::{InitFile, SHORT, answers, random, write_secret};
 use super::logs::shown;
-use super::member::Member;
+use super::member::{FILES, Member};
 use super::process::Process;
 use super::seed::{
     PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
@@ -71,7 +71,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
     }
     let epoch = flags.epoch;
     let member = Member::new(flags, None)?;
-    match member.volume.found().map_err(|error| error.to_string())? {
+    match member.volume.found(&FILES).map_err(|error| error.to_string())? {
         Found::Nothing => {}
         Found::Ours(_) if !check => {
             tracing::info!("there is data: nothing to do");

@@ -174,7 +174,7 @@ fn checked(mut state: State, member: &str) -> Result<State, String> {
     if [&state.got, &state.has, &state.purged].iter().any(is_long) {
         return Err(format!("a position in its state has more than {MAX_POSITION} bytes"));
     }
-    if state.epoch > MAX_EPOCH || state.number > MAX_EPOCH {
+    if state.epoch > MAX_EPOCH || state.number.is_some_and(|number| number > MAX_EPOCH) {
         return Err("its epoch or its number is too high".to_owned());
     }
     state.lag = state.lag.filter(|lag| lag.is_finite() && *lag >= 0.0);

@@ -51,7 +51,7 @@ async fn asked(answer: impl AsRef<[u8]> + Send + 'static) -> Result<State, Strin
 }
 
 fn fence() -> Verb {
-    Verb::Fence(Order { epoch: 1, number: 0, data: "u".into() })
+    Verb::Fence(Order { epoch: 1, number: Some(0), data: "u".into() })
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn an_order_is_obeyed_or_refused_and_a_redirect_is_not_followed() {
 async fn an_order_has_the_time_that_it_gives() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let demote = Verb::Demote(Demote { epoch: 1, number: 0, data: "u".into(), within: 200 });
+    let demote = Verb::Demote(Demote { epoch: 1, number: Some(0), data: "u".into(), within: 200 });
     let began = Instant::now();
     let failed = Agents::new(None).unwrap().order(&url, "db-0", &demote).await;
     assert_eq!(failed, Err(Failed::Unknown("no answer within 3 seconds".into())));
