@@ -164,10 +164,8 @@ pub async fn keep_confirmed(member: Arc<Member>) {
         let guard_of_orders = member.orders.lock().await;
         let found = member.facts(|facts| lacks(facts).zip(facts.running.clone()));
         if let Some((acks, server)) = found {
-            let enough = member
-                .measure(&server, SHORT)
-                .await
-                .is_ok_and(|own| u32::try_from(own.info.acknowledging().len()).unwrap_or(u32::MAX) >= acks);
+            let connected = server.info(SHORT).await.map_or(0, |info| info.number("connected_slaves"));
+            let enough = connected >= u64::from(acks);
             if enough && is_confirmed(&member, &server, acks, Duration::from_millis(500)).await.is_ok_and(|done| done) {
                 let opened = async {
                     guard(&server, acks).await?;

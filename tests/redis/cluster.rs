@@ -179,13 +179,18 @@ impl Member {
 
     /// Sends a signal to a process of the member.
     pub fn signal(&self, signal: &str, program: &str) {
-        let own = format!("VOLUME={}", self.folder.join("v").display());
+        let volume = self.folder.join("v");
+        let own = format!("VOLUME={}", volume.display());
         let entries = fs::read_dir("/proc").expect("there are processes");
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let words = |number: u32, file: &str| fs::read_to_string(format!("/proc/{number}/{file}")).unwrap_or_default();
+        let text = |number: u32, file: &str| fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
         let is_own = |number: &u32| {
-            let name = words(*number, "comm").trim() == program;
-            name && words(*number, "environ").split('\0').any(|word| word == own)
+            // Redis works in the folder of its data, and writes its title over its environment.
+            let folder = fs::read_link(format!("/proc/{number}/cwd")).unwrap_or_default();
+            let environment = text(*number, "environ");
+            let is_own =
+                folder.starts_with(&volume) || environment.split(|b| *b == 0).any(|word| word == own.as_bytes());
+            text(*number, "comm").trim_ascii_end() == program.as_bytes() && is_own
         };
         // The oldest: Redis has children of the same name while it writes a copy.
         let number =
