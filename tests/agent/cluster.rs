@@ -287,7 +287,7 @@ impl Member {
         match self.client.order(&self.url(), verb, PATIENCE).await {
             Ok(state) => Ok(state),
             Err(ClientError::Refused(refusal)) => Err(refusal),
-            Err(ClientError::Failed(why)) => panic!("{}: {why}", self.name),
+            Err(error @ ClientError::Failed { .. }) => panic!("{}: {error}", self.name),
         }
     }
 
