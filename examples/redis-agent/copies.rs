@@ -136,7 +136,7 @@ async fn take(member: &Arc<Member>, order: &Seed, request: String) -> Result<(),
     let identity = Identity { data: order.data.clone(), seeded: Some(request), version, ..Identity::default() };
     let _guard = member.orders.lock().await;
     if let Some(discard) = &order.discard {
-        if member.facts(|facts| facts.stopping || facts.start != *discard) {
+        if member.facts(|facts| facts.start != *discard) {
             return Err("Redis has started again, and its data may be another one now".to_owned());
         }
         member.ended().await.map_err(|refusal| refusal.message)?;

@@ -139,8 +139,8 @@ async fn end(member: &Arc<Member>) {
     while Instant::now() < until && is_in_office(&member.state().await) {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    // No order begins from here on.
     let _guard = member.orders.lock().await;
-    member.change(|facts| facts.stopping = true);
     let waits = member.facts(|facts| facts.role == Role::Primary && facts.acks > 0);
     let is_clean = !waits || orders::demote(member, member.settings.grace / 2).await.is_ok();
     let running = member.facts(|facts| facts.running.clone());

@@ -82,7 +82,6 @@ pub struct Facts {
     pub handed_over: bool,
     pub seeding: Option<String>,
     pub busy: Option<Busy>,
-    pub stopping: bool,
     pub problem: Option<String>,
 }
 
@@ -268,14 +267,12 @@ impl Member {
             if self.facts(marks) != marks(&facts) && Instant::now() < end {
                 continue;
             }
-            return match measured {
-                Ok(measured) => self.shown(&facts, Some(&measured), None),
-                Err(_) => {
-                    let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let last = last.filter(|(start, _)| *start == facts.start).map(|(_, measured)| measured);
-                    self.shown(&facts, last.as_ref(), Some("Redis does not answer".to_owned()))
-                }
-            };
+            if let Ok(measured) = measured {
+                return self.shown(&facts, Some(&measured), None);
+            }
+            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let last = last.filter(|(start, _)| *start == facts.start).map(|(_, measured)| measured);
+            return self.shown(&facts, last.as_ref(), Some("Redis does not answer".to_owned()));
         }
     }
 
@@ -283,7 +280,7 @@ impl Member {
         let nothing = Measured::default();
         let own = measured.unwrap_or(&nothing);
         let is_primary = facts.role == Role::Primary;
-        let is_linked = own.info.is_linked() && facts.role == Role::Replica;
+        let is_linked = own.info.is_linked();
         let mut acknowledging = if is_primary { own.info.acknowledging() } else { Vec::new() };
         acknowledging.retain(|name| facts.admitted.contains(name));
         let starting = (facts.wanted && facts.running.is_none()).then(|| "Redis starts".to_owned());

@@ -22,13 +22,13 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
     let order = tokio::spawn(async move {
         let guard = tokio::time::timeout(WAIT, member.orders.lock()).await;
         let Ok(guard) = guard else { return Err(Refusal::new(Reason::Busy, "another order is carried out")) };
-        let (obeyed, data, seeding, stopping) = member.facts(|facts| {
+        let (obeyed, data, seeding) = member.facts(|facts| {
             let data = facts.identity.as_ref().map(|identity| identity.data.clone());
-            (facts.obeyed.clone(), data, facts.seeding.is_some(), facts.stopping)
+            (facts.obeyed.clone(), data, facts.seeding.is_some())
         });
         check(&verb, &obeyed, data.as_deref())?;
-        if stopping || (seeding && !matches!(verb, Verb::Seed(_) | Verb::Reload(_))) {
-            return Err(Refusal::new(Reason::Busy, "the agent ends, or the data is replaced by a copy"));
+        if seeding && !matches!(verb, Verb::Seed(_) | Verb::Reload(_)) {
+            return Err(Refusal::new(Reason::Busy, "the data is replaced by a copy"));
         }
         if let Some((at, _)) = verb.order().filter(|(at, _)| obeyed.at().is_before(*at)) {
             member.obey(|obeyed| obeyed.note(at))?;

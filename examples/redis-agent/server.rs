@@ -92,11 +92,9 @@ impl Server {
 impl Connection {
     /// Sends a command.
     pub async fn send(&mut self, words: &[&str]) -> io::Result<()> {
-        let mut command = format!("*{}\r\n", words.len());
-        for word in words {
-            command += &format!("${}\r\n{word}\r\n", word.len());
-        }
-        self.0.write_all(command.as_bytes()).await
+        let count = words.len();
+        let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        self.0.write_all(format!("*{count}\r\n{}", words.concat()).as_bytes()).await
     }
 
     /// Sends a command, and reads its answer: a line, a number, a text, or a list of these,

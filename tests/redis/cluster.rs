@@ -166,10 +166,9 @@ impl Member {
         }
     }
 
-    /// Asks the container to end, and waits for it.
-    pub fn stop(&mut self) {
+    /// Waits until the container, which was asked to end, has ended.
+    pub fn ended(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        self.signal("TERM", "redis-agent");
         let since = Instant::now();
         while process.try_wait().expect("it is a child").is_none() {
             assert!(since.elapsed() < PATIENCE, "{} does not end", self.name);

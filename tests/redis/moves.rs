@@ -1,6 +1,6 @@
 //! The agent keeps to the contract, and no write that `WAIT` confirmed is lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tillerman::agent::check::{Check, Step};
 use tillerman::agent::client::Client;
@@ -202,8 +202,16 @@ async fn a_replica_that_does_not_acknowledge_confirms_nothing() {
     let primary = cluster.members[0].state().await;
     assert_eq!(primary.acknowledging, Vec::<String>::new());
     cluster.members[1].until("it has all", |state| state.has.contains(&primary.has)).await;
-    let refused = cluster.demote(0, 1, 1000).await.unwrap_err();
-    assert_eq!(refused.reason, Reason::TimeOver);
+    // While it tries to hand over, it takes no writes.
+    let (refused, denied) = tokio::join!(cluster.demote(0, 1, 3000), async {
+        let since = Instant::now();
+        while client.ask(&["SET", "w0", "x"]).await.is_ok() {
+            assert!(since.elapsed() < Duration::from_secs(3), "it takes writes");
+        }
+        client.ask(&["SET", "w0", "x"]).await.unwrap_err().to_string()
+    });
+    assert!(denied.starts_with("-NOPERM"), "{denied}");
+    assert_eq!(refused.unwrap_err().reason, Reason::TimeOver);
     assert!(cluster.members[0].state().await.writable, "it continues");
     cluster.follow(1, 1, 0, true).await.unwrap();
     cluster.members[1].until("it receives", |state| state.receiving).await;
@@ -236,7 +244,7 @@ async fn a_member_is_seeded_from_a_replica_and_a_container_that_ends_hands_over(
     cluster.members[2].until("it follows", |state| state.receiving).await;
     cluster.members[0].signal("TERM", "redis-agent");
     switch_over(&cluster, 0, 1, 2).await;
-    cluster.members[0].stop();
+    cluster.members[0].ended();
     writers.more(100).await;
     let keys = writers.stop().await;
     cluster.members[0].start();

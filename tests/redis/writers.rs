@@ -29,11 +29,9 @@ impl Redis {
 
     /// A line, a number, or a list of texts, one a line.
     pub async fn ask(&mut self, words: &[&str]) -> Result<String> {
-        let mut command = format!("*{}\r\n", words.len());
-        for word in words {
-            command += &format!("${}\r\n{word}\r\n", word.len());
-        }
-        self.0.write_all(command.as_bytes()).await?;
+        let count = words.len();
+        let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        self.0.write_all(format!("*{count}\r\n{}", words.concat()).as_bytes()).await?;
         let line = self.line().await?;
         match line.split_at_checked(1).ok_or(ErrorKind::UnexpectedEof)? {
             ("+" | ":", rest) => Ok(rest.to_owned()),

@@ -107,17 +107,23 @@ async fn hand_over(member: &Arc<Member>, within: Duration) {
     let end = Instant::now() + within;
     while Instant::now() < end {
         let (role, acks) = member.facts(|facts| (facts.role, facts.acks));
-        let is_in_office = match role {
-            Role::Primary => acks > 0 && member.measure(SHORT).await.is_ok_and(|seen| !seen.acknowledging.is_empty()),
-            // It was demoted, and may have what the next primary lacks.
-            Role::Fenced => true,
-            Role::Replica | Role::Waiting => false,
-        };
-        if !is_in_office {
+        let looks = role == Role::Primary && acks > 0;
+        let acknowledges = looks && member.measure(SHORT).await.is_ok_and(|seen| !seen.acknowledging.is_empty());
+        if !is_in_office(role, acks, acknowledges) {
             return;
         }
         let changed = member.wait_until(|facts| (facts.role != role).then_some(()));
         let _ = tokio::time::timeout(HAND_OVER_LOOK, changed).await;
+    }
+}
+
+/// Whether another member can be expected to take over from one that ends. `acknowledges`: whether any member does.
+fn is_in_office(role: Role, acks: u32, acknowledges: bool) -> bool {
+    match role {
+        Role::Primary => acks > 0 && acknowledges,
+        // It was demoted, and may have what the next primary lacks.
+        Role::Fenced => true,
+        Role::Replica | Role::Waiting => false,
     }
 }
 
@@ -207,5 +213,25 @@ impl Answers for Kubelet {
             _ => return answer(404, "text/plain", b"not found".to_vec()),
         };
         if ready { answer(200, "text/plain", b"ok".to_vec()) } else { answer(503, "text/plain", b"not ready".to_vec()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_in_office;
+    use crate::agent::contract::Role;
+
+    #[test]
+    fn a_primary_that_ends_waits_for_another_one_if_there_can_be_one() {
+        for (role, acks, acknowledges, expected) in [
+            (Role::Primary, 1, true, true),
+            (Role::Primary, 1, false, false),
+            (Role::Primary, 0, true, false),
+            (Role::Fenced, 0, false, true),
+            (Role::Replica, 1, true, false),
+            (Role::Waiting, 1, true, false),
+        ] {
+            assert_eq!(is_in_office(role, acks, acknowledges), expected, "{role:?} {acks} {acknowledges}");
+        }
     }
 }
