@@ -198,11 +198,17 @@ impl Member {
         assert!(sent.expect("kill is there").success());
     }
 
+    /// Gives an order, again while the agent says that it may be obeyed later, as the operator does.
     pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {
-        match Client::default().order(&self.url(), verb, PATIENCE).await {
-            Ok(state) => Ok(state),
-            Err(ClientError::Refused(refusal)) => Err(refusal),
-            Err(error @ ClientError::Failed { .. }) => panic!("{}: {error}", self.name),
+        let since = Instant::now();
+        loop {
+            match Client::default().order(&self.url(), verb, PATIENCE).await {
+                Ok(state) => return Ok(state),
+                Err(ClientError::Refused(refusal)) if refusal.reason.is_passing() && since.elapsed() < PATIENCE => {}
+                Err(ClientError::Refused(refusal)) => return Err(refusal),
+                Err(error @ ClientError::Failed { .. }) => panic!("{}: {error}", self.name),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -179,6 +179,8 @@ async fn a_primary_has_its_writes_after_a_full_outage() {
         member.start();
         member.until("it answers", |_| true).await;
     }
+    cluster.members[2].until("a replica starts by itself", |state| !state.start.is_empty()).await;
+    assert_eq!(cluster.members[0].state().await.start, "", "a primary waits for an order");
     cluster.promote(0, 1, 0, &[1, 2]).await.unwrap();
     let state = cluster.members[0].until("it takes writes", |state| state.writable).await;
     assert!(state.has.contains(&before.has) && state.start != before.start, "{state:?}");
