@@ -85,7 +85,9 @@ impl Step {
             Self::OtherData => "an order for other data is refused as OtherData",
             Self::Promotes => "a promotion without acknowledgements takes writes, also when it is repeated",
             Self::StaleEpoch => "an order of an earlier epoch is refused as StaleEpoch",
-            Self::StaleOrder => "an earlier order of the same epoch is refused as StaleOrder",
+            Self::StaleOrder => {
+                "an earlier order of the same epoch is refused as StaleOrder; one without a number is judged by its epoch"
+            }
             Self::HasData => "data is discarded only by its start",
             Self::Demotes => "a primary that hands over takes no writes, and takes them again after a promotion",
             Self::Fences => "a primary that is fenced takes no writes, and does not start before an order",
@@ -149,7 +151,7 @@ impl Check {
         let state =
             if state.data.is_some() { state } else { self.until(0, "it has data", |s| s.data.is_some()).await? };
         self.data = state.data.unwrap_or_default();
-        (self.epoch, self.number) = (state.epoch, state.number);
+        (self.epoch, self.number) = (state.epoch, state.number.unwrap_or_default());
         expect("its member has a name", !state.member.is_empty(), &state.member)
     }
 
@@ -157,7 +159,7 @@ impl Check {
         let requests = [
             ("/v1/unheard-of", b"{}".to_vec()),
             ("/v1/fence", b"{}".to_vec()),
-            ("/v1/fence", b"{\"epoch\":1,\"data\":\"x\"}".to_vec()),
+            ("/v1/fence", b"{\"epoch\":1,\"number\":1}".to_vec()),
             ("/v1/fence", b"{\"epoch\":1,\"number\":1,\"data\":\"x\",\"more\":1}".to_vec()),
             ("/v1/fence", b"no JSON".to_vec()),
             ("/v1/fence", vec![b' '; LIMIT + 1]),
@@ -176,7 +178,7 @@ impl Check {
     }
 
     async fn other_data(&mut self) -> Done {
-        let order = Order { epoch: self.epoch + 1, number: 0, data: format!("{}-not", self.data) };
+        let order = Order { epoch: self.epoch + 1, number: Some(0), data: format!("{}-not", self.data) };
         self.refused(0, &Verb::Fence(order), Reason::OtherData).await?;
         let state = self.state(0).await?;
         expect("a refused order changes no epoch", state.epoch == self.epoch, &state)
@@ -194,7 +196,7 @@ impl Check {
     }
 
     async fn stale_epoch(&mut self) -> Done {
-        let order = Order { epoch: self.epoch - 1, number: self.number + 1, data: self.data.clone() };
+        let order = Order { epoch: self.epoch - 1, number: Some(self.number + 1), data: self.data.clone() };
         self.refused(0, &Verb::Fence(order), Reason::StaleEpoch).await?;
         let state = self.state(0).await?;
         expect("it takes writes as before", state.writable, &state)
@@ -203,21 +205,31 @@ impl Check {
     async fn stale_order(&mut self) -> Done {
         self.number += 2;
         let state = self.promote(0, 0, &[]).await?;
-        expect("it says which order it obeyed", state.number == self.number, &state)?;
-        let (epoch, number) = (self.epoch, self.number - 1);
+        expect("it says which order it obeyed", state.number == Some(self.number), &state)?;
+        let (epoch, number) = (self.epoch, Some(self.number - 1));
         let order = Order { epoch, number, data: self.data.clone() };
         self.refused(0, &Verb::Fence(order), Reason::StaleOrder).await?;
         let order = Demote { epoch, number, data: self.data.clone(), within: 1000 };
         self.refused(0, &Verb::Demote(order), Reason::StaleOrder).await?;
-        let state = self.state(0).await?;
-        expect("it takes writes as before", state.writable && state.number == self.number, &state)
+        // An operator that is older than numbers gives none.
+        let data = self.data.clone();
+        let order = Promote { epoch, number: None, data: data.clone(), acks: 0, admitted: Vec::new() };
+        let state = self.order(0, &Verb::Promote(order)).await?;
+        expect("it takes writes as before", state.writable && state.number == Some(self.number), &state)?;
+        let order = Order { epoch: epoch - 1, number: None, data };
+        self.refused(0, &Verb::Fence(order), Reason::StaleEpoch).await
     }
 
     async fn has_data(&mut self) -> Done {
         let donor = self.url(0).to_owned();
         for discard in [None, Some("no start".to_owned())] {
-            let seed =
-                Seed { epoch: self.epoch, number: self.number, data: self.data.clone(), donor: donor.clone(), discard };
+            let seed = Seed {
+                epoch: self.epoch,
+                number: Some(self.number),
+                data: self.data.clone(),
+                donor: donor.clone(),
+                discard,
+            };
             self.refused(0, &Verb::Seed(seed), Reason::HasData).await?;
         }
         Ok(())
@@ -260,7 +272,7 @@ impl Check {
         let discard = state.data.is_some().then_some(state.start);
         let seed = Seed {
             epoch: self.epoch,
-            number: self.number,
+            number: Some(self.number),
             data: self.data.clone(),
             donor: self.url(0).to_owned(),
             discard,
@@ -359,7 +371,13 @@ impl Check {
         let admitted = admitted.iter().map(|name| (*name).to_owned()).collect();
         self.order(
             k,
-            &Verb::Promote(Promote { epoch: self.epoch, number: self.number, data: self.data.clone(), acks, admitted }),
+            &Verb::Promote(Promote {
+                epoch: self.epoch,
+                number: Some(self.number),
+                data: self.data.clone(),
+                acks,
+                admitted,
+            }),
         )
         .await
     }
@@ -371,7 +389,7 @@ impl Check {
             k,
             &Verb::Follow(Follow {
                 epoch: self.epoch,
-                number: self.number,
+                number: Some(self.number),
                 data: self.data.clone(),
                 source,
                 acknowledge,
@@ -381,13 +399,19 @@ impl Check {
     }
 
     async fn fence(&self, k: usize) -> Done<State> {
-        self.order(k, &Verb::Fence(Order { epoch: self.epoch, number: self.number, data: self.data.clone() })).await
+        self.order(k, &Verb::Fence(Order { epoch: self.epoch, number: Some(self.number), data: self.data.clone() }))
+            .await
     }
 
     async fn demote(&self, k: usize) -> Done<State> {
         self.order(
             k,
-            &Verb::Demote(Demote { epoch: self.epoch, number: self.number, data: self.data.clone(), within: 10_000 }),
+            &Verb::Demote(Demote {
+                epoch: self.epoch,
+                number: Some(self.number),
+                data: self.data.clone(),
+                within: 10_000,
+            }),
         )
         .await
     }

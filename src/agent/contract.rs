@@ -33,8 +33,9 @@ pub struct State {
     pub data: Option<String>,
     /// The highest epoch that the agent has obeyed. It is stored beside the data.
     pub epoch: u64,
-    /// The highest number of an order of this epoch that the agent has obeyed. It is stored with the epoch.
-    pub number: u64,
+    /// The highest number of an order of this epoch that the agent has obeyed. It is stored with the epoch. `None`: the agent is older
+    /// than numbers, and refuses orders that have one.
+    pub number: Option<u64>,
     /// What the member does by the last order.
     pub role: Role,
     /// Whether clients can write.
@@ -78,6 +79,17 @@ pub struct State {
     pub problem: Option<String>,
 }
 
+impl State {
+    /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag` seconds old.
+    pub fn serves(&self, lag: f64) -> bool {
+        match self.role {
+            Role::Primary => self.writable,
+            Role::Replica => self.receiving && self.lag.is_some_and(|seconds| seconds <= lag),
+            Role::Waiting | Role::Fenced => false,
+        }
+    }
+}
+
 /// What a member does by the last order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
@@ -106,7 +118,7 @@ pub struct Busy {
 
 /// A verb: `POST /v1/NAME` with its fields as JSON. Each can be repeated: an agent that has done it already answers as the first
 /// time. An agent refuses an epoch below [`State::epoch`], and a number below [`State::number`] in the same epoch. It stores higher
-/// ones before it acts.
+/// ones before it acts. An order without a number is judged by its epoch alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. What it had received
@@ -133,7 +145,9 @@ pub struct Order {
     /// The epoch, which increases with each new primary.
     pub epoch: u64,
     /// The number within the epoch, which increases with each decision that takes something back. Orders of one decision have the same.
-    pub number: u64,
+    /// `None`: one of both sides is older than numbers, and the epoch alone decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The data that is meant. A member with other data refuses.
     pub data: String,
 }
@@ -144,8 +158,9 @@ pub struct Order {
 pub struct Promote {
     /// The epoch.
     pub epoch: u64,
-    /// The number within the epoch.
-    pub number: u64,
+    /// The number within the epoch, as in [`Order`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The data that is meant.
     pub data: String,
     /// How many acknowledgements a commit waits for; 0 for none.
@@ -160,8 +175,9 @@ pub struct Promote {
 pub struct Follow {
     /// The epoch.
     pub epoch: u64,
-    /// The number within the epoch.
-    pub number: u64,
+    /// The number within the epoch, as in [`Order`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The data that is meant.
     pub data: String,
     /// The host of the primary.
@@ -176,8 +192,9 @@ pub struct Follow {
 pub struct Demote {
     /// The epoch.
     pub epoch: u64,
-    /// The number within the epoch.
-    pub number: u64,
+    /// The number within the epoch, as in [`Order`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The data that is meant.
     pub data: String,
     /// How long it may take, in milliseconds.
@@ -190,8 +207,9 @@ pub struct Demote {
 pub struct Seed {
     /// The epoch.
     pub epoch: u64,
-    /// The number within the epoch.
-    pub number: u64,
+    /// The number within the epoch, as in [`Order`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The data that is copied.
     pub data: String,
     /// The URL of the agent of the member that the copy is taken from.
@@ -255,16 +273,34 @@ impl Verb {
         })
     }
 
-    /// The epoch with the number, and the data that is meant; [`Verb::Reload`] has none.
-    pub fn order(&self) -> Option<((u64, u64), &str)> {
-        match self {
-            Self::Fence(order) => Some(((order.epoch, order.number), &order.data)),
-            Self::Promote(order) => Some(((order.epoch, order.number), &order.data)),
-            Self::Follow(order) => Some(((order.epoch, order.number), &order.data)),
-            Self::Demote(order) => Some(((order.epoch, order.number), &order.data)),
-            Self::Seed(order) => Some(((order.epoch, order.number), &order.data)),
-            Self::Reload(_) => None,
-        }
+    /// When it was decided, and the data that is meant; [`Verb::Reload`] has neither.
+    pub fn order(&self) -> Option<(At, &str)> {
+        let (epoch, number, data) = match self {
+            Self::Fence(order) => (order.epoch, order.number, &order.data),
+            Self::Promote(order) => (order.epoch, order.number, &order.data),
+            Self::Follow(order) => (order.epoch, order.number, &order.data),
+            Self::Demote(order) => (order.epoch, order.number, &order.data),
+            Self::Seed(order) => (order.epoch, order.number, &order.data),
+            Self::Reload(_) => return None,
+        };
+        Some((At { epoch, number }, data))
+    }
+}
+
+/// When an order was decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// The epoch.
+    pub epoch: u64,
+    /// The number within it; `None` of a side that is older than numbers.
+    pub number: Option<u64>,
+}
+
+impl At {
+    /// Whether an order is older than another one. Where one of both has no number, only the epochs say so.
+    pub fn is_before(self, other: Self) -> bool {
+        let numbers = self.number.zip(other.number);
+        self.epoch < other.epoch || (self.epoch == other.epoch && numbers.is_some_and(|(own, other)| own < other))
     }
 }
 
@@ -323,6 +359,13 @@ impl Reason {
     }
 }
 
+impl Refusal {
+    /// A refusal with a sentence.
+    pub fn new(reason: Reason, message: &str) -> Self {
+        Self { reason, message: message.to_owned() }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}", self.reason, self.message)
@@ -331,21 +374,20 @@ impl fmt::Display for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Promote, Reason, Reload, State, Verb};
+    use super::{At, Promote, Reason, Reload, Role, State, Verb};
     use serde_json::json;
 
     #[test]
     fn a_verb_is_read_as_it_is_sent_and_an_unknown_field_is_refused() {
-        let promote = Promote { epoch: 3, number: 4, data: "u".into(), acks: 1, admitted: vec!["db-1".into()] };
+        let promote = Promote { epoch: 3, number: Some(4), data: "u".into(), acks: 1, admitted: vec!["db-1".into()] };
         let verb = Verb::Promote(promote);
         assert_eq!(verb.path(), "/v1/promote");
-        assert_eq!(verb.order(), Some(((3, 4), "u")));
+        assert_eq!(verb.order(), Some((At { epoch: 3, number: Some(4) }, "u")));
         assert_eq!(Verb::read("promote", &verb.body()), Ok(verb));
         assert_eq!(Verb::read("reload", b""), Ok(Verb::Reload(Reload {})));
         for (name, body) in [
             ("fence", "{}"),
             ("fence", "{\"epoch\":1,\"number\":1,\"data\":\"u\",\"x\":1}"),
-            ("fence", "{\"epoch\":1,\"data\":\"u\"}"),
             ("kill", "{}"),
             ("seed", ""),
         ] {
@@ -353,6 +395,42 @@ mod tests {
         }
         for name in Verb::NAMES {
             assert_ne!(Verb::read(name, b"1").unwrap_err(), format!("the verb {name:?} is unknown"));
+        }
+    }
+
+    #[test]
+    fn an_order_of_a_side_that_is_older_than_numbers_has_none() {
+        let body = br#"{"epoch":3,"data":"u"}"#;
+        let fence = Verb::read("fence", body).unwrap();
+        assert_eq!(fence.order(), Some((At { epoch: 3, number: None }, "u")));
+        assert_eq!(fence.body(), body, "an older agent refuses a field that it does not know");
+        let state: State = serde_json::from_value(json!({"member": "db-0", "epoch": 3})).unwrap();
+        assert_eq!(state.number, None);
+        let at = |epoch, number| At { epoch, number };
+        for (own, other, before) in [
+            (at(2, None), at(3, Some(0)), true),
+            (at(3, None), at(3, Some(7)), false),
+            (at(3, Some(6)), at(3, None), false),
+            (at(3, Some(6)), at(3, Some(7)), true),
+            (at(3, Some(7)), at(3, Some(7)), false),
+            (at(4, Some(0)), at(3, Some(7)), false),
+        ] {
+            assert_eq!(own.is_before(other), before, "{own:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_serves_when_clients_can_use_it() {
+        for (role, writable, lag, serves) in [
+            (Role::Primary, true, None, true),
+            (Role::Primary, false, None, false),
+            (Role::Replica, false, Some(10.0), true),
+            (Role::Replica, false, Some(11.0), false),
+            (Role::Replica, false, None, false),
+            (Role::Waiting, true, Some(0.0), false),
+        ] {
+            let state = State { role, writable, lag, receiving: true, ..State::default() };
+            assert_eq!(state.serves(10.0), serves, "{role:?} {writable} {lag:?}");
         }
     }
 

@@ -4,8 +4,9 @@
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.
 //! - [`stored`]: what is kept with a copy of the data, and given to who restores it.
-//! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract. `server`: the connections of one.
-//! - `store`: what an agent keeps beside the data. `tls`: who may order.
+//! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract.
+//! - [`server`], [`routes`]: the connections of an agent, and its paths. [`orders`], [`names`]: what it refuses. [`store`]: what it
+//!   keeps beside the data. [`tls`]: who may order.
 //! - `mariadb`: the agent for MariaDB, `tillerman-agent`.
 
 pub mod check;
@@ -13,10 +14,11 @@ pub mod client;
 pub mod contract;
 #[cfg(feature = "mariadb-agent")]
 pub mod mariadb;
+pub mod names;
+pub mod orders;
 pub mod position;
-#[cfg(feature = "mariadb-agent")]
+pub mod routes;
 pub mod server;
-#[cfg(feature = "mariadb-agent")]
 pub mod store;
 pub mod stored;
 pub mod tls;

@@ -4,21 +4,23 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use super::contract::LIMIT;
@@ -57,6 +59,22 @@ pub trait Answers: Send + Sync + 'static {
 /// A body that is complete.
 pub fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body whose parts come one after the other. It breaks off after an error.
+pub fn in_parts(parts: mpsc::Receiver<io::Result<Bytes>>) -> Body {
+    Parts(parts).boxed_unsync()
+}
+
+struct Parts(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Parts {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.0.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data)))
+    }
 }
 
 /// Serves until the task is dropped. `tls` is read for each connection, so that a new certificate counts at once.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::contract::At;
+
 /// The largest file that is read.
 const LIMIT: u64 = 64 << 10;
 /// The name of both files.
@@ -84,8 +86,8 @@ impl Volume {
         sync_folder(&self.0)
     }
 
-    /// What data there is.
-    pub fn found(&self) -> io::Result<Found> {
+    /// What data there is. `files` are names that data of the database has.
+    pub fn found(&self, files: &[&str]) -> io::Result<Found> {
         let data = self.data();
         match read::<Identity>(&data.join(NAME))? {
             Some(identity) if is_identity(&identity.data) => return Ok(Found::Ours(identity)),
@@ -94,7 +96,7 @@ impl Volume {
         }
         // Data that lies in the volume itself was put there by another program.
         for folder in [&data, &self.0] {
-            for name in ["ibdata1", "mysql", "aria_log_control"] {
+            for name in files {
                 if folder.join(name).exists() {
                     let message =
                         "is data of a database without the agent's file; move it away, or restore from a backup";
@@ -177,9 +179,17 @@ pub struct Obeyed {
 }
 
 impl Obeyed {
-    /// The epoch and the number.
-    pub fn at(&self) -> (u64, u64) {
-        (self.epoch, self.number)
+    /// The last order.
+    pub fn at(&self) -> At {
+        At { epoch: self.epoch, number: Some(self.number) }
+    }
+
+    /// Notes an order. One without a number leaves that of its epoch.
+    pub fn note(&mut self, at: At) {
+        if at.epoch > self.epoch {
+            (self.epoch, self.number) = (at.epoch, 0);
+        }
+        self.number = self.number.max(at.number.unwrap_or_default());
     }
 }
 
@@ -263,22 +273,22 @@ mod tests {
     fn data_is_found_whole_or_not_at_all() {
         let folder = Folder::new("found");
         let volume = Volume::new(&folder.0);
-        assert_eq!(volume.found().unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
         fs::create_dir(folder.0.join("lost+found")).unwrap();
         fs::create_dir(volume.arriving()).unwrap();
         fs::write(volume.arriving().join("ibdata1"), "half").unwrap();
-        assert_eq!(volume.found().unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
         let identity = Identity { data: "d-1".into(), ..Identity::default() };
         volume.adopt(&identity).unwrap();
         volume.sweep().unwrap();
-        assert_eq!(volume.found().unwrap(), Found::Ours(identity));
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Ours(identity));
         volume.discard().unwrap();
-        assert_eq!(volume.found().unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
         fs::create_dir_all(volume.data().join("mysql")).unwrap();
-        assert!(matches!(volume.found().unwrap(), Found::Foreign(_)));
+        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Foreign(_)));
         volume.discard().unwrap();
         fs::write(folder.0.join("ibdata1"), "").unwrap();
-        assert!(matches!(volume.found().unwrap(), Found::Foreign(_)));
+        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Foreign(_)));
     }
 
     #[test]

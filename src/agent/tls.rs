@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -68,6 +69,26 @@ fn pair(files: &Tls) -> Result<Pair, String> {
     let client = ClientConfig::builder().with_root_certificates(roots);
     let client = client.with_client_auth_cert(chain, key()?).map_err(|e| unusable(&e))?;
     Ok(Pair { server: Arc::new(server), client: Arc::new(client) })
+}
+
+/// The configuration of a client with certificates and a key as PEM texts. The error names the one that is wrong as Secrets of type
+/// `kubernetes.io/tls` do.
+pub fn client_of_pem(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>, String> {
+    let certificates = |key: &str, pem: &[u8]| {
+        let read: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        read.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| format!("{key} has no certificate"))
+    };
+    let mut roots = RootCertStore::empty();
+    for authority in certificates("ca.crt", ca)? {
+        roots.add(authority).map_err(|_| "ca.crt has something else than a certificate".to_owned())?;
+    }
+    let (chain, key) = identity.ok_or("tls.crt and tls.key are missing: agents ask for a certificate")?;
+    let chain = certificates("tls.crt", chain)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls.key has no private key".to_owned())?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|_| "TLS is not to be had".to_owned())?;
+    let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
+    config.map(Arc::new).map_err(|_| "tls.key does not belong to tls.crt".to_owned())
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

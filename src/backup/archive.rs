@@ -238,6 +238,10 @@ mod tests {
         assert_eq!(shown(&all).as_deref(), Some("0-1:1-15"));
         all[0].state.acks = 0;
         assert_eq!(shown(&all).as_deref(), Some("0-1:1-20"));
+        // With two, both have it.
+        all[0].state.acks = 2;
+        all[2].state.acknowledges = true;
+        assert_eq!(shown(&all).as_deref(), Some("0-1:1-15"));
         assert_eq!(shown(&all[1..]), None);
         all[1].state.role = Role::Primary;
         assert_eq!(shown(&all), None, "two primaries");
@@ -245,18 +249,19 @@ mod tests {
 
     #[test]
     fn a_member_that_has_what_follows_is_asked() {
-        let all = vec![
+        let mut all = vec![
             member("p", Role::Primary, "0-1:1-20", "0-1:1-5"),
             member("a", Role::Replica, "0-1:1-20", "0-1:1-12"),
             member("b", Role::Replica, "0-1:1-18", "0-1:1-8"),
         ];
-        let asked = |known: Option<&str>, after_gap| {
+        let asked_of = |all: &[Heard], known: Option<&str>, after_gap| {
             let end = known.map(|has| End { data: "d".into(), has: has.parse().unwrap(), seen: Timestamp::UNIX_EPOCH });
-            match donor(&all, end.as_ref(), after_gap) {
+            match donor(all, end.as_ref(), after_gap) {
                 Ok((own, after)) => format!("{} {after}", own.state.member),
                 Err(error) => error.to_string(),
             }
         };
+        let asked = |known: Option<&str>, after_gap| asked_of(&all, known, after_gap);
         assert_eq!(asked(None, false), "p 0-1:1-5");
         assert_eq!(asked(Some("0-1:1-15"), false), "a 0-1:1-15");
         assert_eq!(asked(Some("0-1:1-9"), false), "p 0-1:1-9");
@@ -264,5 +269,11 @@ mod tests {
         assert!(gap.contains("ends at 0-1:1-3") && gap.contains("begins after 0-1:1-5"), "{gap}");
         assert_eq!(asked(Some("0-1:1-3"), true), "p 0-1:1-5");
         assert!(asked(Some("0-1:1-21"), true).contains("were lost"));
+        // A member that diverged, and one whose database does not run, are not asked.
+        all[1].state.diverged = true;
+        assert_eq!(asked_of(&all, Some("0-1:1-15"), false), "p 0-1:1-15");
+        all[0].state.start.clear();
+        assert_eq!(asked_of(&all, Some("0-1:1-15"), false), "b 0-1:1-15");
+        assert_eq!(asked_of(&all, None, false), "b 0-1:1-8");
     }
 }

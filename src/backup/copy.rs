@@ -256,5 +256,18 @@ mod tests {
         all[4].state.got = "0-1:1-12".parse().unwrap();
         assert_eq!((names(&all), goal(&all).to_string()), (vec!["a", "c"], "0-1:1-12".to_owned()));
         assert!(names(&all[4..]).is_empty());
+        // One that cannot take its writes back, one whose database does not run, and one whose lag is unknown.
+        all.truncate(3);
+        all[0].state.role = Role::Primary;
+        all[2].state.problem = None;
+        assert_eq!(names(&all), ["b", "a", "p"]);
+        all[2].state.lag = None;
+        assert_eq!(names(&all), ["a", "b", "p"]);
+        all[2].state.diverged = true;
+        assert_eq!(names(&all), ["a", "p"]);
+        all[1].state.start.clear();
+        assert_eq!(names(&all), ["p"]);
+        all[0].state.start.clear();
+        assert!(names(&all).is_empty());
     }
 }

@@ -136,30 +136,32 @@ impl Cluster {
     }
 
     pub async fn fence(&self, k: usize, epoch: u64) -> Result<State, Refusal> {
-        self.members[k].order(&Verb::Fence(Order { epoch, number: 0, data: self.data.clone() })).await
+        self.members[k].order(&Verb::Fence(Order { epoch, number: Some(0), data: self.data.clone() })).await
     }
 
     pub async fn promote(&self, k: usize, epoch: u64, acks: u32, admitted: &[usize]) -> Result<State, Refusal> {
         let admitted = admitted.iter().map(|k| format!("db-{k}")).collect();
         self.members[k]
-            .order(&Verb::Promote(Promote { epoch, number: 0, data: self.data.clone(), acks, admitted }))
+            .order(&Verb::Promote(Promote { epoch, number: Some(0), data: self.data.clone(), acks, admitted }))
             .await
     }
 
     pub async fn follow(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> Result<State, Refusal> {
         let source = self.members[source].address.to_string();
         self.members[k]
-            .order(&Verb::Follow(Follow { epoch, number: 0, data: self.data.clone(), source, acknowledge }))
+            .order(&Verb::Follow(Follow { epoch, number: Some(0), data: self.data.clone(), source, acknowledge }))
             .await
     }
 
     pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<State, Refusal> {
-        self.members[k].order(&Verb::Demote(Demote { epoch, number: 0, data: self.data.clone(), within })).await
+        self.members[k].order(&Verb::Demote(Demote { epoch, number: Some(0), data: self.data.clone(), within })).await
     }
 
     pub async fn seed(&self, k: usize, epoch: u64, donor: usize, discard: Option<String>) -> Result<State, Refusal> {
         let donor = self.members[donor].url();
-        self.members[k].order(&Verb::Seed(Seed { epoch, number: 0, data: self.data.clone(), donor, discard })).await
+        self.members[k]
+            .order(&Verb::Seed(Seed { epoch, number: Some(0), data: self.data.clone(), donor, discard }))
+            .await
     }
 }
 
@@ -263,6 +265,7 @@ impl Member {
     }
 
     /// Whether the member has such a process.
+    #[cfg(feature = "operator")]
     pub fn has_process_of(&self, program: &str) -> bool {
         self.find_process(program).is_some()
     }
@@ -284,7 +287,7 @@ impl Member {
         match self.client.order(&self.url(), verb, PATIENCE).await {
             Ok(state) => Ok(state),
             Err(ClientError::Refused(refusal)) => Err(refusal),
-            Err(ClientError::Failed(why)) => panic!("{}: {why}", self.name),
+            Err(error @ ClientError::Failed { .. }) => panic!("{}: {error}", self.name),
         }
     }
 

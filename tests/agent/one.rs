@@ -20,7 +20,7 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     assert!(!member.folder.join("v/init.sql").exists(), "hashes of passwords do not stay");
     assert!(member.run("CREATE DATABASE early").await.is_err(), "it is read-only");
     let start = state.start;
-    let order = Order { epoch: 1, number: 0, data: "another".into() };
+    let order = Order { epoch: 1, number: Some(0), data: "another".into() };
     let refused = member.order(&Verb::Fence(order)).await.unwrap_err();
     assert_eq!(refused.reason, Reason::OtherData);
 
@@ -70,14 +70,18 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     assert_eq!(cluster.members[0].numbers("SELECT id FROM app.t").await, [1]);
 
     // An order that is older than one that was obeyed is refused, also after the container has started again.
-    let order = |number| Order { epoch: 5, number, data: cluster.data.clone() };
+    let order = |number| Order { epoch: 5, number: Some(number), data: cluster.data.clone() };
     let (late, recent) = (Verb::Fence(order(6)), Verb::Fence(order(7)));
-    assert_eq!(cluster.members[0].order(&recent).await.unwrap().number, 7);
+    assert_eq!(cluster.members[0].order(&recent).await.unwrap().number, Some(7));
     assert_eq!(cluster.members[0].order(&late).await.unwrap_err().reason, Reason::StaleOrder);
+    // An operator that is older than numbers gives none.
+    let unnumbered = |epoch| Verb::Fence(Order { epoch, number: None, data: cluster.data.clone() });
+    assert_eq!(cluster.members[0].order(&unnumbered(5)).await.unwrap().number, Some(7));
+    assert_eq!(cluster.members[0].order(&unnumbered(4)).await.unwrap_err().reason, Reason::StaleEpoch);
     cluster.members[0].stop();
     cluster.members[0].start();
     let state = cluster.members[0].until("it answers", |_| true).await;
-    assert_eq!((state.epoch, state.number), (5, 7));
+    assert_eq!((state.epoch, state.number), (5, Some(7)));
     assert_eq!(cluster.members[0].order(&late).await.unwrap_err().reason, Reason::StaleOrder);
 }
 

@@ -145,7 +145,7 @@ async fn clients_that_occupy_connections_keep_nobody_out() {
     for name in hostile {
         let order = tillerman::agent::contract::Follow {
             epoch: 1,
-            number: 0,
+            number: Some(0),
             data: cluster.data.clone(),
             source: name.into(),
             acknowledge: true,

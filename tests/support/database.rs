@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tillerman::agent::contract::{Reason, Refusal, Role, State, Verb};
+use tillerman::agent::contract::{At, Reason, Refusal, Role, State, Verb};
 use tillerman::agent::position::Position;
 
 /// A write: the ordinal that took it, its number in the log, and its unique key.
@@ -157,7 +157,7 @@ impl Database {
             start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
-            number: member.number,
+            number: Some(member.number),
             role: member.role,
             writable: member.writable,
             source: member.source.clone(),
@@ -182,10 +182,11 @@ impl Database {
     pub fn obey(&mut self, k: u32, verb: &Verb) -> Result<(), Refusal> {
         let Some((at, data)) = verb.order() else { return Ok(()) };
         let Some(member) = self.members.get_mut(&k) else { return refused(Reason::Failed, "it has gone") };
-        if at.0 < member.epoch {
+        if at.epoch < member.epoch {
             return refused(Reason::StaleEpoch, &format!("epoch {} was obeyed", member.epoch));
         }
-        if at < (member.epoch, member.number) {
+        let obeyed = At { epoch: member.epoch, number: Some(member.number) };
+        if at.is_before(obeyed) {
             return refused(Reason::StaleOrder, &format!("order {} was obeyed", member.number));
         }
         let is_seed = matches!(verb, Verb::Seed(_));
@@ -193,7 +194,9 @@ impl Database {
             return refused(Reason::OtherData, "it has other data, or none");
         }
         // A copy is of data with this epoch, so it is stored with the data.
-        (member.epoch, member.number) = at;
+        if obeyed.is_before(at) {
+            (member.epoch, member.number) = (at.epoch, at.number.unwrap_or_default());
+        }
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -248,8 +251,8 @@ impl Database {
                     claim: std::mem::take(&mut member.claim),
                     runs: true,
                     data: Some(data.to_owned()),
-                    epoch: at.0,
-                    number: at.1,
+                    epoch: member.epoch,
+                    number: member.number,
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,

@@ -1,9 +1,9 @@
 //! The accounts of members: names, hashes, and whom a primary admits. Texts of SQL are made of checked names and hashes only.
 
-use std::net::IpAddr;
-
 use data_encoding::HEXUPPER;
 use sha1::{Digest as _, Sha1};
+
+use crate::agent::names::is_member;
 
 /// The agent's own account.
 pub const AGENT: &str = "tillerman-agent";
@@ -16,18 +16,6 @@ const READS: &str = "tillerman.read.";
 pub fn hash(password: &str) -> String {
     let twice = Sha1::digest(Sha1::digest(password.as_bytes()));
     format!("*{}", HEXUPPER.encode(&twice))
-}
-
-/// Whether a text is a name of a member: a DNS label.
-pub fn is_member(name: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=63).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('-') && !name.ends_with('-')
-}
-
-/// Whether a text is an address or a DNS name.
-pub fn is_host(name: &str) -> bool {
-    name.parse::<IpAddr>().is_ok()
-        || (name.len() <= 253 && name.split('.').all(|label| is_member(&label.to_ascii_lowercase())))
 }
 
 /// The account with which a member follows.
@@ -70,7 +58,8 @@ pub fn refused<'a>(accounts: &'a [String], admitted: &[String]) -> Vec<&'a str> 
 
 #[cfg(test)]
 mod tests {
-    use super::{admit, hash, is_host, is_member, member, of, refused};
+    use super::{admit, hash, member, of, refused};
+    use crate::agent::names::{is_host, is_member};
 
     #[test]
     fn a_hash_is_what_the_database_stores() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use super::accounts::{is_host, is_member};
+use crate::agent::names::{is_host, is_member};
 use crate::agent::store;
 use crate::agent::tls::Tls;
 

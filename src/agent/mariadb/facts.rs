@@ -119,7 +119,7 @@ impl Facts {
             start: self.start.clone(),
             data: self.identity.as_ref().map(|identity| identity.data.clone()),
             epoch: self.obeyed.epoch,
-            number: self.obeyed.number,
+            number: Some(self.obeyed.number),
             role: self.role,
             writable: is_primary && measured.is_some_and(|own| !own.read_only),
             source: self.source.as_ref().map(|source| source.host.clone()),

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Bytes;
 use tokio::sync::mpsc;
 
 use super::events::{Choice, Log, Part, choose};
 use super::gtid;
 use super::member::{Member, failed, refusal};
-use super::seed::{PART, STALLS, frames};
+use super::seed::{PART, STALLS};
 use crate::agent::contract::{Reason, Refusal};
 use crate::agent::position::Position;
-use crate::agent::server::{Body, whole};
+use crate::agent::server::{Body, in_parts, whole};
 use crate::agent::stored::{DATA, TIMES, WRITES};
 
 /// What was asked for.
@@ -56,7 +55,7 @@ pub async fn give(member: &Arc<Member>, query: &str) -> Result<Response<Body>, R
             let _ = sender.blocking_send(Err(error));
         }
     });
-    let body = StreamBody::new(frames(parts)).boxed_unsync();
+    let body = in_parts(parts);
     response.body(body).map_err(|error| failed(&error.to_string()))
 }
 

@@ -24,6 +24,9 @@ const QUICK: Duration = Duration::from_millis(200);
 /// How often a database whose answer was late is asked with all patience.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Files that MariaDB's data has, in its folder or, where another program made it, in the volume itself.
+pub const FILES: [&str; 3] = ["ibdata1", "mysql", "aria_log_control"];
+
 /// A connection, and the start of the database that it is of.
 type Line = Mutex<Option<(Arc<Process>, Sql)>>;
 
@@ -61,7 +64,7 @@ impl Member {
         let mut facts = Facts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
         volume.sweep().map_err(|e| e.to_string())?;
         volume.clear_temporary().map_err(|e| e.to_string())?;
-        match volume.found().map_err(|e| e.to_string())? {
+        match volume.found(&FILES).map_err(|e| e.to_string())? {
             Found::Ours(identity) => {
                 facts.identity = Some(identity);
                 // One that waited for acknowledgements keeps its writes as the primary, and takes them back as a replica.
@@ -223,7 +226,7 @@ impl Member {
 
 /// A refusal.
 pub fn refusal(reason: Reason, message: &str) -> Refusal {
-    Refusal { reason, message: message.to_owned() }
+    Refusal::new(reason, message)
 }
 
 /// It failed.

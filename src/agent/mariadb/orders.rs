@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::accounts::{is_host, is_member};
 use super::facts::Wanted;
 use super::member::{Member, failed, refusal};
 use super::process::Process;
 use super::{roles, seed};
 use crate::agent::contract::{Reason, Refusal, Role, State, Verb};
+use crate::agent::orders::check;
 
 /// How long an order waits for another one, or for the database to start or to end.
 const WAIT: Duration = Duration::from_secs(8);
@@ -21,11 +21,12 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
         };
         checked(&member, &verb)?;
         if let Some((at, _)) = verb.order()
-            && at > member.facts(|facts| facts.obeyed.at())
+            && member.facts(|facts| facts.obeyed.at().is_before(at))
         {
-            member.obey(|obeyed| (obeyed.epoch, obeyed.number) = at)?;
+            member.obey(|obeyed| obeyed.note(at))?;
         }
-        let (epoch, number) = verb.order().map(|(at, _)| at).unzip();
+        let at = verb.order().map(|(at, _)| at);
+        let (epoch, number) = (at.map(|at| at.epoch), at.and_then(|at| at.number));
         tracing::info!(verb = verb.name(), epoch, number, "obeys");
         let done = match &verb {
             Verb::Fence(_) => roles::fence(&member).await,
@@ -49,21 +50,12 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
 fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
     let (obeyed, data, seeding, stopping) = member.facts(|facts| {
         let data = facts.identity.as_ref().map(|identity| identity.data.clone());
-        (facts.obeyed.at(), data, facts.seeding.is_some(), facts.stopping)
+        (facts.obeyed.clone(), data, facts.seeding.is_some(), facts.stopping)
     });
     if stopping {
         return Err(refusal(Reason::Busy, "the agent ends"));
     }
-    if let Some((at, ordered)) = verb.order() {
-        is_recent(at, obeyed)?;
-        let fits = match verb {
-            Verb::Seed(_) => data.as_deref().is_none_or(|data| data == ordered),
-            _ => data.as_deref() == Some(ordered),
-        };
-        if !fits {
-            return Err(refusal(Reason::OtherData, "the data here is not the one that is meant"));
-        }
-    }
+    check(verb, &obeyed, data.as_deref())?;
     if seeding && !matches!(verb, Verb::Seed(_) | Verb::Reload(_)) {
         return Err(refusal(Reason::Busy, "the data is replaced by a copy"));
     }
@@ -71,26 +63,8 @@ fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
         Verb::Promote(order) if order.acks > 1 => {
             Err(refusal(Reason::Impossible, "MariaDB waits for one acknowledgement, and never for more"))
         }
-        Verb::Promote(order) if !order.admitted.iter().all(|name| is_member(name)) => {
-            Err(refusal(Reason::Invalid, "admitted: a name of a member is a DNS label"))
-        }
-        Verb::Follow(order) if !is_host(&order.source) => {
-            Err(refusal(Reason::Invalid, "source: this is no address and no DNS name"))
-        }
         _ => Ok(()),
     }
-}
-
-/// Refuses an order that is older than one that was obeyed.
-fn is_recent(at: (u64, u64), obeyed: (u64, u64)) -> Result<(), Refusal> {
-    if at.0 < obeyed.0 {
-        return Err(refusal(Reason::StaleEpoch, &format!("epoch {} was obeyed already", obeyed.0)));
-    }
-    if at < obeyed {
-        let message = format!("order {} of epoch {} was obeyed already", obeyed.1, obeyed.0);
-        return Err(refusal(Reason::StaleOrder, &message));
-    }
-    Ok(())
 }
 
 /// The database, which starts if it does not run.
@@ -118,23 +92,4 @@ pub async fn ended(member: &Member) -> Result<(), Refusal> {
     let ends = member.wait_until(|facts| (facts.running.is_none() && facts.starting.is_none()).then_some(()));
     let ended = tokio::time::timeout(WAIT, ends).await;
     ended.map_err(|_| refusal(Reason::DatabaseDown, "the database has not ended yet"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_recent;
-    use crate::agent::contract::Reason;
-
-    #[test]
-    fn an_order_that_is_older_than_one_that_was_obeyed_is_refused() {
-        for (at, reason) in [
-            ((2, 5), None),
-            ((2, 6), None),
-            ((3, 0), None),
-            ((2, 4), Some(Reason::StaleOrder)),
-            ((1, 9), Some(Reason::StaleEpoch)),
-        ] {
-            assert_eq!(is_recent(at, (2, 5)).err().map(|refusal| refusal.reason), reason, "{at:?}");
-        }
-    }
 }

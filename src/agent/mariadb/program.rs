@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{Method, Response};
+use http::Response;
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,15 +15,16 @@ use super::declare::keep_declared;
 use super::facts::Wanted;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::logs::give;
-use super::member::{Member, refusal};
+use super::member::Member;
 use super::metrics;
 use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::renewed::keep_renewed;
 use super::roles::demote;
 use super::seed::{copy_out, dump_out};
-use crate::agent::contract::{COPY, DUMP, LOG, Reason, Refusal, Role, STATE, State, Verb};
-use crate::agent::server::{Answers, Asked, Body, serve, whole};
+use crate::agent::contract::{Refusal, Role, State, Verb};
+use crate::agent::routes::{self, Routes, answer};
+use crate::agent::server::{Answers, Asked, Body, serve};
 use crate::agent::tls::Files;
 
 /// For how long a process that has ended is left to those who wait for it.
@@ -51,7 +52,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     let member = Arc::new(Member::new(flags, files)?);
     let owner = Arc::clone(&member);
     let tls = move || owner.tls.as_ref().map(Files::server);
-    tokio::spawn(serve(listener, tls, Arc::new(Operator(Arc::clone(&member)))));
+    tokio::spawn(serve(listener, tls, Arc::new(Routes(Arc::clone(&member)))));
     if let Some(health) = health {
         tokio::spawn(serve(health, || None, Arc::new(Kubelet(Arc::clone(&member)))));
     }
@@ -107,17 +108,23 @@ async fn hand_over(member: &Arc<Member>, within: Duration) {
     let end = Instant::now() + within;
     while Instant::now() < end {
         let (role, acks) = member.facts(|facts| (facts.role, facts.acks));
-        let is_in_office = match role {
-            Role::Primary => acks > 0 && member.measure(SHORT).await.is_ok_and(|seen| !seen.acknowledging.is_empty()),
-            // It was demoted, and may have what the next primary lacks.
-            Role::Fenced => true,
-            Role::Replica | Role::Waiting => false,
-        };
-        if !is_in_office {
+        let looks = role == Role::Primary && acks > 0;
+        let acknowledges = looks && member.measure(SHORT).await.is_ok_and(|seen| !seen.acknowledging.is_empty());
+        if !is_in_office(role, acks, acknowledges) {
             return;
         }
         let changed = member.wait_until(|facts| (facts.role != role).then_some(()));
         let _ = tokio::time::timeout(HAND_OVER_LOOK, changed).await;
+    }
+}
+
+/// Whether another member can be expected to take over from one that ends. `acknowledges`: whether any member does.
+fn is_in_office(role: Role, acks: u32, acknowledges: bool) -> bool {
+    match role {
+        Role::Primary => acks > 0 && acknowledges,
+        // It was demoted, and may have what the next primary lacks.
+        Role::Fenced => true,
+        Role::Replica | Role::Waiting => false,
     }
 }
 
@@ -176,58 +183,22 @@ fn ended_children() -> BTreeSet<i32> {
     numbers.filter(ended).collect()
 }
 
-/// What the operator and other agents ask.
-struct Operator(Arc<Member>);
-
-impl Answers for Operator {
-    async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
-        let member = Arc::clone(&self.0);
-        match (&asked.method, asked.path.as_str()) {
-            (&Method::GET, STATE) => json(200, &member.state().await),
-            (&Method::GET, COPY) => match copy_out(&member).await {
-                Ok(copy) => copy,
-                Err(refusal) => refused(&refusal),
-            },
-            (&Method::GET, DUMP) => match dump_out(&member).await {
-                Ok(copy) => copy,
-                Err(refusal) => refused(&refusal),
-            },
-            (&Method::GET, LOG) => match give(&member, &asked.query).await {
-                Ok(log) => log,
-                Err(refusal) => refused(&refusal),
-            },
-            (&Method::POST, path) => {
-                let verb = match (path.strip_prefix("/v1/"), &asked.body) {
-                    (Some(name), Some(body)) => Verb::read(name, body),
-                    (Some(_), None) => Err("the request is too large".to_owned()),
-                    (None, _) => Err("the path is unknown".to_owned()),
-                };
-                let done: Result<State, Refusal> = match verb {
-                    Ok(verb) => obey(member, verb).await,
-                    Err(error) => Err(refusal(Reason::Invalid, &error)),
-                };
-                match done {
-                    Ok(state) => json(200, &state),
-                    Err(refusal) => refused(&refusal),
-                }
-            }
-            _ => refused(&refusal(Reason::Invalid, "the path or the method is unknown")),
-        }
+impl routes::Member for Member {
+    async fn state(self: Arc<Self>) -> State {
+        Member::state(&self).await
     }
-}
-
-fn json(status: u16, content: &impl serde::Serialize) -> Response<Body> {
-    let text = serde_json::to_vec(content).unwrap_or_default();
-    answer(status, "application/json", text)
-}
-
-fn refused(refusal: &Refusal) -> Response<Body> {
-    json(refusal.reason.status(), refusal)
-}
-
-fn answer(status: u16, kind: &'static str, text: Vec<u8>) -> Response<Body> {
-    let response = Response::builder().status(status).header("content-type", kind);
-    response.body(whole(text)).expect("a status and a type are a response")
+    async fn obey(self: Arc<Self>, verb: Verb) -> Result<State, Refusal> {
+        obey(self, verb).await
+    }
+    async fn copy(self: Arc<Self>) -> Result<Response<Body>, Refusal> {
+        copy_out(&self).await
+    }
+    async fn dump(self: Arc<Self>) -> Result<Response<Body>, Refusal> {
+        dump_out(&self).await
+    }
+    async fn log(self: Arc<Self>, query: &str) -> Result<Response<Body>, Refusal> {
+        give(&self, query).await
+    }
 }
 
 /// What the kubelet and Prometheus ask.
@@ -239,39 +210,29 @@ impl Answers for Kubelet {
             "/metrics" => return answer(200, metrics::TYPE, metrics::metrics(&self.0).await.into_bytes()),
             // A database that waits for an order is well. To restart it would help nobody.
             "/healthz" => true,
-            "/readyz" => is_ready(&self.0.state().await, self.0.flags.ready_lag),
+            "/readyz" => self.0.state().await.serves(self.0.flags.ready_lag),
             _ => return answer(404, "text/plain", b"not found".to_vec()),
         };
         if ready { answer(200, "text/plain", b"ok".to_vec()) } else { answer(503, "text/plain", b"not ready".to_vec()) }
     }
 }
 
-/// Whether clients can be sent to a member: a primary that takes writes, or a replica whose data is recent.
-fn is_ready(state: &State, lag: f64) -> bool {
-    match state.role {
-        Role::Primary => state.writable,
-        Role::Replica => state.receiving && state.lag.is_some_and(|seconds| seconds <= lag),
-        Role::Waiting | Role::Fenced => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::is_ready;
-    use crate::agent::contract::{Role, State};
+    use super::is_in_office;
+    use crate::agent::contract::Role;
 
     #[test]
-    fn a_member_is_ready_when_clients_can_use_it() {
-        for (role, writable, lag, ready) in [
-            (Role::Primary, true, None, true),
-            (Role::Primary, false, None, false),
-            (Role::Replica, false, Some(10.0), true),
-            (Role::Replica, false, Some(11.0), false),
-            (Role::Replica, false, None, false),
-            (Role::Waiting, true, Some(0.0), false),
+    fn a_primary_that_ends_waits_for_another_one_if_there_can_be_one() {
+        for (role, acks, acknowledges, expected) in [
+            (Role::Primary, 1, true, true),
+            (Role::Primary, 1, false, false),
+            (Role::Primary, 0, true, false),
+            (Role::Fenced, 0, false, true),
+            (Role::Replica, 1, true, false),
+            (Role::Waiting, 1, true, false),
         ] {
-            let state = State { role, writable, lag, receiving: true, ..State::default() };
-            assert_eq!(is_ready(&state, 10.0), ready, "{role:?} {writable} {lag:?}");
+            assert_eq!(is_in_office(role, acks, acknowledges), expected, "{role:?} {acks} {acknowledges}");
         }
     }
 }

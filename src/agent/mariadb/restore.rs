@@ -21,7 +21,7 @@ use super::events::{Choice, Log, choose};
 use super::gtid::{self, Gtid};
 use super::keeper::{InitFile, SHORT, answers, random, write_secret};
 use super::logs::shown;
-use super::member::Member;
+use super::member::{FILES, Member};
 use super::process::Process;
 use super::seed::{
     PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
@@ -71,7 +71,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
     }
     let epoch = flags.epoch;
     let member = Member::new(flags, None)?;
-    match member.volume.found().map_err(|error| error.to_string())? {
+    match member.volume.found(&FILES).map_err(|error| error.to_string())? {
         Found::Nothing => {}
         Found::Ours(_) if !check => {
             tracing::info!("there is data: nothing to do");
@@ -516,12 +516,26 @@ mod tests {
         for (until, expected, has) in [
             (Until::End, [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Time(101), [Skip, Take, End, End], "0-1:1-10"),
+            // What follows the first that is later is not taken, although its clock was late.
+            (Until::Time(102), [Skip, Take, End, End], "0-1:1-10"),
             (Until::Time(103), [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Write("0-2:11".parse().unwrap()), [Skip, Take, Take, End], "0-1:1-10,0-2:1-11"),
             (Until::Write("0-1:9".parse().unwrap()), [Skip, End, End, End], "0-1:1-9"),
         ] {
             assert_eq!(choices(&until, "0-1:1-9", &writes), Ok((expected.to_vec(), has.into())), "{until:?}");
         }
+    }
+
+    /// Numbers are without a gap within a domain, whichever server wrote them, and not across domains.
+    #[test]
+    fn each_domain_has_numbers_of_its_own() {
+        let mut wanted = Wanted::new(&Until::End, "0-1:1-9,10-1:1-4".parse().unwrap()).unwrap();
+        for (domain, server, number) in [(1, 1, 1), (0, 2, 10), (1, 2, 2), (10, 1, 5), (0, 1, 11)] {
+            assert_eq!(wanted.choose(Gtid { domain, number, server }, 1), Choice::Take, "{domain}-{server}-{number}");
+        }
+        assert_eq!((wanted.taken, wanted.problem.clone()), (5, None));
+        assert_eq!(wanted.choose(Gtid { domain: 1, number: 4, server: 1 }, 1), Choice::End);
+        assert_eq!(wanted.problem.as_deref(), Some("the writes from 3 to 3 of domain 1 are missing"));
     }
 
     #[test]

@@ -294,7 +294,7 @@ pub async fn reload(member: &Member) -> Result<(), Refusal> {
         (Role::Replica, Some(source)) => {
             member.change(|facts| facts.role = Role::Waiting);
             let data = facts.identity.map(|identity| identity.data).unwrap_or_default();
-            let (epoch, number) = (source.epoch, facts.obeyed.number);
+            let (epoch, number) = (source.epoch, Some(facts.obeyed.number));
             let order = Follow { epoch, number, data, source: source.host, acknowledge: source.acknowledge };
             follow(member, &order).await
         }

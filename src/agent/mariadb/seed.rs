@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Bytes, Frame};
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -17,12 +17,12 @@ use super::accounts::AGENT;
 use super::facts::{Source, Wanted};
 use super::gtid;
 use super::keeper::{SHORT, write_secret};
-use super::member::{Member, failed, refusal};
+use super::member::{FILES, Member, failed, refusal};
 use super::orders::ended;
 use super::sql::Sql;
 use crate::agent::client::Client;
 use crate::agent::contract::{Busy, Reason, Refusal, Role, Seed};
-use crate::agent::server::Body;
+use crate::agent::server::{Body, in_parts};
 use crate::agent::store::{Arrived, Found, Identity};
 use crate::agent::stored::{DATA, VERSION};
 
@@ -58,7 +58,7 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
             return Err(refusal(Reason::HasData, "it has data, and `discard` is not its start"));
         }
         Some(_) => {}
-        None => match member.volume.found() {
+        None => match member.volume.found(&FILES) {
             Ok(Found::Nothing) => {}
             Ok(Found::Foreign(why)) => return Err(refusal(Reason::HasData, &why)),
             Ok(Found::Ours(_)) => return Err(failed("data appeared that the agent did not put there")),
@@ -344,10 +344,9 @@ async fn give(
         let _ = std::fs::remove_dir_all(donor.volume.copying());
         drop(guard);
     });
-    let parts = frames(parts);
     let response = Response::builder().status(StatusCode::OK).header(DATA, identity.data);
     let response = response.header(STATE, state).header(VERSION, version).header(ROLE, role);
-    response.body(StreamBody::new(parts).boxed_unsync()).map_err(|error| failed(&error.to_string()))
+    response.body(in_parts(parts)).map_err(|error| failed(&error.to_string()))
 }
 
 /// Sends what the programs make.
@@ -397,11 +396,6 @@ async fn send(
         return Err(io::Error::other("the role of this member has changed"));
     }
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} failed ({status})"))) }
-}
-
-/// The parts as frames of a body.
-pub fn frames(mut parts: mpsc::Receiver<io::Result<Bytes>>) -> impl futures::Stream<Item = io::Result<Frame<Bytes>>> {
-    futures::stream::poll_fn(move |context| parts.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))))
 }
 
 #[cfg(test)]

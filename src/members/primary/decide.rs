@@ -257,7 +257,7 @@ impl Scene<'_> {
     /// The highest number of an order of an epoch that a member has obeyed.
     fn highest_number(&self, epoch: u64) -> u64 {
         let of_epoch = self.observed.answers.values().filter(|answer| answer.epoch == epoch);
-        of_epoch.map(|answer| answer.number).max().unwrap_or_default()
+        of_epoch.filter_map(|answer| answer.number).max().unwrap_or_default()
     }
 
     /// Somebody else lowered the replicas.
@@ -287,17 +287,19 @@ impl Scene<'_> {
         let (acks, admitted) = (self.asked_acks(), self.admitted());
         let given: BTreeSet<&str> = answer.admitted.iter().map(String::as_str).collect();
         let wanted: BTreeSet<&str> = admitted.iter().map(String::as_str).collect();
-        let is_of_now = (answer.epoch, answer.number) == (self.held.epoch, self.held.number);
+        // An agent that is older than numbers is judged by its epoch, as before there were numbers.
+        let is_of_now =
+            answer.epoch == self.held.epoch && answer.number.is_none_or(|number| number == self.held.number);
         if answer.role == Role::Primary && is_of_now {
             if answer.acks == acks && given == wanted {
                 return None;
             }
             // The chart asks for more. An order of the same number that asks for less may be on its way, and must not come later.
-            if answer.acks < acks {
+            if answer.acks < acks && answer.number.is_some() {
                 return Some(self.latched(Latched { number: self.held.number + 1, ..self.held.clone() }));
             }
         }
-        let (epoch, number) = (self.held.epoch, self.held.number);
+        let (epoch, number) = (self.held.epoch, self.number_for(p));
         let order = Promote { epoch, number, data: self.data().to_owned(), acks, admitted };
         Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) }))
     }
@@ -376,7 +378,7 @@ impl Scene<'_> {
     }
 
     fn fence(&self, ordinal: u32) -> MemberStep<Action> {
-        let (epoch, number) = (self.held.epoch, self.held.number);
+        let (epoch, number) = (self.held.epoch, self.number_for(ordinal));
         let order = Order { epoch, number, data: self.data().to_owned() };
         MemberStep::Act(Action::Tell { ordinal, verb: Verb::Fence(order) })
     }
@@ -385,7 +387,13 @@ impl Scene<'_> {
     /// before it was taken out.
     fn has_left(&self, k: u32, answer: &State) -> bool {
         let number = self.held.left.get(&k).copied().unwrap_or_default();
-        answer.epoch == self.held.epoch && answer.number >= number
+        answer.epoch == self.held.epoch && answer.number.is_none_or(|own| own >= number)
+    }
+
+    /// The number of an order to a member. An agent that is older than numbers refuses orders that have one.
+    fn number_for(&self, k: u32) -> Option<u64> {
+        let is_older = self.observed.answers.get(&k).is_some_and(|answer| answer.number.is_none());
+        (!is_older).then_some(self.held.number)
     }
 
     /// Latches this of the cluster.

@@ -726,3 +726,58 @@ fn nothing_is_lost_when_orders_arrive_late() {
     }
     assert!(arrived > 500, "{arrived} orders were late");
 }
+
+/// Agents that are older than the numbers of orders: they report none, and refuse orders that have one.
+#[test]
+fn agents_that_are_older_than_numbers_obey_and_are_replaced_one_by_one() {
+    let mut world = World::new(1);
+    world.unnumbered.extend(0..3);
+    world.settle();
+    world.target.size = 3;
+    world.settle();
+    assert_eq!((world.held().acks, world.held().ackers.len()), (1, 2));
+    let p = world.primary();
+    world.crash(p);
+    world.settle();
+    assert_ne!(world.primary(), p);
+    assert_eq!(request(&mut world, "any").0, RequestResult::Succeeded);
+    // A new image brings agents that know numbers, one member after another.
+    for k in [2, 0, 1] {
+        world.unnumbered.remove(&k);
+        world.settle();
+    }
+    assert_eq!(world.members[&world.primary()].number, world.held().number, "{}", world.last_steps());
+}
+
+/// The same, while anything fails, and agents of both kinds meet.
+#[test]
+fn nothing_is_lost_with_agents_of_other_versions() {
+    for seed in 2000..2000 + SEEDS / 2 {
+        let mut world = World::new(3).with_seed(seed);
+        world.unnumbered.extend(0..3);
+        for _ in 0..300 {
+            world.tick();
+            let fails = world.random(6) == 0;
+            world.pass(fails);
+            let k = u32::try_from(world.random(3)).unwrap();
+            match world.random(40) {
+                0 if world.members.contains_key(&k) => world.crash(k),
+                1 => drop(world.down.insert(k)),
+                2 | 3 => world.down.clear(),
+                4 => drop(world.slow.insert(k)),
+                5 | 6 => world.slow.clear(),
+                7 => drop(world.unnumbered.remove(&k)),
+                8 => world.target.size = k + 1,
+                _ => {}
+            }
+        }
+        world.down.clear();
+        world.slow.clear();
+        world.target.size = 3;
+        if !world.comes_to_rest() {
+            world.accept();
+            world.settle();
+        }
+        assert!(world.acknowledged.len() > 20, "{seed}: clients write");
+    }
+}

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use super::client::{Agents, Failed};
 use super::decide::decide;
 use super::state::{Action, Observed, Refused, Roles, Settings};
-use crate::agent::contract::{Role, State, Verb};
+use crate::agent::contract::{At, Role, State, Verb};
 use crate::members::config_maps::ConfigMaps;
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::workload::{Latch, PodPhase, Target, Workload};
@@ -175,7 +175,8 @@ impl<C> Primary<C> {
 
 /// Whether an order shows in the state that answers it. If it does not, it is not repeated at once.
 fn is_obeyed(verb: &Verb, state: &State) -> bool {
-    if verb.order().is_some_and(|(at, _)| (state.epoch, state.number) < at) && !matches!(verb, Verb::Seed(_)) {
+    let obeyed = At { epoch: state.epoch, number: state.number };
+    if verb.order().is_some_and(|(at, _)| obeyed.is_before(at)) && !matches!(verb, Verb::Seed(_)) {
         return false;
     }
     match verb {
@@ -243,17 +244,19 @@ mod tests {
 
     #[test]
     fn an_order_that_does_not_show_in_the_answer_is_not_repeated_at_once() {
-        let fence = Verb::Fence(Order { epoch: 2, number: 3, data: "u".into() });
-        let state = State { epoch: 2, number: 3, role: Role::Fenced, ..State::default() };
+        let fence = Verb::Fence(Order { epoch: 2, number: Some(3), data: "u".into() });
+        let state = State { epoch: 2, number: Some(3), role: Role::Fenced, ..State::default() };
         assert!(is_obeyed(&fence, &state));
         assert!(!is_obeyed(&fence, &State { epoch: 1, ..state.clone() }));
-        assert!(!is_obeyed(&fence, &State { number: 2, ..state.clone() }));
-        assert!(!is_obeyed(&fence, &State { role: Role::Replica, ..state }));
+        assert!(!is_obeyed(&fence, &State { number: Some(2), ..state.clone() }));
+        assert!(!is_obeyed(&fence, &State { role: Role::Replica, ..state.clone() }));
+        let unnumbered = Verb::Fence(Order { epoch: 2, number: None, data: "u".into() });
+        assert!(is_obeyed(&unnumbered, &State { number: None, ..state }), "the agent is older than numbers");
         let follow =
-            Verb::Follow(Follow { epoch: 2, number: 3, data: "u".into(), source: "a".into(), acknowledge: true });
+            Verb::Follow(Follow { epoch: 2, number: Some(3), data: "u".into(), source: "a".into(), acknowledge: true });
         let state = State {
             epoch: 2,
-            number: 3,
+            number: Some(3),
             role: Role::Replica,
             source: Some("a".into()),
             acknowledges: true,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decide::decide;
 use super::state::{Action, Latched, Observed, OnDiverged, OnReplicaLost, Refused, Roles, Settings};
 pub(super) use super::world_member_tests::{Member, Write};
-use crate::agent::contract::{Role, State, Verb};
+use crate::agent::contract::{At, Role, State, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
@@ -61,6 +61,8 @@ pub(super) struct World {
     open: Vec<(u32, Write)>,
     /// Orders on their way, which arrive after the latch has changed: their sender was suspended right before it sent them.
     pub delayed: Vec<(u32, Verb)>,
+    /// Members whose agents are older than the numbers of orders.
+    pub unnumbered: BTreeSet<u32>,
     /// Whether agents obey also older orders of an epoch, as nobody may.
     pub obeys_older: bool,
     /// Steps that were carried out.
@@ -108,6 +110,7 @@ impl World {
             acknowledged: BTreeSet::new(),
             open: Vec::new(),
             delayed: Vec::new(),
+            unnumbered: BTreeSet::new(),
             obeys_older: false,
             steps: Vec::new(),
             seed: 1,
@@ -187,7 +190,7 @@ impl World {
             start: if member.held || is_down { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),
             epoch: member.epoch,
-            number: member.number,
+            number: Some(member.number).filter(|_| !self.unnumbered.contains(&k)),
             role: member.role,
             writable: member.writable && !is_down,
             source: member.source.map(|source| self.settings.agent_url.host(source)),
@@ -365,13 +368,17 @@ impl World {
             self.refused.insert((k, verb.name()), Refused { why: "no".into(), passing: false });
             return;
         }
+        assert!(at.number.is_none() || !self.unnumbered.contains(&k), "an older agent refuses {verb:?}");
         let random = self.random(4);
         let member = self.members.get_mut(&k).unwrap();
-        let is_older = at < (member.epoch, member.number) && !(self.obeys_older && at.0 == member.epoch);
+        let obeyed = At { epoch: member.epoch, number: Some(member.number) };
+        let is_older = at.is_before(obeyed) && !(self.obeys_older && at.epoch == member.epoch);
         if is_older || (member.data.as_deref() != Some(data) && !matches!(verb, Verb::Seed(_))) {
             return;
         }
-        (member.epoch, member.number) = at.max((member.epoch, member.number));
+        if obeyed.is_before(at) {
+            (member.epoch, member.number) = (at.epoch, at.number.unwrap_or_default());
+        }
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {

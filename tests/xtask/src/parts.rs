@@ -203,7 +203,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "agent",
-        about: "the agent of MariaDB, on processes of MariaDB (root on Linux)",
+        about: "the agents of MariaDB and of Redis, on processes of these (root on Linux)",
         tools: &["backup"],
         release: false,
         alone: false,
@@ -423,7 +423,13 @@ fn members() -> Vec<Step> {
 fn agent() -> Vec<Step> {
     let built = format!("{TEST} --test agent --no-run");
     let agent = format!("{TEST} --test agent -- --nocapture --test-threads=2");
-    vec![Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600)]
+    // An agent needs no other features, and no client of Kubernetes.
+    let redis = "nice cargo test --no-default-features --features agent --test redis -- --nocapture --test-threads=2";
+    let example = "nice cargo build --no-default-features --features agent --example redis-agent";
+    vec![
+        Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600),
+        Step::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
+    ]
 }
 
 fn upgrade() -> Vec<Step> {

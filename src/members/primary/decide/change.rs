@@ -292,7 +292,7 @@ impl Scene<'_> {
             }
             let order = Demote {
                 epoch: self.held.epoch,
-                number: self.held.number,
+                number: self.number_for(p),
                 data: self.data().to_owned(),
                 within: DEMOTION,
             };

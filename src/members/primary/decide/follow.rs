@@ -99,7 +99,7 @@ impl Scene<'_> {
         };
         let order = Seed {
             epoch: self.held.epoch,
-            number: self.held.number,
+            number: self.number_for(k),
             data: self.data().to_owned(),
             donor: self.settings.agent_url.url(donor),
             discard,
@@ -129,7 +129,7 @@ impl Scene<'_> {
                 && answer.acknowledges == acknowledge
                 && (acknowledge || self.has_left(k, answer));
             if !done {
-                let (epoch, number) = (self.held.epoch, self.held.number);
+                let (epoch, number) = (self.held.epoch, self.number_for(k));
                 let order = Follow { epoch, number, data: self.data().to_owned(), source, acknowledge };
                 return Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Follow(order) }));
             }
