@@ -35,7 +35,7 @@ spec() {
 settled() {
 	until_ok 300 is_ready || { kubectl get mysql example -o yaml >&2; kubectl get pods >&2; exit 1; }
 	kubectl get mysql example
-	kubectl get pods -l app.kubernetes.io/instance=example -L tillerman.dev/role
+	kubectl get pods -l app.kubernetes.io/instance=example,tillerman.dev/role -L tillerman.dev/role
 }
 is_ready() {
 	kubectl get mysql example -o json | jq -e '.status.observedGeneration == .metadata.generation and
@@ -152,7 +152,7 @@ step "14. Every acknowledged write is there, on each member"
 rm "$demo/writing"
 wait $writer 2>/dev/null || true
 cut -d' ' -f1 "$demo/acknowledged" | sort >"$demo/wanted"
-for pod in $(kubectl get pods -l app.kubernetes.io/instance=example -o name); do
+for pod in $(kubectl get pods -l app.kubernetes.io/instance=example,tillerman.dev/role -o name); do
 	address=$(kubectl get "$pod" -o jsonpath='{.status.podIP}')
 	sql 'SELECT id FROM demo.written' | sort >"$demo/found"
 	lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
