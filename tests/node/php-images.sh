@@ -41,12 +41,12 @@ php-fpm() {
 }
 
 php-apache() {
-	debian "$work/apache" libapache2-mod-php8.2,php8.2-cli,php8.2-mysql,php8.2-opcache
+	debian "$work/apache" apache2,libapache2-mod-php8.2,php8.2-cli,php8.2-mysql,php8.2-opcache
 	pack localhost/php-apache:8.2 "$1" "$config" "$work/apache"
 }
 
 wordpress() {
-	debian "$work/wordpress" "$fpm,php8.2-gd,wordpress" "$names" "copy-in '$here/php/wordpress/config-default.php' /etc/wordpress" \
+	debian "$work/wordpress" "$fpm,php8.2-gd,wordpress,wordpress-theme-twentytwentythree" "$names" "copy-in '$here/php/wordpress/config-default.php' /etc/wordpress" \
 		"copy-in '$here/php/wordpress/install.php' /usr/local/share"
 	pack localhost/wordpress:6.1 "$1" "$config" "$work/wordpress"
 }
@@ -54,7 +54,8 @@ wordpress() {
 symfony() {
 	debian "$work/symfony" "$fpm,composer,php-symfony-framework-bundle,php-symfony-yaml,php-symfony-console,php-symfony-dotenv" "$names" \
 		"copy-in '$here/php/symfony' /" 'mv "$1/symfony" "$1/app"' \
-		'chroot "$1" composer --working-dir=/app --no-interaction dump-autoload --optimize'
+		'chroot "$1" composer --working-dir=/app --no-interaction dump-autoload --optimize' \
+		'cp "$1/usr/share/php/Composer/InstalledVersions.php" "$1/app/vendor/composer/"'
 	pack localhost/symfony:5.4 "$1" "$config" "$work/symfony"
 }
 
