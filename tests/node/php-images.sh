@@ -54,8 +54,7 @@ wordpress() {
 symfony() {
 	debian "$work/symfony" "$fpm,composer,php-symfony-framework-bundle,php-symfony-yaml,php-symfony-console,php-symfony-dotenv" "$names" \
 		"copy-in '$here/php/symfony' /" 'mv "$1/symfony" "$1/app"' \
-		'chroot "$1" composer --working-dir=/app --no-interaction dump-autoload --optimize' \
-		'cp "$1/usr/share/php/Composer/InstalledVersions.php" "$1/app/vendor/composer/"'
+		'chroot "$1" composer --working-dir=/app --no-interaction install --optimize-autoloader'
 	pack localhost/symfony:5.4 "$1" "$config" "$work/symfony"
 }
 

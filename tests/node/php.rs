@@ -192,9 +192,8 @@ fn a_plain_page_is_rolled_under_load_without_a_failed_answer() {
         let first = stage.page(name, "/");
         assert!(first.status == 200 && first.text.contains("revision 1;"), "{first:?}");
         let shown = |answer: Answer| {
-            let revision =
-                answer.text.split(';').next().unwrap_or_default().rsplit(' ').next().unwrap_or_default().to_owned();
-            format!("{} {revision}", answer.status)
+            let after = answer.text.split("revision ").nth(1).unwrap_or_default();
+            format!("{} {}", answer.status, after.split(';').next().unwrap_or_default())
         };
         let load = Load::start(&stage.address(name), name, 6, shown);
         for number in 1..4 {
@@ -226,8 +225,11 @@ fn what_an_image_lacks_is_said_and_maintenance_closes_the_pages() {
     stage.app("lacks", &json!({"runtime": "fpm", "image": FPM, "nginx": {"image": FPM}, "source": {"index.php": SLOW}, "extensions": ["pdo_mysql", "imagick"]}));
     stage.ready("phpapp", "lacks", |condition| {
         let message = condition["message"].as_str().unwrap_or_default();
-        condition["status"] == "False" && message.contains("lacks extensions of PHP: imagick")
+        condition["status"] == "False" && message.contains("container extensions ended with exit code 1")
     });
+    let pods = ["logs", "-l", "app.kubernetes.io/instance=lacks", "-c", "extensions"];
+    let log = stage.place.kubectl(&pods).unwrap();
+    assert!(log.contains("The image localhost/php-fpm:8.2 lacks extensions of PHP: imagick. Add them"), "{log}");
     stage.patch("lacks", &json!({"extensions": ["pdo_mysql", "Zend OPcache"]}));
     stage.is_ready("lacks");
     assert_eq!(stage.page("lacks", "/").status, 200);
