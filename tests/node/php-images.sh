@@ -58,11 +58,18 @@ symfony() {
 	pack localhost/symfony:5.4 "$1" "$config" "$work/symfony"
 }
 
-made_by=$(cd "$here" && cat php-images.sh $(find php -type f | sort) | sha256sum)
+# made_by IMAGE: a digest of all that makes it
+made_by() {
+	{
+		declare -f debian "$1"
+		echo "$fpm $names $config"
+		[ ! -d "$here/php/$1" ] || find "$here/php/$1" -type f | sort | xargs cat
+	} | sha256sum
+}
 for image in "${@:-php-fpm php-apache wordpress symfony}"; do for image in $image; do
 	file=$out/$image.tar
-	if [ -s "$file" ] && [ "$(cat "$file.from" 2>/dev/null)" = "$made_by" ]; then continue; fi
+	if [ -s "$file" ] && [ "$(cat "$file.from" 2>/dev/null)" = "$(made_by "$image")" ]; then continue; fi
 	"$image" "$file"
-	echo "$made_by" >"$file.from"
+	made_by "$image" >"$file.from"
 	say "image $image made"
 done; done
