@@ -317,6 +317,14 @@ fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
     let ca = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == "database-ca").unwrap();
     assert_eq!(ca["secret"], json!({"secretName": "db-members-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}));
 
+    // A Job of a revision waits until the account is there; pods do not, so that one more begins while the database is away.
+    let bound_job = by_name(&with(&bound, &json!({"migrate": {"command": ["migrate"]}})));
+    let names = |object: &str| {
+        containers(&bound_job[object]["spec"]["template"]["spec"], "initContainers").into_keys().collect::<Vec<_>>()
+    };
+    assert!(names("Job my-migrate").contains(&"database".to_owned()));
+    assert!(!names("Deployment my").contains(&"database".to_owned()));
+
     let other = json!({"runtime": "fpm", "database": {"host": "db.example.com", "name": "shop", "secret": "login"}});
     let php = containers(&pod(&other), "containers")["php"].clone();
     assert_eq!(

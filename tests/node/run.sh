@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY [AGENT_BINARY]
-# With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB, too.
+# With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB and of PHP applications, too.
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
 set -euo pipefail
