@@ -359,6 +359,43 @@ fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
 }
 
 #[test]
+fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_way_there() {
+    let world = World::default();
+    let values = json!({"applications": [{"name": "shop-1", "requireTLS": true}, {"name": "blog", "database": "wp"}]});
+    let first = world.deploy(&values);
+    let secret = &first["my-app-shop-1"];
+    let read = |key: &str| text(secret, key);
+    assert_eq!(
+        (read("host"), read("read-host"), read("port")),
+        ("my-primary".into(), "my-replicas".into(), "3306".into())
+    );
+    assert_eq!((read("database"), read("username"), read("password").len()), ("shop_1".into(), "shop-1".into(), 24));
+    assert_eq!(text(&first["my-app-blog"], "database"), "wp");
+    let accounts = &first["my-accounts"];
+    assert_eq!(text(accounts, "password.shop-1"), read("password"));
+    let declared: Value = serde_json::from_str(&text(accounts, "accounts.json")).unwrap();
+    assert_eq!(declared["databases"][0], json!({"name": "shop_1", "characterSet": "utf8mb4"}));
+    assert_eq!(
+        (&declared["users"][0]["databases"], &declared["users"][0]["requireTLS"]),
+        (&json!(["shop_1"]), &json!(true))
+    );
+    assert_eq!(world.deploy(&values), first, "a password that was made is kept");
+    // Of a single member there is no replica to read from.
+    let single = World::default().deploy(&json!({"replicas": 1, "applications": [{"name": "a"}]}));
+    assert_eq!(text(&single["my-app-a"], "read-host"), "my-primary");
+    refused(vec![
+        (json!({"applications": [{"name": "root"}]}), "is of an account of the server's"),
+        (json!({"applications": [{"name": "sys"}]}), "nothing can be granted on the database sys"),
+        (json!({"applications": [{"name": "a"}, {"name": "a"}]}), "is there twice"),
+        (json!({"applications": [{"name": "a"}], "users": [{"name": "a"}]}), "is there twice"),
+        (json!({"applications": [{"name": "a"}], "databases": [{"name": "a"}]}), "is there twice"),
+        (json!({"applications": [{"name": "a'b"}]}), "name"),
+        (json!({"applications": [{"name": "a", "database": "a`b"}]}), "database"),
+        (json!({"applications": [{"name": "a", "database": "MySQL"}]}), "nothing can be granted on the database MySQL"),
+    ]);
+}
+
+#[test]
 fn users_and_databases_of_the_servers_own_are_refused() {
     let user = |user: Value| json!({"users": [user]});
     for (wrong, why) in [

@@ -124,7 +124,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
                 attempts::failed(report.old, report.attempt, report.chart, failure.reason, failure.retry, report.now);
             status.insert("lastAttempted".into(), attempted);
         }
-        None if ends_attempts(report) => {
+        None if ends_attempts(report) || renders_again(report) => {
             status.remove("lastAttempted");
         }
         _ => {}
@@ -233,6 +233,13 @@ fn ends_attempts(report: &Report<'_>) -> bool {
     !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
+/// Whether the chart renders again, after an object that it looks up has come, and a hook is waited for. The digest of the inputs is the
+/// same as that of the failure, which would otherwise keep the pass after the hook from applying anything.
+fn renders_again(report: &Report<'_>) -> bool {
+    let renders = matches!(report.verb, Verb::Install | Verb::Upgrade) && report.dry_run.is_none();
+    renders && report.waiting.is_some() && attempts::reason(report.old) == Some("RenderError")
+}
+
 /// Reports contested fields and their manager in a status. The condition becomes `False` when no field is contested any more.
 pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -334,6 +341,9 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         return;
     }
     let Some(failure) = report.failure else {
+        if renders_again(report) {
+            conditions.remove("Irreconcilable");
+        }
         if report.dry_run.is_some() || report.waiting.is_some() {
             return;
         }

@@ -110,6 +110,29 @@ fn an_error_that_only_the_user_can_mend_stalls_until_the_inputs_change() {
     assert!(!is_spent(&mended, "d"));
 }
 
+/// Seen on a node: an application whose Secret came later stood still behind the hook that had succeeded.
+#[test]
+fn a_chart_that_renders_again_is_not_given_up_while_its_hook_runs() {
+    let (old, objects) = (Map::new(), BTreeMap::new());
+    let waits = |old: &Map<String, Value>, verb| {
+        let waiting = Some("waiting for pre-install hook Job migrate");
+        status(&Report { verb, waiting, release: None, ..report(old, &Situation::New, &objects) })
+    };
+    let no_secret = Failure { reason: "RenderError", message: "there is no Secret".into(), retry: Retry::Never };
+    let failed =
+        status(&Report { failure: Some(&no_secret), release: None, ..report(&old, &Situation::New, &objects) });
+    for verb in [Verb::Install, Verb::Upgrade] {
+        let now = waits(&failed, verb);
+        assert!(!attempts::read(&now, "d").spent, "{verb:?}");
+        assert_eq!(condition(&now, "Irreconcilable"), None, "{verb:?}");
+    }
+    // A pass that rendered nothing, and the hook's own failure, are as before.
+    assert!(attempts::read(&waits(&failed, Verb::Rest), "d").spent);
+    let hook = Failure { reason: "HookFailed", message: "no".into(), retry: Retry::Never };
+    let failed = status(&Report { failure: Some(&hook), ..report(&old, &Situation::New, &objects) });
+    assert!(attempts::read(&waits(&failed, Verb::Install), "d").spent);
+}
+
 #[test]
 fn a_failed_upgrade_keeps_what_is_deployed() {
     let (old, objects) = (Map::new(), BTreeMap::new());

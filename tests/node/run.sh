@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY [AGENT_BINARY]
 # TEST picks tests by their names; TEST_ARGS has more arguments for them, and TEST_THREADS says how many run at once.
-# With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB, too.
+# With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB and of PHP applications, too.
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
 set -euo pipefail
@@ -58,9 +58,7 @@ for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus
 	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
 done
 
-skip="--skip install::"
-if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql::"; fi
-
+skip="--skip install:: --skip php::"
 export TILLERMAN_TEST_CLUSTER=$STATE
 # Installs an operator of all namespaces and removes it again, so nothing runs beside it.
 case ${TEST:-install} in install*)
@@ -71,6 +69,22 @@ case ${TEST:-install} in install*)
 	}
 	[ -z "${TEST:-}" ] || exit 0 ;;
 esac
+
+# Its operator serves clusters of MariaDB of all namespaces, and no other one does beside it.
+case ${TEST:-php} in php*)
+	if [ -n "$agent" ]; then
+		"$here/php-operator.sh" "$bin" "$agent" "$work"
+		nice cargo test --features cluster-tests --test node "${TEST:-php::}" -- --nocapture --test-threads=3 || {
+			kubectl -n stack-operator-system logs deployment/stack-operator-controller-manager --tail=50 >&2
+			exit 1
+		}
+		kubectl delete phpapps,mysqlclusters --all --all-namespaces --timeout=60s >/dev/null
+		kubectl delete -k "$work/stack-operator/config/default" --ignore-not-found --timeout=60s >/dev/null
+	fi
+	[ -z "${TEST:-}" ] || exit 0 ;;
+esac
+
+if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql::"; fi
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF

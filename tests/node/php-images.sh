@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Makes the images of PHP applications from Debian's packages: php-images.sh OUT_FOLDER [php-fpm php-apache wordpress symfony]
+# localhost/php-fpm:8.2 has fpm, nginx and git, localhost/php-apache:8.2 has Apache with its module; localhost/wordpress:6.1 is Debian's
+# package, and localhost/symfony:5.4 an application (php/symfony) on Debian's packages of Symfony, whose autoloader Composer makes.
+# An image that this file made as it is now is kept.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../cluster/env.sh"
+. "$here/../cluster/lib.sh"
+. "$here/../cluster/pack.sh"
+need mmdebstrap mmdebstrap
+out=$(realpath -m "${1:?usage: php-images.sh OUT_FOLDER [IMAGE...]}")
+shift
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fpm=php8.2-fpm,php8.2-cli,php8.2-mysql,php8.2-opcache,php8.2-xml,php8.2-mbstring,php8.2-curl,php-redis,nginx-light
+
+# debian FOLDER PACKAGES [HOOK...]: Debian's essential packages and these, and what more is done with the folder
+debian() {
+	local folder=$1 packages=$2 hook hooks=()
+	shift 2
+	for hook in "$@"; do hooks+=(--customize-hook="$hook"); done
+	mmdebstrap --quiet --mode=root --variant=essential --include="$packages" \
+		--aptopt='APT::Install-Recommends "false"' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		--essential-hook='echo "exit 101" > "$1/usr/sbin/policy-rc.d"; chmod 755 "$1/usr/sbin/policy-rc.d"' \
+		"${hooks[@]}" \
+		--customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
+		bookworm "$folder" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" 2>"$work/debian.log" ||
+		{ tail -5 "$work/debian.log" >&2; die "an image with $packages could not be made"; }
+}
+# What the public images have: fpm by a name without a version.
+names='[ ! -e "$1/usr/sbin/php-fpm8.2" ] || ln -s php-fpm8.2 "$1/usr/sbin/php-fpm"'
+config='{"Cmd":["sh"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}'
+
+php-fpm() {
+	debian "$work/fpm" "$fpm,git,ca-certificates" "$names"
+	pack localhost/php-fpm:8.2 "$1" "$config" "$work/fpm"
+}
+
+php-apache() {
+	debian "$work/apache" apache2,libapache2-mod-php8.2,php8.2-cli,php8.2-mysql,php8.2-opcache
+	pack localhost/php-apache:8.2 "$1" "$config" "$work/apache"
+}
+
+wordpress() {
+	debian "$work/wordpress" "$fpm,php8.2-gd,wordpress,wordpress-theme-twentytwentythree" "$names" "copy-in '$here/php/wordpress/config-default.php' /etc/wordpress" \
+		"copy-in '$here/php/wordpress/install.php' /usr/local/share"
+	pack localhost/wordpress:6.1 "$1" "$config" "$work/wordpress"
+}
+
+symfony() {
+	debian "$work/symfony" "$fpm,composer,php-symfony-framework-bundle,php-symfony-yaml,php-symfony-console,php-symfony-dotenv" "$names" \
+		"copy-in '$here/php/symfony' /" 'mv "$1/symfony" "$1/app"' \
+		'chroot "$1" composer --working-dir=/app --no-interaction install --optimize-autoloader'
+	pack localhost/symfony:5.4 "$1" "$config" "$work/symfony"
+}
+
+# made_by IMAGE: a digest of all that makes it
+made_by() {
+	{
+		declare -f debian "$1"
+		echo "$fpm $names $config"
+		[ ! -d "$here/php/$1" ] || find "$here/php/$1" -type f | sort | xargs cat
+	} | sha256sum
+}
+for image in "${@:-php-fpm php-apache wordpress symfony}"; do for image in $image; do
+	file=$out/$image.tar
+	if [ -s "$file" ] && [ "$(cat "$file.from" 2>/dev/null)" = "$(made_by "$image")" ]; then continue; fi
+	"$image" "$file"
+	made_by "$image" >"$file.from"
+	say "image $image made"
+done; done

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Deploys an operator of charts/php and charts/mysql on the node, as a user makes one: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER
+# FOLDER gets the project (stack-operator/) that `tillerman init` and `create api` make. The images of PHP are those of php-images.sh.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+usage="usage: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER"
+bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}") folder=$(realpath "${3:?$usage}")
+. "$top/tests/cluster/env.sh"
+export KUBECONFIG=$STATE/admin.kubeconfig
+show() { printf '$ %s\n' "$*"; "$@"; }
+"$here/mysql-images.sh" "$agent" "$folder/images"
+"$here/php-images.sh" "$IMAGES-php"
+mkdir -p "$folder/bin"
+# containerd is reached from the node only.
+printf '#!/bin/sh\nexec "%s/tests/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
+	"$top" "$(command -v env)" "$(command -v ctr)" >"$folder/bin/ctr"
+chmod +x "$folder/bin/ctr"
+ln -sf "$bin" "$folder/bin/tillerman"
+export PATH=$folder/bin:$TOOLS:$PATH LOAD=containerd
+for archive in "$folder"/images/*.tar "$IMAGES-php"/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
+rm -rf "$folder/stack-operator"
+mkdir "$folder/stack-operator"
+cd "$folder/stack-operator"
+show tillerman init --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
+show tillerman create api --group apps --version v1alpha1 --kind PhpApp --helm-chart "$top/charts/php"
+cat "$top/examples/stack/watches.yaml" >watches.yaml
+sed -i 's|chart: charts/|chart: helm-charts/|' watches.yaml
+show make image-load deploy >/dev/null
+kubectl -n stack-operator-system rollout status deployment/stack-operator-controller-manager --timeout=120s >/dev/null

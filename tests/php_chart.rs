@@ -1,0 +1,529 @@
+//! The chart of PHP applications, rendered by the library: what each runtime makes, that custom resources of earlier versions make what they
+//! made, and what of a tenant's values is refused.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tillerman::chart;
+use tillerman::release::object::parse_manifest;
+use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
+use tillerman::template::function::{FnResult, Host};
+use tillerman::template::value::Value as Go;
+use tillerman::template::yaml;
+
+/// A namespace with Secrets.
+#[derive(Clone, Default)]
+struct World {
+    random: Arc<Fixed>,
+    secrets: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+impl Host for World {
+    fn random(&self, buffer: &mut [u8]) {
+        self.random.random(buffer);
+    }
+    fn now(&self) -> i128 {
+        1_767_225_600 * 1_000_000_000
+    }
+    fn lookup(&self, _: &str, _: &str, _: &str, name: &str) -> FnResult {
+        Ok(self.secrets.lock().unwrap().get(name).map_or_else(|| Go::map([]), Go::from))
+    }
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+impl World {
+    fn render(&self, values: &Value, kinds: &[&str]) -> Result<Rendered, String> {
+        let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/php")).unwrap();
+        let values = values.as_object().cloned().unwrap_or_default();
+        let options = Options::new(self.clone());
+        let mut capabilities = Capabilities::default();
+        capabilities.api_versions.extend(kinds.iter().map(|&kind| kind.to_owned()));
+        let rendered = render::render(&chart, &values, &Release::new("my", "ns"), &capabilities, &options);
+        rendered.map_err(|error| error.to_string())
+    }
+}
+
+fn rendered(values: &Value) -> Rendered {
+    World::default().render(values, &[]).unwrap_or_else(|error| panic!("{values}: {error}"))
+}
+
+/// All objects of a rendering, by kind and name: hooks and operations, too.
+fn by_name(values: &Value) -> BTreeMap<String, Value> {
+    let rendered = rendered(values);
+    let named = |kind: &str, name: &str, body: Value| (format!("{kind} {name}"), body);
+    let objects = parse_manifest(&rendered.manifest()).unwrap().into_iter();
+    let mut all: BTreeMap<String, Value> =
+        objects.map(|object| named(&object.gvk.kind, &object.name, Value::Object(object.body))).collect();
+    let hooks = rendered.hooks.iter().chain(&rendered.unknown);
+    for hook in hooks {
+        for object in parse_manifest(&hook.manifest.text).unwrap() {
+            all.extend([named(&object.gvk.kind, &object.name, Value::Object(object.body))]);
+        }
+    }
+    all
+}
+
+/// The pod of the Deployment of pages.
+fn pod(values: &Value) -> Value {
+    by_name(values)["Deployment my"]["spec"]["template"]["spec"].clone()
+}
+
+/// The containers of a pod, or those before them, by their names.
+fn containers(pod: &Value, which: &str) -> BTreeMap<String, Value> {
+    let list = pod[which].as_array().cloned().unwrap_or_default();
+    list.into_iter().map(|container| (container["name"].as_str().unwrap().to_owned(), container)).collect()
+}
+
+fn files(values: &Value) -> Value {
+    by_name(values)["ConfigMap my-config"]["data"].clone()
+}
+
+/// The value of a variable of the first container, or from where it comes.
+fn variable(container: &Value, name: &str) -> Value {
+    let list = container["env"].as_array().unwrap();
+    let found = list.iter().find(|variable| variable["name"] == name);
+    found.map_or(Value::Null, |variable| variable.get("value").unwrap_or(&variable["valueFrom"]).clone())
+}
+
+/// Byte by byte: an upgrade of the chart restarts no pod of theirs.
+#[test]
+fn what_custom_resources_of_0_1_0_say_renders_what_it_rendered() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/php-0.1.0");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    for name in ["nothing", "page", "image", "everything"] {
+        let values = yaml::parse(read(&format!("{name}.values.yaml")).as_bytes()).unwrap();
+        assert_eq!(rendered(&values).manifest().trim(), read(&format!("{name}.manifest.yaml")).trim(), "{name}");
+    }
+}
+
+#[test]
+fn the_runtime_follows_from_where_the_code_is() {
+    for (values, runtime, names) in [
+        (json!({}), "image", vec!["php"]),
+        (json!({"image": "shop:1"}), "image", vec!["php"]),
+        (json!({"source": {"index.php": "<?php"}}), "builtin", vec!["php"]),
+        (json!({"source": {"index.php": "<?php"}, "runtime": "fpm"}), "fpm", vec!["nginx", "php"]),
+        (json!({"image": "shop:1", "code": {"path": "/app"}}), "fpm", vec!["nginx", "php"]),
+        (git(), "fpm", vec!["nginx", "php"]),
+        (json!({"runtime": "apache"}), "apache", vec!["php"]),
+    ] {
+        let all = by_name(&values);
+        assert_eq!(all["Status app"]["fields"]["runtime"]["value"], runtime, "{values}");
+        let pod = &all["Deployment my"]["spec"]["template"]["spec"];
+        assert_eq!(containers(pod, "containers").into_keys().collect::<Vec<_>>(), names, "{values}");
+    }
+    let php = |values: Value| containers(&pod(&values), "containers")["php"]["image"].clone();
+    assert_eq!(php(json!({"runtime": "fpm"})), "php:8.2-fpm");
+    assert_eq!(php(json!({"runtime": "apache"})), "php:8.2-apache");
+    assert_eq!(php(json!({"runtime": "fpm", "image": "shop:1"})), "shop:1");
+}
+
+fn git() -> Value {
+    json!({"code": {"documentRoot": "public", "writable": ["var/cache"], "git": {
+        "repository": "https://git.example.com/shop.git", "commit": "0123456789abcdef0123456789abcdef01234567", "secret": "login"}}})
+}
+
+#[test]
+fn nobody_is_root_and_only_what_must_be_can_be_written() {
+    let everything = json!({"runtime": "fpm", "image": "shop:1", "extensions": ["redis"], "code": {"writable": ["var/cache"]},
+        "uploads": {"enabled": true, "path": "public/files"}, "metrics": {"enabled": true, "image": "exporter:1"},
+        "workers": [{"name": "mails", "command": ["work"]}], "schedules": [{"name": "tick", "schedule": "@hourly", "command": ["tick"]}],
+        "commands": [{"name": "clear", "command": ["clear"]}], "install": {"command": ["i"]}, "migrate": {"command": ["m"]}});
+    let all = by_name(&everything);
+    let mut pods = 0;
+    for (name, object) in &all {
+        let Some(pod) =
+            ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"].iter().find_map(|at| object.pointer(at))
+        else {
+            continue;
+        };
+        pods += 1;
+        assert_eq!(
+            (&pod["securityContext"]["runAsNonRoot"], &pod["securityContext"]["runAsUser"]),
+            (&json!(true), &json!(1000)),
+            "{name}"
+        );
+        assert_eq!(pod["automountServiceAccountToken"], false, "{name}");
+        for which in ["initContainers", "containers"] {
+            for (container, body) in containers(pod, which) {
+                let confined = &body["securityContext"];
+                assert_eq!(confined["readOnlyRootFilesystem"], true, "{name} {container}");
+                assert_eq!(confined["allowPrivilegeEscalation"], false, "{name} {container}");
+                assert_eq!(confined["capabilities"]["drop"], json!(["ALL"]), "{name} {container}");
+                // Each mount has its volume.
+                for mount in body["volumeMounts"].as_array().unwrap() {
+                    let volumes = pod["volumes"].as_array().unwrap();
+                    assert!(
+                        volumes.iter().any(|volume| volume["name"] == mount["name"]),
+                        "{name} {container}: {mount}"
+                    );
+                }
+            }
+        }
+    }
+    // Pages, workers, schedule, command, install and migrate.
+    assert_eq!(pods, 6);
+    let pod = &all["Deployment my"]["spec"]["template"]["spec"];
+    let nginx = &containers(pod, "containers")["nginx"];
+    let mounts: Vec<_> =
+        nginx["volumeMounts"].as_array().unwrap().iter().map(|mount| mount["mountPath"].as_str().unwrap()).collect();
+    assert_eq!(mounts, ["/etc/php-app", "/tmp", "/run/php-app", "/var/www/html", "/var/www/html/public/files"]);
+    // nginx' own image has none of the files: they are copied. An image that has nginx needs no copy.
+    assert!(containers(pod, "initContainers").contains_key("static"));
+    let own = self::pod(&json!({"runtime": "fpm", "image": "shop:1", "nginx": {"image": "shop:1"}}));
+    assert_eq!(own["initContainers"], json!([]));
+}
+
+#[test]
+fn as_many_processes_run_as_the_memory_has_room_for() {
+    for (limit, worker, processes) in [
+        (json!("128Mi"), "32Mi", 3),
+        (json!("1Gi"), "32Mi", 25),
+        (json!("1.5Gi"), "64Mi", 19),
+        (json!(1_000_000_000), "100M", 8),
+        (json!("500M"), "40000k", 10),
+        (Value::Null, "32Mi", 10),
+    ] {
+        let limits = if limit.is_null() { json!({"memory": null}) } else { json!({"memory": limit}) };
+        let values = json!({"runtime": "fpm", "resources": {"limits": limits}, "fpm": {"workerMemory": worker}});
+        let text = files(&values)["php-fpm.conf"].as_str().unwrap().to_owned();
+        assert!(text.contains(&format!("\npm.max_children = {processes}\n")), "{limit} {worker}: {text}");
+        let apache = files(&with(&values, &json!({"runtime": "apache"})))["apache2.conf"].as_str().unwrap().to_owned();
+        assert!(apache.contains(&format!("\n  MaxRequestWorkers {processes}\n")), "{apache}");
+    }
+    let given = files(&json!({"runtime": "fpm", "fpm": {"maxChildren": 7, "mode": "static"}}));
+    let text = given["php-fpm.conf"].as_str().unwrap();
+    assert!(text.contains("pm = static\npm.max_children = 7\npm.max_requests"), "{text}");
+}
+
+fn with(base: &Value, more: &Value) -> Value {
+    let mut all = base.clone();
+    for (key, value) in more.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+#[test]
+fn a_pod_serves_until_it_gets_no_request_and_ends_what_it_has() {
+    for (runtime, signals) in [("fpm", vec![("nginx", "QUIT"), ("php", "-QUIT 1")]), ("apache", vec![("php", "WINCH")])]
+    {
+        let values = json!({"runtime": runtime, "shutdown": {"delaySeconds": 7, "graceSeconds": 40}, "replicas": 3});
+        let all = by_name(&values);
+        let spec = &all["Deployment my"]["spec"];
+        assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": 0, "maxSurge": 1}));
+        let pod = &spec["template"]["spec"];
+        assert!(pod["terminationGracePeriodSeconds"].as_i64().unwrap() > 47);
+        for (name, signal) in signals {
+            let ends = &containers(pod, "containers")[name]["lifecycle"]["preStop"]["exec"]["command"];
+            assert!(ends.to_string().contains(signal) && ends.to_string().contains("\"7\""), "{name}: {ends}");
+        }
+    }
+    // An image whose server is its own gets the time, once somebody says that it has one.
+    assert_eq!(
+        containers(&pod(&json!({"runtime": "image"})), "containers")["php"]["lifecycle"]["preStop"]["exec"]["command"],
+        json!(["sleep", "5"])
+    );
+    assert!(containers(&pod(&json!({})), "containers")["php"].get("lifecycle").is_none());
+}
+
+#[test]
+fn code_of_a_repository_is_fetched_at_its_commit_before_anything_starts() {
+    let pod = pod(&git());
+    let fetch = &containers(&pod, "initContainers")["code"];
+    let words: Vec<_> =
+        fetch["command"].as_array().unwrap().iter().skip(3).map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(
+        words,
+        ["code", "https://git.example.com/shop.git", "0123456789abcdef0123456789abcdef01234567", "var/cache"]
+    );
+    assert!(fetch["volumeMounts"].to_string().contains("/etc/git-secret"));
+    let php = &containers(&pod, "containers")["php"];
+    assert!(
+        !php["volumeMounts"].to_string().contains("git-secret"),
+        "the application has no credentials of its repository"
+    );
+    let code = php["volumeMounts"].as_array().unwrap().iter().find(|mount| mount["name"] == "code").unwrap();
+    assert_eq!((&code["mountPath"], &code["readOnly"]), (&json!("/var/www/html"), &json!(true)));
+    assert!(files(&git())["nginx.conf"].as_str().unwrap().contains("root /var/www/html/public;"));
+}
+
+#[test]
+fn jobs_run_once_per_revision_and_commands_when_they_are_asked_for() {
+    let values = json!({"runtime": "fpm", "source": {"index.php": "<?php"}, "install": {"command": ["php", "install.php"]}, "migrate": {"command": ["php", "migrate.php"]},
+        "commands": [{"name": "clear", "command": ["php", "clear.php"], "timeoutInSecond": 60, "schedule": "@daily"}],
+        "workers": [{"name": "mails", "command": ["php", "work.php"], "replicas": 2}],
+        "schedules": [{"name": "tick", "schedule": "*/5 * * * *", "timeZone": "Europe/Berlin", "command": ["php", "tick.php"]}]});
+    let rendered = rendered(&values);
+    let events = |name: &str| {
+        let hook = rendered.hooks.iter().find(|hook| hook.manifest.name == name).unwrap_or_else(|| panic!("{name}"));
+        (hook.events.join(","), hook.weight)
+    };
+    assert_eq!(events("my-install"), ("pre-install".into(), 0));
+    assert_eq!(events("my-migrate"), ("pre-install,pre-upgrade".into(), 1));
+    assert_eq!(events("my-hook-config"), ("pre-install,pre-upgrade".into(), -5));
+    let all = by_name(&values);
+    // The release's own ConfigMaps are not there before the first installation.
+    let migrate = &all["Job my-migrate"]["spec"]["template"]["spec"];
+    assert_eq!(migrate["volumes"][0]["configMap"]["name"], "my-hook-config");
+    assert_eq!(all["ConfigMap my-hook-config"]["data"], all["ConfigMap my-config"]["data"]);
+    assert_eq!(all["ConfigMap my-hook-source"]["data"], values["source"]);
+    let operation = rendered.unknown.iter().find(|hook| hook.manifest.name == "my-clear").unwrap();
+    assert_eq!(operation.events, ["operation/clear"]);
+    assert_eq!(all["Job my-clear"]["metadata"]["annotations"]["tillerman.dev/schedule"], "@daily");
+    let cron = &all["CronJob my-tick"]["spec"];
+    assert_eq!(
+        (&cron["concurrencyPolicy"], &cron["timeZone"], &cron["suspend"]),
+        (&json!("Forbid"), &json!("Europe/Berlin"), &json!(false))
+    );
+    assert_eq!(all["Deployment my-worker-mails"]["spec"]["replicas"], 2);
+    // Neither the Service nor the Deployment of pages takes one of these pods for its own.
+    let selects = all["Service my"]["spec"]["selector"].clone();
+    for labels in [
+        &all["Deployment my-worker-mails"]["spec"]["template"]["metadata"]["labels"],
+        &cron["jobTemplate"]["spec"]["template"]["metadata"]["labels"],
+        &all["Job my-migrate"]["spec"]["template"]["metadata"]["labels"],
+    ] {
+        assert!(selects.as_object().unwrap().iter().any(|(key, value)| labels[key] != *value), "{labels}");
+    }
+
+    let closed = with(&values, &json!({"maintenance": {"enabled": true, "message": "back </p><script>"}}));
+    let all = by_name(&closed);
+    assert_eq!(
+        (&all["Deployment my-worker-mails"]["spec"]["replicas"], &all["CronJob my-tick"]["spec"]["suspend"]),
+        (&json!(0), &json!(true))
+    );
+    let page = all["ConfigMap my-config"]["data"]["maintenance.html"].as_str().unwrap();
+    assert!(page.contains("back &lt;/p>") && !page.contains("<script"), "{page}");
+    let nginx = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["nginx"];
+    assert_eq!(nginx["readinessProbe"]["httpGet"], json!({"path": "/fpm-ping", "port": "status"}));
+}
+
+#[test]
+fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
+    let bound = json!({"runtime": "fpm", "database": {"cluster": "db"}});
+    let all = by_name(&bound);
+    let php = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["php"];
+    for (name, key) in
+        [("DB_HOST", "host"), ("DB_READ_HOST", "read-host"), ("DB_PASSWORD", "password"), ("DB_DATABASE", "database")]
+    {
+        assert_eq!(variable(php, name)["secretKeyRef"], json!({"name": "db-app-my", "key": key}), "{name}");
+    }
+    // Only the certificate of the authority, and not the key of the members.
+    let volumes = &all["Deployment my"]["spec"]["template"]["spec"]["volumes"];
+    let ca = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == "database-ca").unwrap();
+    assert_eq!(ca["secret"], json!({"secretName": "db-members-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}));
+
+    // A Job of a revision waits until the account is there; pods do not, so that one more begins while the database is away.
+    let bound_job = by_name(&with(&bound, &json!({"migrate": {"command": ["migrate"]}})));
+    let names = |object: &str| {
+        containers(&bound_job[object]["spec"]["template"]["spec"], "initContainers").into_keys().collect::<Vec<_>>()
+    };
+    assert!(names("Job my-migrate").contains(&"database".to_owned()));
+    assert!(!names("Deployment my").contains(&"database".to_owned()));
+
+    let other = json!({"runtime": "fpm", "database": {"host": "db.example.com", "name": "shop", "secret": "login"}});
+    let php = containers(&pod(&other), "containers")["php"].clone();
+    assert_eq!(
+        (variable(&php, "DB_HOST"), variable(&php, "DB_READ_HOST"), variable(&php, "DB_PORT")),
+        (json!("db.example.com"), json!("db.example.com"), json!("3306"))
+    );
+    assert_eq!(variable(&php, "DB_USERNAME")["secretKeyRef"], json!({"name": "login", "key": "username"}));
+
+    // With a cluster, somebody must have agreed; and the same once they have.
+    let kinds = ["databases.tillerman.dev/v1alpha1"];
+    let world = World::default();
+    let error = world.render(&bound, &kinds).unwrap_err();
+    assert!(
+        error.contains("the MySQLCluster db must list this application, spec.applications: [{name: my}]"),
+        "{error}"
+    );
+    world.secrets.lock().unwrap().insert("db-app-my".into(), json!({"kind": "Secret", "data": {"host": "ZGI="}}));
+    world.render(&bound, &kinds).unwrap();
+}
+
+#[test]
+fn sessions_mail_and_uploads_are_settings_and_variables() {
+    let values = json!({"runtime": "fpm", "redis": {"host": "cache", "tls": true, "secret": "cache", "sessions": true},
+        "mail": {"host": "smtp.example.com", "from": "shop@example.com", "secret": "mail", "sendmail": true},
+        "uploads": {"enabled": true, "s3": {"bucket": "files", "secret": "s3"}}});
+    let all = by_name(&values);
+    let ini = all["ConfigMap my-config"]["data"]["10-app.ini"].as_str().unwrap();
+    assert!(
+        ini.contains("session.save_path = \"tls://cache:6379?prefix=my-session-&auth=${REDIS_PASSWORD}\""),
+        "{ini}"
+    );
+    assert!(ini.contains("--host=smtp.example.com --port=587") && ini.contains("--tls-starttls=on"), "{ini}");
+    assert!(!all.contains_key("PersistentVolumeClaim my-uploads"));
+    let php = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["php"];
+    assert_eq!(variable(php, "AWS_SECRET_ACCESS_KEY")["secretKeyRef"]["name"], "s3");
+    assert_eq!(variable(php, "MAIL_PASSWORD")["secretKeyRef"]["name"], "mail");
+
+    let shared = json!({"runtime": "fpm", "code": {"documentRoot": "public"}, "uploads": {"enabled": true, "path": "public/files"}});
+    let all = by_name(&shared);
+    assert_eq!(all["PersistentVolumeClaim my-uploads"]["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+    let nginx = all["ConfigMap my-config"]["data"]["nginx.conf"].as_str().unwrap();
+    assert!(
+        nginx.contains(r"location ~* ^/files/.*\.(php|phar|phtml)(/|$) { return 403; }"),
+        "what a visitor uploads is not run: {nginx}"
+    );
+    let one = json!({"runtime": "fpm", "uploads": {"enabled": true, "path": "files", "accessMode": "ReadWriteOnce"}});
+    assert_eq!(by_name(&one)["Deployment my"]["spec"]["strategy"], json!({"type": "Recreate"}));
+}
+
+#[test]
+fn routes_policies_and_metrics_are_there_when_they_are_asked_for() {
+    let values = json!({"runtime": "fpm", "metrics": {"enabled": true, "image": "exporter:1", "serviceMonitor": {"enabled": true, "labels": {"release": "x"}}},
+        "networkPolicy": {"enabled": true, "from": [{"podSelector": {}}]}, "spread": {"hosts": "Require", "zones": "Ignore"},
+        "gateway": {"enabled": true, "parentRefs": [{"name": "edge"}], "hostnames": ["shop.example.com"]},
+        "autoscaling": {"enabled": true}, "podDisruptionBudget": {"enabled": true}});
+    let all = by_name(&values);
+    let service = &all["Service my-metrics"];
+    for (key, value) in all["ServiceMonitor my"]["spec"]["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&service["metadata"]["labels"][key], value, "{key}");
+    }
+    assert!(
+        all["Service my"]["metadata"]["labels"].get("app.kubernetes.io/component").is_none(),
+        "nothing is scraped twice"
+    );
+    assert_eq!(all["NetworkPolicy my"]["spec"]["ingress"][0]["from"], json!([{"podSelector": {}}]));
+    assert_eq!(all["HTTPRoute my"]["spec"]["rules"][0]["backendRefs"], json!([{"name": "my", "port": 80}]));
+    let spec = &all["Deployment my"]["spec"];
+    assert!(spec.get("replicas").is_none(), "the autoscaler has them");
+    let constraints = spec["template"]["spec"]["topologySpreadConstraints"].as_array().unwrap();
+    assert_eq!((constraints.len(), &constraints[0]["whenUnsatisfiable"]), (1, &json!("DoNotSchedule")));
+    for container in containers(&spec["template"]["spec"], "containers").into_values() {
+        assert!(container["resources"]["requests"]["cpu"].is_string(), "an autoscaler needs it of all: {container}");
+    }
+}
+
+/// Each is refused, and the message has the place or the reason.
+fn refused(rows: Vec<(Value, &str)>) {
+    for (wrong, why) in rows {
+        let error = World::default().render(&wrong, &[]).err().unwrap_or_else(|| panic!("{wrong} is taken"));
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn values_that_cannot_work_together_are_refused_with_the_reason() {
+    let uploads = json!({"enabled": true, "path": "files", "accessMode": "ReadWriteOnce"});
+    refused(vec![
+        (
+            json!({"runtime": "fpm", "replicas": 2, "uploads": uploads}),
+            "is a volume for one pod, and there are 2 replicas",
+        ),
+        (
+            json!({"runtime": "fpm", "autoscaling": {"enabled": true, "maxReplicas": 4}, "uploads": uploads}),
+            "there are 4 replicas",
+        ),
+        (
+            json!({"runtime": "fpm", "workers": [{"name": "a", "command": ["a"]}], "uploads": uploads}),
+            "there are workers",
+        ),
+        (json!({"runtime": "fpm", "uploads": {"enabled": true}}), "needs uploads.path"),
+        (json!({"maintenance": {"enabled": true}}), "maintenance needs the runtime fpm or apache"),
+        (json!({"runtime": "builtin"}), "serves spec.source, which is empty"),
+        (with(&git(), &json!({"runtime": "builtin", "source": {"a.php": ""}})), "runtime builtin is PHP's own server"),
+        (with(&git(), &json!({"source": {"a.php": ""}})), "both bring the code"),
+        (json!({"code": {"git": {"repository": "https://example.com/a"}}}), "code.git needs the commit"),
+        (
+            json!({"code": {"git": {"repository": "http://example.com/a", "commit": "0".repeat(40), "secret": "s"}}}),
+            "a password is not sent over http",
+        ),
+        (json!({"database": {"cluster": "db", "host": "x"}}), "one of them at most"),
+        (json!({"database": {"host": "x"}}), "database.host needs"),
+        (json!({"redis": {"sessions": true}}), "redis.sessions needs redis.host"),
+        (json!({"mail": {"host": "x"}}), "mail needs mail.from"),
+        (json!({"runtime": "apache", "metrics": {"enabled": true, "image": "x"}}), "metrics needs the runtime fpm"),
+        (json!({"gateway": {"enabled": true}}), "gateway needs gateway.parentRefs"),
+        (json!({"runtime": "fpm", "port": 8081}), "must differ"),
+        (json!({"runtime": "fpm", "port": 80}), "nobody in the pod is root"),
+        (json!({"runtime": "fpm", "resources": {"limits": {"memory": "32Mi"}}}), "are less than one process"),
+        (json!({"commands": [{"name": "migrate", "command": ["x"]}]}), "is there twice, or is one of the chart's own"),
+        (
+            json!({"schedules": [{"name": "a", "schedule": "@daily", "command": ["x"]}], "commands": [{"name": "a", "command": ["x"]}]}),
+            "is there twice",
+        ),
+        (
+            json!({"runtime": "fpm", "code": {"writable": ["files"]}, "uploads": {"enabled": true, "path": "files"}}),
+            "files is there twice",
+        ),
+    ]);
+}
+
+/// What a tenant could write to get a line of their own into a file, another mount, or a word into a script.
+#[test]
+fn hostile_values_are_refused() {
+    let mut rows = Vec::new();
+    for folder in ["../../etc", "a/../../b", "/etc", "a b", "a\nb", "a;b", "a{", "a\"b", "$(X)", ".git", "a//b", "a/"] {
+        rows.push((json!({"code": {"documentRoot": folder}}), "documentRoot"));
+        rows.push((json!({"code": {"writable": [folder]}}), "writable"));
+        rows.push((json!({"uploads": {"path": folder}}), "path"));
+    }
+    for path in ["relative", "/a/../b", "/a\n", "/a; }", "/a\"", "/", "/$(X)"] {
+        rows.push((json!({"code": {"path": path}}), "path"));
+    }
+    for repository in [
+        "ext::sh -c id",
+        "file:///etc",
+        "-u x",
+        "https://user:password@example.com/a",
+        "https://example.com/a b",
+        "https://example.com/a\nb",
+        "--upload-pack=id",
+        "git@-x:a",
+        "ssh://-oProxyCommand=id/a",
+        "https://-a/b",
+    ] {
+        rows.push((json!({"code": {"git": {"repository": repository, "commit": "0".repeat(40)}}}), "repository"));
+    }
+    for commit in [
+        "main",
+        "0123456",
+        "0123456789ABCDEF0123456789abcdef01234567",
+        "--help",
+        "0123456789abcdef0123456789abcdef01234567\n",
+    ] {
+        rows.push((json!({"code": {"git": {"repository": "https://example.com/a", "commit": commit}}}), "commit"));
+    }
+    for host in ["a b", "a\nb", "a\"", "-a", "a;b", "a/../b", "$(X)", "${X}", "a?auth=x"] {
+        rows.push((json!({"redis": {"host": host}}), "host"));
+        rows.push((json!({"mail": {"host": host}}), "host"));
+        rows.push((json!({"database": {"host": host}}), "host"));
+    }
+    for (values, at) in [
+        (json!({"mail": {"host": "a", "from": "a@b\" -C /x"}}), "from"),
+        (json!({"mail": {"host": "a", "from": "a@b;id"}}), "from"),
+        (json!({"maxBodySize": "1M;"}), "maxBodySize"),
+        (json!({"maxBodySize": "1M\nauto_prepend_file=/x"}), "maxBodySize"),
+        (json!({"fpm": {"program": "sh -c"}}), "program"),
+        (json!({"fpm": {"mode": "static\nuser=root"}}), "mode"),
+        (json!({"fpm": {"workerMemory": "1Mi\n"}}), "workerMemory"),
+        (json!({"fpm": {"maxChildren": "1\n"}}), "maxChildren"),
+        (json!({"nginx": {"image": "a b"}}), "image"),
+        (json!({"nginx": {"workers": "1; load_module x"}}), "workers"),
+        (json!({"extensions": ["-r"]}), "extensions"),
+        (json!({"extensions": ["a\nb"]}), "extensions"),
+        (json!({"extensions": ["$(id)"]}), "extensions"),
+        (json!({"env": [{"name": "A=B"}]}), "name"),
+        (json!({"env": [{"name": "A\nB"}]}), "name"),
+        (json!({"env": [{"name": ""}]}), "name"),
+        (json!({"envFrom": [{"secretRef": {"name": "../x"}}]}), "name"),
+        (json!({"workers": [{"name": "A_B", "command": ["x"]}]}), "name"),
+        (json!({"schedules": [{"name": "a", "schedule": "* * * * *\n", "command": ["x"]}]}), "schedule"),
+        (json!({"commands": [{"name": "a/b", "command": ["x"]}]}), "name"),
+        (json!({"database": {"cluster": "a/b"}}), "cluster"),
+        (json!({"uploads": {"s3": {"endpoint": "https://a b"}}}), "endpoint"),
+        (json!({"maintenance": {"retryAfterSeconds": "1;"}}), "retryAfterSeconds"),
+        (json!({"shutdown": {"delaySeconds": "1; id"}}), "delaySeconds"),
+        (json!({"runtime": "cgi"}), "runtime"),
+        (json!({"hostNetwork": true}), "hostNetwork"),
+    ] {
+        rows.push((values, at));
+    }
+    refused(rows);
+}
