@@ -5,6 +5,7 @@ mod cluster;
 mod contract;
 mod declared;
 mod fencing;
+mod full;
 mod moves;
 mod one;
 mod renewed;

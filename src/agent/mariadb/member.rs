@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Files that MariaDB's data has, in its folder or, where another program made it, in the volume itself.
 pub const FILES: [&str; 3] = ["ibdata1", "mysql", "aria_log_control"];
 
+/// The least room on a volume, in MiB.
+const ROOM: u64 = 16;
+
 /// A connection, and the start of the database that it is of.
 type Line = Mutex<Option<(Arc<Process>, Sql)>>;
 
@@ -167,7 +170,7 @@ impl Member {
                 continue;
             }
             let purged = if before.running.is_some() { purged(&self.volume.data()) } else { Position::none() };
-            return match measured {
+            let mut state = match measured {
                 None => before.state(name, None, purged, None),
                 Some(Ok(measured)) => before.state(name, Some(&measured), purged, None),
                 Some(Err(error)) => {
@@ -178,7 +181,17 @@ impl Member {
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
+            // A full volume is why the database answers late, or with an error.
+            state.problem = self.lacks_room().or(state.problem);
+            return state;
         }
+    }
+
+    /// Why writes wait: there is no room for them.
+    fn lacks_room(&self) -> Option<String> {
+        let volume = rustix::fs::statvfs(&self.volume.data()).ok()?;
+        let left = volume.f_bavail.saturating_mul(volume.f_frsize) >> 20;
+        (left < ROOM).then(|| format!("its volume is full: {left} MiB are left, and writes wait or fail"))
     }
 
     /// Asks a database whose answer was late until it answers in time.
