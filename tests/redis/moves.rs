@@ -29,6 +29,9 @@ async fn the_agent_keeps_to_the_contract() {
 async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
     let state = cluster.demote(from, epoch - 1, 10_000).await.unwrap();
     assert_eq!((state.role, state.writable, state.waiting), (Role::Fenced, false, 0));
+    // So nothing expires there, and its place in the stream stays.
+    let replication = cluster.members[from].connect().await.unwrap().ask(&["INFO", "replication"]).await.unwrap();
+    assert!(replication.contains("role:slave"), "{replication}");
     cluster.members[to].until("it has all", |target| target.has.contains(&state.has)).await;
     let others = cluster.others(to);
     cluster.promote(to, epoch, 1, &others).await.unwrap();
