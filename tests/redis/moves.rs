@@ -97,8 +97,8 @@ async fn no_confirmed_write_is_lost_when_the_primary_hands_over() {
         assert_eq!(state.start, before.start, "it is not started again");
         gaps.push(writers.longest_gap());
         // The others continue where they were, and get no copy.
-        let stats = cluster.members[to].connect().await.unwrap().ask(&["INFO", "stats"]).await.unwrap();
-        copies.push(stats.lines().find_map(|line| line.strip_prefix("sync_full:")).map(str::to_owned));
+        let info = cluster.members[to].connect().await.unwrap().ask(&["INFO", "stats"]).await.unwrap();
+        copies.push(info.lines().find_map(|line| line.strip_prefix("sync_full:")).map(str::to_owned));
     }
     assert!(copies.iter().take(2).all(|count| count.as_deref() == Some("0")), "{copies:?}");
     let keys = writers.stop().await;
