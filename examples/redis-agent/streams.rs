@@ -71,7 +71,7 @@ impl Marker {
         } else if said.stream == self.stream {
             said.last
         } else {
-            self.first - 1
+            self.first.saturating_sub(1)
         }
     }
 

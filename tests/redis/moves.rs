@@ -29,6 +29,9 @@ async fn the_agent_keeps_to_the_contract() {
 async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
     let state = cluster.demote(from, epoch - 1, 10_000).await.unwrap();
     assert_eq!((state.role, state.writable, state.waiting), (Role::Fenced, false, 0));
+    // So nothing expires there, and its place in the stream stays.
+    let replication = cluster.members[from].connect().await.unwrap().ask(&["INFO", "replication"]).await.unwrap();
+    assert!(replication.contains("role:slave"), "{replication}");
     cluster.members[to].until("it has all", |target| target.has.contains(&state.has)).await;
     let others = cluster.others(to);
     cluster.promote(to, epoch, 1, &others).await.unwrap();
@@ -51,7 +54,8 @@ async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
     }
     let best = fenced.iter().find(|(_, a)| fenced.iter().all(|(_, b)| a.got.contains(&b.got)));
     let to = best.expect("one has everything").0;
-    cluster.promote(to, epoch, 1, &others).await.unwrap();
+    let state = cluster.promote(to, epoch, 1, &others).await.unwrap();
+    assert!(!state.writable, "nobody acknowledges yet: {state:?}");
     for k in others.into_iter().filter(|k| *k != to) {
         cluster.follow(k, epoch, to, true).await.unwrap();
     }
@@ -81,7 +85,7 @@ fn report(what: &str, mut gaps: Vec<Duration>) {
 async fn no_confirmed_write_is_lost_when_the_primary_hands_over() {
     let cluster = Cluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4);
-    let mut gaps = Vec::new();
+    let (mut gaps, mut copies) = (Vec::new(), Vec::new());
     for round in 0..rounds() {
         writers.more(200).await;
         writers.longest_gap();
@@ -92,7 +96,11 @@ async fn no_confirmed_write_is_lost_when_the_primary_hands_over() {
         let state = cluster.members[to].until("all is confirmed", |state| state.confirmed == 1).await;
         assert_eq!(state.start, before.start, "it is not started again");
         gaps.push(writers.longest_gap());
+        // The others continue where they were, and get no copy.
+        let info = cluster.members[to].connect().await.unwrap().ask(&["INFO", "stats"]).await.unwrap();
+        copies.push(info.lines().find_map(|line| line.strip_prefix("sync_full:")).map(str::to_owned));
     }
+    assert!(copies.iter().take(2).all(|count| count.as_deref() == Some("0")), "{copies:?}");
     let keys = writers.stop().await;
     report("switch-over", gaps);
     assert_nothing_lost(&cluster, rounds() % 3, &keys).await;

@@ -27,7 +27,7 @@ impl Redis {
         Ok(redis)
     }
 
-    /// A line, a number, or a list of texts, one a line.
+    /// A line, a number, a text, or a list of texts, one a line.
     pub async fn ask(&mut self, words: &[&str]) -> Result<String> {
         let count = words.len();
         let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
@@ -35,6 +35,11 @@ impl Redis {
         let line = self.line().await?;
         match line.split_at_checked(1).ok_or(ErrorKind::UnexpectedEof)? {
             ("+" | ":", rest) => Ok(rest.to_owned()),
+            ("$", length) => {
+                let mut text = vec![0; length.parse::<usize>().map_err(Error::other)? + 2];
+                self.0.read_exact(&mut text).await?;
+                String::from_utf8(text).map_err(Error::other)
+            }
             ("*", count) => {
                 let mut texts = Vec::new();
                 for _ in 0..count.parse::<usize>().map_err(Error::other)? {
