@@ -96,7 +96,7 @@ fn of_release(before: &Facts, after: &Facts) -> Vec<Change> {
     }
     match (before.contested, after.contested) {
         (false, true) => {
-            all.push(Change { course: Course::Begins, ..once(Event::Contested, DRIFT, "Contested".into()) })
+            all.push(Change { course: Course::Begins, ..once(Event::Contested, DRIFT, "Contested".into()) });
         }
         (true, false) => all.push(ends(DRIFT)),
         _ => {}

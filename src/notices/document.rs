@@ -50,7 +50,7 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selector {
-    /// Kinds, such as MySQLCluster, or MySQLCluster.db.example.com.
+    /// Kinds, such as Web, or Web.apps.example.com.
     #[serde(default)]
     pub kinds: Vec<String>,
     /// Names of custom resources.
@@ -195,6 +195,16 @@ pub enum Goal {
     Smtp(Box<Smtp>, u16),
     /// A receiver of HTTP.
     Webhook(Box<Webhook>),
+}
+
+impl Goal {
+    /// Its kind, for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Smtp(..) => "smtp",
+            Self::Webhook(_) => "webhook",
+        }
+    }
 }
 
 impl Notice {

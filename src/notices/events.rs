@@ -143,3 +143,18 @@ impl Event {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::EVENTS;
+
+    #[test]
+    fn the_document_has_the_table() {
+        let text = include_str!("../../docs/notices.md");
+        for known in EVENTS {
+            let mark = if known.by_default { "●" } else { "" };
+            let row = format!("| `{}` | {mark} | {} |\n", known.name, known.meaning);
+            assert!(text.contains(&row), "docs/notices.md lacks {row}");
+        }
+    }
+}

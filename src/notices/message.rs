@@ -44,7 +44,7 @@ pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry) -> Message {
     let mut words = |template: Option<&super::template::Template>, field: &str| match template?.render(&facts) {
         Ok(text) => Some(text),
         Err(why) => {
-            body.push_str(&format!("\nspec.template.{field} of the notice failed: {}\n", one_line(&why)));
+            body.extend([format!("\nspec.template.{field} of the notice failed: {}\n", one_line(&why))]);
             None
         }
     };
@@ -136,9 +136,9 @@ fn subject(Sender { namespace, name }: Sender<'_>, entry: &Entry) -> String {
     let still = if first.still { "still " } else { "" };
     let mut text = format!("[{namespace}] {kind} {release}: {still}{}", first.event.name());
     if first.subject != "release" {
-        text.push_str(&format!(" ({})", first.subject));
+        text.extend([format!(" ({})", first.subject)]);
     } else if !first.reason.is_empty() {
-        text.push_str(&format!(" ({})", first.reason));
+        text.extend([format!(" ({})", first.reason)]);
     }
     match entry.count().saturating_sub(1) {
         0 => text,
@@ -152,35 +152,35 @@ fn text(Sender { namespace, name }: Sender<'_>, entry: &Entry) -> String {
     for line in &entry.lines {
         let (kind, group, release) = parts(&line.release);
         let still = if line.still { "still " } else { "" };
-        text.push_str(&format!("{} {kind} {release}: {still}{}", time(line.at), line.event.name()));
+        text.extend([format!("{} {kind} {release}: {still}{}", time(line.at), line.event.name())]);
         if line.subject != "release" {
-            text.push_str(&format!(", {}", line.subject));
+            text.extend([format!(", {}", line.subject)]);
         }
         if !line.reason.is_empty() {
-            text.push_str(&format!(" ({})", line.reason));
+            text.extend([format!(" ({})", line.reason)]);
         }
         if line.count > 1 {
-            text.push_str(&format!(", {} times", line.count));
+            text.extend([format!(", {} times", line.count)]);
         }
         text.push('\n');
         if !line.about.is_empty() {
             let more = line.count.saturating_sub(line.about.len() as u64);
             let and = if more > 0 { format!(" and {more} more") } else { String::new() };
-            text.push_str(&format!("  {}{and}\n", line.about.join(", ")));
+            text.extend([format!("  {}{and}\n", line.about.join(", "))]);
         }
         let meaning = meaning(&line.reason);
         if line.event.is_bad() && !meaning.is_empty() {
-            text.push_str(&format!("  {meaning}\n"));
+            text.extend([format!("  {meaning}\n")]);
         }
         if line.event.is_bad() {
             let kind = if group.is_empty() { kind.to_lowercase() } else { format!("{}.{group}", kind.to_lowercase()) };
-            text.push_str(&format!("  kubectl -n {namespace} describe {kind} {release}\n"));
+            text.extend([format!("  kubectl -n {namespace} describe {kind} {release}\n")]);
         }
     }
     if entry.more > 0 {
-        text.push_str(&format!("and {} more\n", entry.more));
+        text.extend([format!("and {} more\n", entry.more)]);
     }
-    text.push_str(&format!("\nNotice {name} in namespace {namespace}\n"));
+    text.extend([format!("\nNotice {name} in namespace {namespace}\n")]);
     text
 }
 

@@ -90,7 +90,7 @@ fn exit(container: &Value) -> Option<Exit> {
     of("/state/terminated").or_else(|| of("/lastState/terminated"))
 }
 
-/// The workload of a pod. The name of a ReplicaSet is that of its Deployment and the hash in the pod's label.
+/// The workload of a pod. The name of a `ReplicaSet` is that of its Deployment and the hash in the pod's label.
 fn workload(metadata: &Value) -> Option<String> {
     let owners = metadata.get("ownerReferences").and_then(Value::as_array);
     let owner = owners.into_iter().flatten().find(|owner| owner["controller"] == true)?;

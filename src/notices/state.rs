@@ -181,13 +181,10 @@ impl State {
                 self.enter(&release, change, turn);
             }
         }
-        match after {
-            Some(after) => drop(self.releases.insert(release, after)),
-            None => {
-                let of = format!("{release}|");
-                self.incidents.retain(|key, _| !key.starts_with(&of));
-                self.releases.remove(&release);
-            }
+        if let Some(after) = after {
+            self.releases.insert(release, after);
+        } else {
+            self.forget(&release);
         }
     }
 

@@ -70,7 +70,7 @@ fn what_was_so_before_is_not_sent() {
     let mut run = Run::new(&json!({}));
     run.see("Web.a/old", Some(Facts { uid: "u".into(), revision: 4, ..Facts::default() }), 50);
     assert!(run.state.outbox.is_empty());
-    // What changes later is, and one that is new is told from the start.
+    // What changes later is, and one that is new is followed from the start.
     run.see("Web.a/old", Some(Facts { uid: "u".into(), revision: 5, ..Facts::default() }), 50);
     run.is(1, None);
     assert_eq!(run.after(30), [[(Event::Upgraded, 1), (Event::Installed, 1)]]);

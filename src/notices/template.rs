@@ -139,8 +139,7 @@ fn expression(text: &str, closing: &str) -> Result<usize, String> {
         match (quote, c) {
             _ if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
+            (Some(open), c) => quote = Some(open).filter(|open| *open != c),
             (None, '"' | '\'') => quote = Some(c),
             // A sign in front of the end only trims.
             (None, '+') if text[at + 1..].starts_with("%}") || at == 0 => {}

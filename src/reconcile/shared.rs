@@ -62,8 +62,9 @@ impl Shared {
     /// Enters a custom resource from an answer of the API server. Returns whether it needs a pass. Those that need it get one if it may
     /// matter to them.
     pub fn enter_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
-        let (concerns, users) = self.cache.put_cr(key.clone(), cr);
-        self.touched.touch(&key);
+        let touched = key.clone();
+        let (concerns, users) = self.cache.put_cr(key, cr);
+        self.touched.touch(&touched);
         self.queue.add_all(users);
         concerns
     }

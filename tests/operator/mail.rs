@@ -48,7 +48,7 @@ impl Mail {
         let dir = space.dir();
         certificates(dir);
         let (port, http) = (free_port(), free_port());
-        let auth = space.file("smtp-auth", "operator:correct horse\n");
+        let auth = space.file("smtp-auth", "operator:correct-horse\n");
         let path = |name: &str| dir.join(name).display().to_string();
         let args = [
             format!("--smtp=127.0.0.1:{port}"),
@@ -69,7 +69,7 @@ impl Mail {
                 "generic",
                 "login",
                 "--from-literal=username=operator",
-                "--from-literal=password=correct horse",
+                "--from-literal=password=correct-horse",
             ])
             .unwrap();
         space.kubectl(&["annotate", "secret", "login", "tillerman.dev/notice-hosts=127.0.0.1"]).unwrap();

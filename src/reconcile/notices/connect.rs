@@ -16,12 +16,13 @@ use crate::notices::address::{is_allowed, refused};
 const MAX_ADDRESSES: usize = 4;
 
 /// The addresses of a host that may be reached. The name is resolved here and nowhere else: a second look could find another address.
-pub async fn resolve(host: &str, port: u16, allowed: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+pub async fn resolve(host: &str, port: u16, allowed: Option<&[String]>) -> Result<Vec<SocketAddr>, Failure> {
     let found = tokio::net::lookup_host((host, port)).await;
     let found = found.map_err(|e| Failure::for_now(format!("{host} cannot be resolved: {e}")))?;
     let (mut good, mut why) = (Vec::new(), None);
     for address in found {
-        match refused(address.ip()).filter(|_| !is_allowed(host, address.ip(), allowed)) {
+        let counts = |_: &&str| allowed.is_some_and(|allowed| !is_allowed(host, address.ip(), allowed));
+        match refused(address.ip()).filter(counts) {
             Some(reason) => why = Some(format!("{host}: the address {} is refused: {reason}", address.ip())),
             None => good.push(address),
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::target;
 use crate::cluster::cache::ReleaseKey;
 use crate::notices::document::Notice;
 use crate::notices::state::State;
@@ -45,8 +44,10 @@ pub struct Held {
     pub waits_for_turn: bool,
     /// The messages that were taken and are still in the status.
     pub taken: Vec<String>,
-    /// Why the last message was not taken.
+    /// Why a message was not taken when all were last tried.
     pub problem: Option<String>,
+    /// The same of the attempts that run.
+    pub failed: Option<String>,
     /// When the next attempt may be made, and the pause after that.
     pub retry: Option<Instant>,
     pause: Option<Duration>,
@@ -68,6 +69,7 @@ impl Default for Held {
             waits_for_turn: false,
             taken: Vec::new(),
             problem: None,
+            failed: None,
             retry: None,
             pause: None,
             store_pause: None,
@@ -94,7 +96,7 @@ impl Held {
     }
 
     pub fn target(&self) -> &'static str {
-        self.notice.as_ref().map_or("", |notice| target(&notice.target))
+        self.notice.as_ref().map_or("", |notice| notice.target.word())
     }
 
     /// Moves the next turn forward to this time.
@@ -102,16 +104,15 @@ impl Held {
         self.wakes = Some(self.wakes.map_or(at, |wakes| wakes.min(at)));
     }
 
-    /// A message was taken.
-    pub fn taken(&mut self, entry: String) {
-        self.taken.push(entry);
-        (self.problem, self.retry, self.pause) = (None, None, None);
-    }
-
-    /// A message was not taken.
-    pub fn refused(&mut self, why: String, first: Duration, last: Duration) {
+    /// The attempts are over: there is another one after a pause if one failed.
+    pub fn ended(&mut self, first: Duration, last: Duration) {
+        self.is_sending = false;
+        self.problem = self.failed.take();
+        if self.problem.is_none() {
+            (self.retry, self.pause) = (None, None);
+            return;
+        }
         let pause = self.pause.unwrap_or(first);
-        self.problem = Some(why);
         self.retry = Some(Instant::now() + pause);
         self.pause = Some((pause * 2).min(last));
     }

@@ -27,7 +27,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::watch::watch;
 use crate::harm;
 use crate::notices;
-use crate::notices::document::{Goal, Notice};
+use crate::notices::document::Notice;
 use crate::notices::message::{self, Message};
 use crate::notices::state::{Entry, State, Turn};
 use crate::notices::status::{Reason, Report, bound, status};
@@ -59,12 +59,19 @@ pub struct Settings {
     pub hosts: Vec<String>,
 }
 
-/// What came of an attempt.
+/// What came of the attempts of a notice.
 struct Sent {
     id: Id,
     uid: String,
-    entry: String,
-    result: Result<String, Failure>,
+    what: Outcome,
+}
+
+/// What came of an attempt, or that there are no more.
+enum Outcome {
+    /// This message was taken, or not.
+    Attempt(String, Result<String, Failure>),
+    /// The attempts are over.
+    Ended,
 }
 
 /// All notices.
@@ -76,7 +83,6 @@ pub(super) struct Notices {
     pods: PodWatches,
     waiting: Arc<AtomicU64>,
     results: (mpsc::UnboundedSender<Sent>, mpsc::UnboundedReceiver<Sent>),
-    ended: (mpsc::UnboundedSender<Id>, mpsc::UnboundedReceiver<Id>),
 }
 
 fn now() -> i64 {
@@ -90,7 +96,8 @@ fn quiet() -> i64 {
 impl Notices {
     /// None is known yet.
     pub fn new(ctx: Arc<Context>, settings: &Settings) -> Self {
-        let sender = Sender { cluster: ctx.cluster.clone(), hosts: settings.hosts.clone().into() };
+        let hosts = Some(settings.hosts.clone().into());
+        let sender = Sender { cluster: ctx.cluster.clone(), hosts };
         let waiting = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&waiting);
         ctx.metrics.register_notices(move || count.load(Ordering::Relaxed));
@@ -102,15 +109,14 @@ impl Notices {
             pods: PodWatches::default(),
             waiting,
             results: mpsc::unbounded_channel(),
-            ended: mpsc::unbounded_channel(),
         }
     }
 
     /// Watches notices, and carries them out until the operator stops.
     pub async fn run(mut self) {
-        let (changes, mut changed) = mpsc::unbounded_channel();
+        let (sender, mut changed) = mpsc::unbounded_channel();
         let stop = self.ctx.tasks.stop().clone();
-        self.ctx.tasks.base("watch of notices", follow(Arc::clone(&self.ctx), self.seen.clone(), changes));
+        self.ctx.tasks.base("watch of notices", follow(Arc::clone(&self.ctx), self.seen.clone(), sender));
         loop {
             let due = self.held.values().filter_map(|held| held.wakes).min();
             let pause = async {
@@ -127,7 +133,6 @@ impl Notices {
                     None => return,
                 },
                 Some(sent) = self.results.1.recv() => self.sent(sent),
-                Some(id) = self.ended.1.recv() => self.ended(&id),
                 () = touched.some.notified() => {
                     if touched.was_completed() {
                         for held in self.held.values_mut() {
@@ -186,34 +191,37 @@ impl Notices {
     }
 
     fn sent(&mut self, sent: Sent) {
-        let Sent { id, uid, entry, result } = sent;
-        let Some(held) = self.held.get_mut(&id).filter(|held| held.uid == uid) else { return };
-        self.ctx.metrics.notice_sent(held.target(), result.is_ok());
-        match result {
-            Ok(answer) => {
-                tracing::info!(namespace = %id.0, name = %id.1, message = entry, answer = bound(&answer), "notice sent");
-                held.taken(entry);
+        let Sent { id, uid, what } = sent;
+        let held = self.held.get_mut(&id).filter(|held| held.uid == uid);
+        match (what, held) {
+            (Outcome::Ended, held) => {
+                if let Some(held) = held {
+                    held.ended(first_retry(), LAST_RETRY);
+                    held.wake_at(Instant::now());
+                }
+                // Others may have waited for their turn.
+                for held in self.held.values_mut() {
+                    if std::mem::take(&mut held.waits_for_turn) {
+                        held.wake_at(Instant::now());
+                    }
+                }
             }
-            Err(failure) => {
-                let (text, permanent) = (bound(&failure.text), failure.is_permanent);
-                tracing::warn!(namespace = %id.0, name = %id.1, message = entry, error = text, permanent, "notice not taken");
-                held.refused(text, first_retry(), LAST_RETRY);
-            }
-        }
-        held.wake_at(Instant::now());
-    }
-
-    /// The attempts of a notice are over.
-    fn ended(&mut self, id: &Id) {
-        if let Some(held) = self.held.get_mut(id) {
-            held.is_sending = false;
-            held.wake_at(Instant::now());
-        }
-        // Others may have waited for their turn.
-        for held in self.held.values_mut() {
-            if std::mem::take(&mut held.waits_for_turn) {
+            (Outcome::Attempt(entry, result), Some(held)) => {
+                self.ctx.metrics.notice_sent(held.target(), result.is_ok());
+                match result {
+                    Ok(answer) => {
+                        tracing::info!(namespace = %id.0, name = %id.1, message = entry, answer = bound(&answer), "notice sent");
+                        held.taken.push(entry);
+                    }
+                    Err(failure) => {
+                        let (error, permanent) = (bound(&failure.text), failure.is_permanent);
+                        tracing::warn!(namespace = %id.0, name = %id.1, message = entry, error, permanent, "notice not taken");
+                        held.failed.get_or_insert(error);
+                    }
+                }
                 held.wake_at(Instant::now());
             }
+            (Outcome::Attempt(..), None) => {}
         }
     }
 
@@ -297,7 +305,7 @@ impl Notices {
         let sender = message::Sender { namespace: &id.0, name: &id.1 };
         let messages: Vec<Message> = due.iter().map(|entry| message::compose(notice, sender, entry)).collect();
         let (id, uid, notice, sender) = (id.clone(), held.uid.clone(), notice.clone(), self.sender.clone());
-        let (results, ended) = (self.results.0.clone(), self.ended.0.clone());
+        let results = self.results.0.clone();
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.spawn("sender of a notice", async move {
             for message in messages {
@@ -309,12 +317,12 @@ impl Notices {
                 harm::at("notice-sent", &id.1).await;
                 // After a failure that is about the target, the rest would fail too.
                 let goes_on = result.as_ref().err().is_none_or(|failure| failure.is_permanent);
-                let sent = Sent { id: id.clone(), uid: uid.clone(), entry: message.id, result };
-                if results.send(sent).is_err() || !goes_on {
+                let what = Outcome::Attempt(message.id, result);
+                if results.send(Sent { id: id.clone(), uid: uid.clone(), what }).is_err() || !goes_on {
                     break;
                 }
             }
-            let _ = ended.send(id);
+            let _ = results.send(Sent { id, uid, what: Outcome::Ended });
         });
     }
 }
@@ -385,13 +393,5 @@ async fn follow(ctx: Arc<Context>, seen: Seen, changed: mpsc::UnboundedSender<Id
             () = stop.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
         }
-    }
-}
-
-/// The kind of a target, for metrics.
-fn target(goal: &Goal) -> &'static str {
-    match goal {
-        Goal::Smtp(..) => "smtp",
-        Goal::Webhook(_) => "webhook",
     }
 }

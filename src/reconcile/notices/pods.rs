@@ -51,9 +51,13 @@ impl PodWatches {
             let stop = shared.tasks.stop().child_token();
             let watched = Watched { stop: stop.clone(), pods: BTreeMap::new(), complete: false, is_new: false };
             all.insert(Arc::clone(&namespace), watched);
-            let (watches, shared) = (self.clone(), Arc::clone(shared));
-            let sink =
-                PodSink { namespace: Arc::clone(&namespace), watches, listed: HashSet::new(), stop: stop.clone() };
+            let (all_watches, shared) = (self.clone(), Arc::clone(shared));
+            let sink = PodSink {
+                namespace: Arc::clone(&namespace),
+                watches: all_watches,
+                listed: HashSet::new(),
+                stop: stop.clone(),
+            };
             let tasks = shared.tasks.clone();
             tasks.spawn("watch of pods for notices", async move {
                 let mut sink = sink;

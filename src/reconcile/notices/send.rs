@@ -58,8 +58,8 @@ impl Failure {
 pub struct Sender {
     /// The API server, for the Secrets of targets.
     pub cluster: Cluster,
-    /// Hosts and addresses that are allowed although their addresses are refused.
-    pub hosts: Arc<[String]>,
+    /// Hosts and addresses that are allowed although their addresses are refused; `None` allows all, for a person's own machine.
+    pub hosts: Option<Arc<[String]>>,
 }
 
 impl Sender {
@@ -90,7 +90,7 @@ impl Sender {
             None => None,
         };
         let authority = self.authority(namespace, smtp.ca_secret.as_deref()).await?;
-        let addresses = resolve(&smtp.host, port, &self.hosts).await?;
+        let addresses = resolve(&smtp.host, port, self.hosts.as_deref()).await?;
         let mut connection = match smtp.tls {
             SmtpTls::Tls => over_tls(&addresses, &hello, &tls(&smtp.host, authority.as_deref())?).await?,
             SmtpTls::Starttls | SmtpTls::None => {
@@ -144,7 +144,7 @@ impl Sender {
         let request = request.body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| Failure::for_good(format!("the request cannot be written: {e}")))?;
         let authority = self.authority(namespace, webhook.ca_secret.as_deref()).await?;
-        let stream = connect(&resolve(&url.host, url.port, &self.hosts).await?).await?;
+        let stream = connect(&resolve(&url.host, url.port, self.hosts.as_deref()).await?).await?;
         if !url.secure {
             return post(stream, request).await;
         }
@@ -244,7 +244,7 @@ fn said(error: &SmtpError) -> Failure {
         "the connection failed".to_owned()
     };
     if let Some(cause) = std::error::Error::source(error).filter(|_| error.is_tls()) {
-        text.push_str(&format!(": {cause}"));
+        text.extend([format!(": {cause}")]);
     }
     Failure { text, is_permanent: error.is_permanent() || error.is_client() }
 }
@@ -256,14 +256,16 @@ where
 {
     let failed = |e: hyper::Error| Failure::for_now(format!("the request failed: {e}"));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let mut connection = std::pin::pin!(connection);
+    let (mut connection, mut answer) = (std::pin::pin!(connection), std::pin::pin!(sender.send_request(request)));
     let response = tokio::select! {
-        response = sender.send_request(request) => response.map_err(failed)?,
+        response = &mut answer => response,
+        // The connection may end in the step that brings the answer.
         ended = &mut connection => {
             ended.map_err(failed)?;
-            return Err(Failure::for_now("the connection ended before the answer".to_owned()));
+            answer.await
         }
     };
+    let response = response.map_err(failed)?;
     let status = response.status();
     let text = format!("HTTP status {}", status.as_u16());
     match status.as_u16() {
