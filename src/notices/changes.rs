@@ -223,8 +223,8 @@ mod tests {
         facts
     }
 
-    fn problem(stage: Stage, reason: &str) -> Option<Problem> {
-        Some(Problem { stage, reason: reason.into(), about: String::new() })
+    fn problem(stage: Stage, reason: &str) -> Problem {
+        Problem { stage, reason: reason.into(), about: String::new() }
     }
 
     fn events(before: &Facts, after: &Facts) -> Vec<(Event, String, Course)> {
@@ -238,17 +238,17 @@ mod tests {
             (facts(|f| f.revision = 0), facts(|_| {}), vec![(Installed, "", Course::Once)]),
             (facts(|_| {}), facts(|f| f.revision = 2), vec![(Upgraded, "", Course::Once)]),
             (
-                facts(|f| f.problem = problem(Stage::Failed, "Invalid")),
-                facts(|f| (f.revision, f.problem) = (3, problem(Stage::Stalled, "Invalid"))),
+                facts(|f| f.problem = Some(problem(Stage::Failed, "Invalid"))),
+                facts(|f| (f.revision, f.problem) = (3, Some(problem(Stage::Stalled, "Invalid")))),
                 vec![(RolledBack, "", Course::Once), (Stalled, "Invalid", Course::Begins)],
             ),
             (
                 facts(|_| {}),
-                facts(|f| f.problem = problem(Stage::Failed, "Forbidden")),
+                facts(|f| f.problem = Some(problem(Stage::Failed, "Forbidden"))),
                 vec![(RightMissing, "Forbidden", Course::Begins)],
             ),
             (
-                facts(|f| f.problem = problem(Stage::NotReady, "Failed")),
+                facts(|f| f.problem = Some(problem(Stage::NotReady, "Failed"))),
                 facts(|f| f.ready = true),
                 vec![(Recovered, "", Course::Ends), (Ready, "", Course::Once)],
             ),

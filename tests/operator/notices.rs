@@ -229,7 +229,7 @@ fn an_operator_that_is_killed_loses_no_message_and_a_double_has_the_same_id() {
     }
 }
 
-/// The pods of a Web, which its ReplicaSet made and no kubelet runs.
+/// The pods of a Web, which its `ReplicaSet` made and no kubelet runs.
 fn pods(space: &Space, web: &str, count: usize) -> Vec<String> {
     eventually(&format!("there are {count} pods"), || {
         let all = space.list("pods")?;

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use super::context::Context;
 use crate::cluster::client::Cluster;
-use crate::cluster::watch::watch;
+use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::notices;
 use crate::notices::document::Notice;
@@ -49,6 +49,8 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 /// Notices of one namespace that send at once, and of all.
 const SENDING_OF_ONE: usize = 4;
 const SENDING: usize = 64;
+/// Between two attempts to watch notices without the right to it.
+const BLIND: Duration = Duration::from_secs(600);
 /// Between two looks at whether the API server serves notices. A look costs no request.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -371,20 +373,13 @@ async fn follow(ctx: Arc<Context>, seen: Seen, changed: mpsc::UnboundedSender<Id
     let stop = ctx.tasks.stop().clone();
     loop {
         if let Some(resource) = ctx.discovery.cached(&notices::gvk()) {
-            let gone = stop.child_token();
             let watches = ctx.cache.scopes().into_iter().map(|scope| {
-                let (ctx, gone, resource) = (Arc::clone(&ctx), gone.clone(), Arc::clone(&resource));
-                let mut sink = NoticeSink::new(scope.clone(), seen.clone(), changed.clone());
-                async move {
-                    let api: Api<DynamicObject> = match &scope {
-                        Some(namespace) => {
-                            Api::namespaced_with(ctx.cluster.client(), namespace, &resource.api_resource())
-                        }
-                        None => Api::all_with(ctx.cluster.client(), &resource.api_resource()),
-                    };
-                    watch(api, None, ctx.manner(), &mut sink, &gone).await;
-                    gone.cancel();
-                }
+                let resource = resource.api_resource();
+                let api: Api<DynamicObject> = match &scope {
+                    Some(namespace) => Api::namespaced_with(ctx.cluster.client(), namespace, &resource),
+                    None => Api::all_with(ctx.cluster.client(), &resource),
+                };
+                follow_one(&ctx, api, scope, seen.clone(), changed.clone())
             });
             futures::future::join_all(watches).await;
             ctx.discovery.forget(&notices::gvk());
@@ -392,6 +387,29 @@ async fn follow(ctx: Arc<Context>, seen: Seen, changed: mpsc::UnboundedSender<Id
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+/// Watches the notices of one namespace or of all, until the API server does not serve their kind any more. An operator that lacks the
+/// right asks seldom: notices are not what most operators are for.
+async fn follow_one(
+    ctx: &Context,
+    api: Api<DynamicObject>,
+    scope: Option<Arc<str>>,
+    seen: Seen,
+    changed: mpsc::UnboundedSender<Id>,
+) {
+    let stop = ctx.tasks.stop();
+    loop {
+        let blind = stop.child_token();
+        let mut sink = NoticeSink::new(scope.clone(), seen.clone(), changed.clone(), blind.clone());
+        if watch(api.clone(), None, ctx.manner(), &mut sink, &blind).await == End::Gone {
+            return;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(BLIND) => {}
         }
     }
 }

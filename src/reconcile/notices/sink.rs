@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
 
 use crate::cluster::watch::Sink;
 
@@ -54,12 +55,14 @@ pub struct NoticeSink {
     scope: Option<Arc<str>>,
     seen: Seen,
     changed: UnboundedSender<Id>,
+    /// Ends the watch when notices cannot be seen.
+    blind: CancellationToken,
     listed: HashSet<Id>,
 }
 
 impl NoticeSink {
-    pub fn new(scope: Option<Arc<str>>, seen: Seen, changed: UnboundedSender<Id>) -> Self {
-        Self { scope, seen, changed, listed: HashSet::new() }
+    pub fn new(scope: Option<Arc<str>>, seen: Seen, changed: UnboundedSender<Id>, blind: CancellationToken) -> Self {
+        Self { scope, seen, changed, blind, listed: HashSet::new() }
     }
 }
 
@@ -101,5 +104,6 @@ impl Sink<DynamicObject> for NoticeSink {
 
     fn blind(&mut self, why: String) {
         tracing::warn!(%why, "notices cannot be watched: nobody is sent anything");
+        self.blind.cancel();
     }
 }
