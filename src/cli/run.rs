@@ -74,6 +74,9 @@ pub(super) struct Args {
     /// Namespace of the lease; by default the operator's own.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     leader_election_namespace: String,
+    /// Carry out notices: send mail and call webhooks about releases.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    notices: bool,
     /// Hosts and addresses that notices may reach although they are of this machine, link-local or of a server of metadata, separated by
     /// commas.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "HOSTS")]
@@ -192,7 +195,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             show_manifest: args.manifest_in_status,
             home: String::new(),
             drivers,
-            notices: notices::Settings {
+            notices: args.notices.then(|| notices::Settings {
                 hosts: args
                     .notice_hosts
                     .split(',')
@@ -200,7 +203,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
                     .filter(|host| !host.is_empty())
                     .map(str::to_owned)
                     .collect(),
-            },
+            }),
             definitions: args
                 .chart_definitions
                 .clone()

@@ -140,6 +140,8 @@ pub struct Look {
     pub facts: Option<Facts>,
     /// When it was made, in seconds since 1970.
     pub created: i64,
+    /// It is the first look with the present spec: what is so already is not news.
+    pub is_first: bool,
 }
 
 /// Who has a state, and when it is changed.
@@ -166,7 +168,7 @@ impl State {
 
     /// Enters what is so of a custom resource.
     pub fn look(&mut self, look: Look, turn: &Turn<'_>) {
-        let Look { release, facts, created } = look;
+        let Look { release, facts, created, is_first } = look;
         let before = self.releases.get(&release).cloned();
         if before.is_none() && facts.is_none() {
             return;
@@ -175,7 +177,7 @@ impl State {
             return;
         }
         let after = facts.map(|facts| remembered(before.as_ref(), facts));
-        let is_old = before.is_none() && created < self.since;
+        let is_old = before.is_none() && (is_first || created < self.since);
         if !is_old {
             for change in changes(before.as_ref(), after.as_ref()) {
                 self.enter(&release, change, turn);

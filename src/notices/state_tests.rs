@@ -39,7 +39,7 @@ impl Run {
     }
 
     fn see(&mut self, release: &str, facts: Option<Facts>, created: i64) {
-        let look = Look { release: release.to_owned(), facts, created };
+        let look = Look { release: release.to_owned(), facts, created, is_first: false };
         self.turn(|state, turn| state.look(look, turn));
     }
 

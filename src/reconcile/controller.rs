@@ -83,8 +83,8 @@ pub struct Settings {
     pub home: String,
     /// Which definitions of charts are carried out.
     pub definitions: Option<definitions::Settings>,
-    /// How notices are carried out.
-    pub notices: notices::Settings,
+    /// How notices are carried out, if they are.
+    pub notices: Option<notices::Settings>,
 }
 
 /// The operator, ready to run.
@@ -95,7 +95,7 @@ pub struct Controller {
     stop: CancellationToken,
     history_synced: Arc<Notify>,
     definitions: Option<definitions::Settings>,
-    notices: notices::Settings,
+    notices: Option<notices::Settings>,
     home: String,
 }
 
@@ -183,7 +183,9 @@ impl Controller {
             let definitions = Definitions::new(Arc::clone(&self.ctx), settings.clone());
             tasks.base("definitions of charts", definitions.run());
         }
-        tasks.base("notices", Notices::new(Arc::clone(&self.ctx), &self.notices).run());
+        if let Some(settings) = &self.notices {
+            tasks.base("notices", Notices::new(Arc::clone(&self.ctx), settings).run());
+        }
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
         tasks.base("roll-outs", rollouts::run(Arc::clone(&self.ctx), self.home.clone()));

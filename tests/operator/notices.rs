@@ -25,7 +25,8 @@ fn space(name: &str) -> Space {
 }
 
 fn operator(space: &Space) -> Operator {
-    space.operator(&space.watches(&[("Web", "web"), ("Failing", "failing")]), &["--notice-hosts=127.0.0.1"])
+    space
+        .operator(&space.watches(&[("Web", "web"), ("Failing", "failing")]), &["--notices", "--notice-hosts=127.0.0.1"])
 }
 
 /// Applies a notice, and waits until the operator has looked at the namespace with it.
@@ -325,7 +326,7 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     // Two namespaces, one operator, and no flag that allows this machine.
     let mut both = here;
     both.env.push(("WATCH_NAMESPACE", PathBuf::from(format!("{},{}", both.name, there.name))));
-    let operator = both.operator(&watches, &[]);
+    let operator = both.operator(&watches, &["--notices"]);
     notice(&there, "ops", &mail.target(), &json!({}));
     both.apply("Web", "a", &json!({}));
     both.wait_web("a");
@@ -412,8 +413,8 @@ fn a_chart_brings_a_notice_and_its_words_are_bounded() {
                     {{- range $name, $spec := .Values.notices }}\n---\napiVersion: tillerman.dev/v1alpha1\nkind: Notice\n\
                     metadata: {name: '{{ $.Release.Name }}-{{ $name }}'}\nspec: {{ toJson $spec }}\n{{- end }}\n";
     std::fs::write(chart.join("templates/all.yaml"), template).unwrap();
-    let operator =
-        space.operator(&space.watches(&[("Web", &chart.display().to_string())]), &["--notice-hosts=127.0.0.1"]);
+    let operator = space
+        .operator(&space.watches(&[("Web", &chart.display().to_string())]), &["--notices", "--notice-hosts=127.0.0.1"]);
     let words = json!({"subject": "{{ lines[0].name }}\r\nBcc: x@example.com", "body": "{% for l in lines %}{{ l.event }} {% endfor %}"});
     let ops = json!({"target": mail.target(), "window": "1s", "events": ["Upgraded"], "template": words, "selector": {"names": ["a"]}});
     space.apply("Web", "a", &json!({"notices": {"ops": ops}}));

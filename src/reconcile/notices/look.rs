@@ -20,7 +20,7 @@ type PodsOf = BTreeMap<String, PodFacts>;
 pub fn look(
     (namespace, _): &Id,
     state: &mut State,
-    dirty: &mut Dirty,
+    (dirty, is_first): (&mut Dirty, bool),
     turn: &Turn<'_>,
     ctx: &Context,
     watches: &PodWatches,
@@ -59,7 +59,7 @@ pub fn look(
         let Some(cr) = ctx.cache.cr(&key) else {
             // A list that is not complete does not say that something is gone.
             if ctx.cache.is_kind_synced(key.kind) {
-                state.look(Look { release, facts: None, created: 0 }, turn);
+                state.look(Look { release, facts: None, created: 0, is_first }, turn);
             }
             continue;
         };
@@ -79,7 +79,7 @@ pub fn look(
         if pods_are_new && let Some(known) = state.releases.get_mut(&release) {
             known.pods.clone_from(&facts.pods);
         }
-        state.look(Look { release, facts: Some(facts), created: cr.created }, turn);
+        state.look(Look { release, facts: Some(facts), created: cr.created, is_first }, turn);
     }
     let count: usize = state.releases.values().map(|facts| facts.pods.len()).sum();
     if left_out > 0 {

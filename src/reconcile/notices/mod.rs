@@ -247,7 +247,7 @@ impl Notices {
         match &notice {
             Ok(notice) => {
                 let turn = Turn { notice, uid: &held.uid, now, quiet: quiet() };
-                if let Some(why) = look(id, &mut state, &mut held.dirty, &turn, &self.ctx, &self.pods) {
+                if let Some(why) = look(id, &mut state, (&mut held.dirty, is_new), &turn, &self.ctx, &self.pods) {
                     problem = problem.or(Some((Reason::TooMany, why)));
                 }
                 state.remind(&turn);
