@@ -38,7 +38,7 @@
 //!    `definition`: charts that become APIs while the operator runs.
 //! 5. `release`: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 6. `plan`: decisions. What situation a release is in, and which writes follow from it; pure functions.
-//! 7. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
+//! 7. `notices`: what people are sent of releases, when and in which words. `members`: how members of a stateful set come and go. `runs`: what a Job or Pod does to its end.
 //!    `agent`: what the operator and the agent of a database say to each other, and the agent for MariaDB. `backup`: backups of etcd, and restoring from them. `chaos`: faults done on purpose, and what clients record of them.
 //! 8. `cluster`: everything that talks to the API server. `lookup`: `lookup` in templates. `mask`: secrets appear in no text.
 //! 9. `reconcile`: a pass, step by step (`reconcile::pass`), and the loop around it.
@@ -78,6 +78,8 @@ pub mod mask;
 #[cfg(feature = "operator")]
 pub mod members;
 pub mod names;
+#[cfg(feature = "operator")]
+pub mod notices;
 #[cfg(feature = "operator")]
 pub mod plan;
 #[cfg(feature = "cli")]

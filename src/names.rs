@@ -72,6 +72,10 @@ pub const MEMBERS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 pub const STATUS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// `apiVersion` of definitions of charts.
 pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// `apiVersion` of notices.
+pub const NOTICE_API_VERSION: &str = "tillerman.dev/v1alpha1";
+/// On a Secret: the hosts to which a notice may send what it holds.
+pub const NOTICE_HOSTS: &str = "tillerman.dev/notice-hosts";
 /// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
 pub const DEFINITION: &str = "tillerman.dev/definition";
 /// On a `ClusterRole`: its rules belong to the operator of definitions of charts.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's.
-const FOLDERS: [&str; 22] = [
+const FOLDERS: [&str; 23] = [
     "agent",
     "backup",
     "chaos",
@@ -18,6 +18,7 @@ const FOLDERS: [&str; 22] = [
     "lint",
     "mask",
     "members",
+    "notices",
     "plan",
     "rbac",
     "reconcile",
@@ -125,6 +126,23 @@ fn what_decides_does_not_know_who_asks() {
     let above = ["cluster", "members", "plan", "reconcile", "server"];
     assert_without(&["telemetry"], &above.map(|layer| format!("crate::{layer}")));
     assert_without(&["server"], &["members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+}
+
+#[test]
+fn notices_are_decided_without_a_cluster_and_without_a_clock() {
+    let forbidden = [
+        "kube::",
+        "tokio::",
+        "std::fs",
+        "TcpStream",
+        "SystemTime::now",
+        "Timestamp::now",
+        "crate::cluster",
+        "crate::reconcile",
+        "crate::telemetry",
+    ];
+    assert_without(&["notices"], &forbidden);
+    assert_without(&["cluster", "kind", "members", "plan", "release", "render", "template"], &["crate::notices"]);
 }
 
 #[test]

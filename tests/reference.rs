@@ -107,6 +107,7 @@ fn all_metrics() -> String {
     metrics.outcome(controller, "Install", "success");
     metrics.repaired(controller, 1);
     metrics.event_left_out();
+    metrics.notice_sent("smtp", true);
     metrics.set_leader("lease", true);
     metrics.waited(Duration::ZERO);
     metrics.failed(controller, "RenderError");
@@ -128,6 +129,7 @@ fn all_metrics() -> String {
     });
     metrics.register_watches(|| 1);
     metrics.register_queue(QueueAge::default);
+    metrics.register_notices(|| 1);
     metrics.encode()
 }
 

@@ -15,7 +15,7 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 28] = [
+const SOURCES: [&str; 29] = [
     "src/agent",
     "src/backup",
     "src/chaos",
@@ -32,6 +32,7 @@ const SOURCES: [&str; 28] = [
     "src/lookup.rs",
     "src/mask",
     "src/members",
+    "src/notices",
     "src/plan",
     "src/rbac",
     "src/reconcile",

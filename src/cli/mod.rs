@@ -31,6 +31,8 @@ mod man;
 #[cfg(feature = "operator")]
 mod migrate;
 #[cfg(feature = "operator")]
+mod notice;
+#[cfg(feature = "operator")]
 mod output;
 #[cfg(feature = "operator")]
 mod pause;
@@ -287,6 +289,17 @@ const ENTRIES: &[Entry] = &[
         about: "Ask for a pass over a custom resource, and wait for it",
         flags: pause::ReconcileArgs::augment_args,
         run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
+    },
+    #[cfg(feature = "operator")]
+    Entry {
+        name: "notice",
+        aliases: &[],
+        about: "Send a test message of a notice",
+        flags: |command| {
+            let command = command.subcommand_required(true).arg_required_else_help(true);
+            notice::Command::augment_subcommands(command)
+        },
+        run: |matches, _| Ok(notice::run(&notice::Command::from_arg_matches_mut(matches)?)),
     },
     #[cfg(feature = "operator")]
     Entry {

@@ -20,6 +20,7 @@ use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
 use crate::reconcile::controller::{Controller, Settings};
 use crate::reconcile::definitions;
+use crate::reconcile::notices;
 use crate::reconcile::panics;
 use crate::reconcile::scope::Scope;
 use crate::reconcile::tasks::Tasks;
@@ -73,6 +74,13 @@ pub(super) struct Args {
     /// Namespace of the lease; by default the operator's own.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     leader_election_namespace: String,
+    /// Carry out notices: send mail and call webhooks about releases.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
+    notices: bool,
+    /// Hosts and addresses that notices may reach although they are of this machine, link-local or of a server of metadata, separated by
+    /// commas.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "HOSTS")]
+    notice_hosts: String,
     /// Name of the operator in events, and of its lease where --leader-election-id gives none.
     #[arg(long, env = "OPERATOR_NAME", default_value = "tillerman", hide = true)]
     operator_name: String,
@@ -187,6 +195,15 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             show_manifest: args.manifest_in_status,
             home: String::new(),
             drivers,
+            notices: args.notices.then(|| notices::Settings {
+                hosts: args
+                    .notice_hosts
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|host| !host.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            }),
             definitions: args
                 .chart_definitions
                 .clone()

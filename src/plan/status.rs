@@ -23,6 +23,8 @@ use crate::release::record::ChartLabel;
 pub const MAX_MESSAGE: usize = 2048;
 /// Reason of the condition and the event about annotations that the kind does not allow.
 pub const NOT_ALLOWED: &str = "AnnotationNotAllowed";
+/// The field of `status.release` that counts the repairs of drift: two repairs of the same object differ in nothing else.
+pub const REPAIRS: &str = "repairs";
 /// Entries of `status.resources`.
 const MAX_RESOURCES: usize = 50;
 
@@ -595,6 +597,10 @@ fn release_status(report: &Report<'_>, release: &Release<'_>) -> Value {
     if let Some(chart) = &release.chart {
         value.insert("chart".into(), format!("{}-{}", chart.name, chart.version).into());
         value.insert("appVersion".into(), chart.app_version.as_str().into());
+    }
+    if report.verb == Verb::Repair && report.failure.is_none() && !report.repaired.is_empty() {
+        let before = value.get(REPAIRS).and_then(Value::as_u64).unwrap_or(0);
+        value.insert(REPAIRS.into(), before.saturating_add(1).into());
     }
     // An earlier version of the operator ran none.
     value.remove("hooksNotRun");

@@ -20,6 +20,7 @@ use super::error::Error;
 use super::kinds::Kinds;
 use super::memory::Memory;
 use super::memory::primaries::Primaries;
+use super::notices::{self, Notices};
 use super::panics::caught;
 use super::pass::reconcile;
 use super::queue::{Queue, Stuck};
@@ -82,6 +83,8 @@ pub struct Settings {
     pub home: String,
     /// Which definitions of charts are carried out.
     pub definitions: Option<definitions::Settings>,
+    /// How notices are carried out, if they are.
+    pub notices: Option<notices::Settings>,
 }
 
 /// The operator, ready to run.
@@ -92,6 +95,7 @@ pub struct Controller {
     stop: CancellationToken,
     history_synced: Arc<Notify>,
     definitions: Option<definitions::Settings>,
+    notices: Option<notices::Settings>,
     home: String,
 }
 
@@ -128,6 +132,7 @@ impl Controller {
             scope: settings.scope,
             queue,
             waits: Arc::default(),
+            touched: Arc::default(),
             rollouts: Arc::default(),
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
@@ -157,8 +162,9 @@ impl Controller {
         register_health(&ctx, &tasks);
         let watching = Arc::downgrade(&ctx.watching);
         metrics.register_watches(move || watching.upgrade().map_or(0, |watching| watching.count()));
-        let Settings { workers, definitions, home, .. } = settings;
-        Ok(Self { ctx, workers: workers.max(1), tasks, stop, history_synced: Arc::default(), definitions, home })
+        let Settings { workers, definitions, notices, home, .. } = settings;
+        let history_synced = Arc::default();
+        Ok(Self { ctx, workers: workers.max(1), tasks, stop, history_synced, definitions, notices, home })
     }
 
     /// The cluster; the caller needs it for a lease.
@@ -176,6 +182,9 @@ impl Controller {
         if let Some(settings) = &self.definitions {
             let definitions = Definitions::new(Arc::clone(&self.ctx), settings.clone());
             tasks.base("definitions of charts", definitions.run());
+        }
+        if let Some(settings) = &self.notices {
+            tasks.base("notices", Notices::new(Arc::clone(&self.ctx), settings).run());
         }
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));

@@ -15,6 +15,7 @@ pub mod history;
 mod kinds;
 mod members;
 mod memory;
+pub mod notices;
 mod notify;
 mod observe;
 mod operations;

@@ -166,6 +166,7 @@ pub async fn preview(wanted: Wanted, config: Config) -> Result<Preview, String> 
         drivers: Drivers::default(),
         home: String::new(),
         definitions: None,
+        notices: None,
     };
     let controller = Controller::new(settings, config, &Arc::default(), &tasks).map_err(|e| e.to_string())?;
     controller.cluster().fence().close();

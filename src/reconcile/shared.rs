@@ -8,6 +8,7 @@ use tokio::sync::watch::Receiver;
 
 use super::kinds::Kinds;
 use super::memory::waits::Waits;
+use super::notices::touched::Touched;
 use super::queue::Queue;
 use super::scope::Scope;
 use super::tasks::Tasks;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub queue: Arc<Queue>,
     /// Releases that wait for an object that belongs to another release.
     pub waits: Arc<Waits>,
+    /// The custom resources that notices have to look at again.
+    pub touched: Arc<Touched>,
     /// Signals that a roll-out may go on.
     pub rollouts: Arc<Notify>,
     /// Metrics.
@@ -59,7 +62,9 @@ impl Shared {
     /// Enters a custom resource from an answer of the API server. Returns whether it needs a pass. Those that need it get one if it may
     /// matter to them.
     pub fn enter_cr(&self, key: ReleaseKey, cr: Cr) -> bool {
+        let touched = key.clone();
         let (concerns, users) = self.cache.put_cr(key, cr);
+        self.touched.touch(&touched);
         self.queue.add_all(users);
         concerns
     }

@@ -37,6 +37,12 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NoticeLabels {
+    target: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabels {
     name: &'static str,
 }
@@ -116,6 +122,7 @@ pub struct Metrics {
     outcomes: Family<PassLabels, Counter>,
     repairs: Family<ControllerLabels, Counter>,
     events_left_out: Counter,
+    notices: Family<NoticeLabels, Counter>,
     leader: Family<NameLabels, Gauge>,
     available: Family<KindLabels, Gauge>,
     chart_usable: Family<KindLabels, Gauge>,
@@ -162,6 +169,7 @@ impl Metrics {
             outcomes: Family::default(),
             repairs: Family::default(),
             events_left_out: Counter::default(),
+            notices: Family::default(),
             leader: Family::default(),
             available: Family::default(),
             chart_usable: Family::default(),
@@ -203,6 +211,7 @@ impl Metrics {
             "Events not written: there were too many",
             self.events_left_out.clone(),
         );
+        r.register("tillerman_notices", "Attempts to send messages of notices", self.notices.clone());
         r.register_collector(Box::new(Process));
         r.register("tillerman_failures", "Failures by reason", self.failures.clone());
         r.register("tillerman_kind_available", "Whether the API server serves the kind", self.available.clone());
@@ -238,6 +247,20 @@ impl Metrics {
         let collector =
             Read::new("tillerman_watches", "Watches of objects of releases, and of what releases are made from", count);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Adds `tillerman_notices_waiting`, which is computed when it is requested.
+    pub fn register_notices(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
+        let count = move || vec![(QUEUE, i64::try_from(source()).unwrap_or(i64::MAX))];
+        let collector =
+            Read::new("tillerman_notices_waiting", "Messages of notices that their targets did not take yet", count);
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
+    }
+
+    /// Counts an attempt to send a message of a notice.
+    pub fn notice_sent(&self, target: &'static str, taken: bool) {
+        let result = if taken { "sent" } else { "failed" };
+        self.notices.get_or_create(&NoticeLabels { target, result }).inc();
     }
 
     /// Adds the metrics of databases with a primary, which are computed when they are requested.

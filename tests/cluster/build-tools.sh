@@ -14,6 +14,7 @@
 #   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
 #   build-tools.sh walk            what runs in the pods of the walk of five commands: the autoscaler of pods (VPA), whose chart has definitions and hooks
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
+#   build-tools.sh mail            a server of mail that shows what arrived
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
 # With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
 set -euo pipefail
@@ -139,5 +140,6 @@ walk)
 		build vpa vpa-$p k8s.io/autoscaler/vertical-pod-autoscaler/pkg/$p "-s -w"
 	done ;;
 traces) build otelcol otelcol . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk or traces" >&2; exit 2 ;;
+mail) build mailpit mailpit github.com/axllent/mailpit "-s -w" ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces or mail" >&2; exit 2 ;;
 esac; done

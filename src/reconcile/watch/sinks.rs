@@ -15,6 +15,7 @@ use crate::cluster::watch::Sink;
 use crate::kind::allow::Allow;
 use crate::reconcile::kinds::Kinds;
 use crate::reconcile::memory::waits::Waits;
+use crate::reconcile::notices::touched::Touched;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::scope::Scope;
 use crate::reconcile::shared::Shared;
@@ -215,6 +216,7 @@ pub struct CrSink {
     scope_annotation: Option<String>,
     /// Signals a roll-out, if the kind has one.
     rollout: Option<Arc<tokio::sync::Notify>>,
+    touched: Arc<Touched>,
 }
 
 impl CrSink {
@@ -235,6 +237,7 @@ impl CrSink {
             allow: served.kind.allow.clone(),
             scope_annotation: chart.and_then(|chart| chart.chart.metadata.annotation(SCOPE).map(str::to_owned)),
             rollout: served.kind.rollout.is_some().then(|| Arc::clone(&shared.rollouts)),
+            touched: Arc::clone(&shared.touched),
         }
     }
 
@@ -262,6 +265,7 @@ impl Sink<CrObject> for CrSink {
             && !self.scope_of.has(cr.annotations.get(annotation.as_str()).map(|said| &**said))
         {
             self.cache.remove_cr(&key, Some(&cr.uid), cr.resource_version);
+            self.touched.touch(&key);
             self.queue.add_all(self.cache.users(&key));
             return;
         }
@@ -269,6 +273,7 @@ impl Sink<CrObject> for CrSink {
             self.seen.insert(key.clone());
         }
         let (concerns, users) = self.cache.put_cr(key.clone(), cr);
+        self.touched.touch(&key);
         self.queue.add_all(users);
         if concerns {
             self.queue.add(key);
@@ -281,6 +286,7 @@ impl Sink<CrObject> for CrSink {
             let (namespace, release) = self.cache.release_of(&key);
             let version = object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0);
             self.cache.remove_cr(&key, object.metadata.uid.as_deref(), version);
+            self.touched.touch(&key);
             // Another custom resource may have waited for the name of this release.
             self.queue.add_all(self.cache.keys_of_release_named(&namespace, &release));
             self.tell_rollout();
@@ -290,7 +296,14 @@ impl Sink<CrObject> for CrSink {
 
     fn complete(&mut self) {
         let seen = std::mem::take(&mut self.seen);
+        let gone = self.cache.keys_of(self.kind).into_iter().filter(|key| !seen.contains(key));
+        let gone: Vec<ReleaseKey> =
+            gone.filter(|key| self.scope.as_ref().is_none_or(|scope| *scope == key.namespace)).collect();
         self.cache.sync_crs(self.kind, self.scope.clone(), &seen);
+        for key in &gone {
+            self.touched.touch(key);
+        }
+        self.touched.complete();
         self.queue.add_all(self.cache.keys_of(self.kind));
         self.tell_rollout();
         self.queue.add_all(self.cache.users_of_kind(self.kind));

@@ -114,7 +114,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "cluster",
         about: "tests on a real API server",
-        tools: &["control-plane", "sources", "members"],
+        tools: &["control-plane", "sources", "members", "mail"],
         release: false,
         alone: false,
         compiles: false,

@@ -1,0 +1,98 @@
+//! Which addresses a notice may reach. Who writes a notice names its host, and the operator would be their hand behind the firewall: on
+//! its own machine, and at the servers of clouds that hand out credentials to whoever asks from inside.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Servers of metadata that have no link-local address: those of Alibaba, Azure, Oracle and AWS (IPv6).
+const METADATA: [IpAddr; 4] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Why an address is refused, if it is. Addresses of private networks are not: mail servers of clusters have them.
+pub fn refused(address: IpAddr) -> Option<&'static str> {
+    // ::ffff:127.0.0.1 is 127.0.0.1, and 64:ff9b::7f00:1 becomes it at a translator.
+    let address = match address {
+        IpAddr::V6(six) => six.to_ipv4_mapped().or_else(|| translated(six)).map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    };
+    let (this, link_local) = match address {
+        IpAddr::V4(four) => (four.octets()[0] == 0, four.is_link_local()),
+        IpAddr::V6(six) => (six.is_unspecified(), six.is_unicast_link_local()),
+    };
+    match address {
+        _ if METADATA.contains(&address) => Some("it is that of a server of metadata"),
+        _ if address.is_loopback() => Some("it is a loopback address"),
+        _ if link_local => Some("it is a link-local address"),
+        _ if this => Some("it is of this host"),
+        _ if address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) => Some("it is that of a group"),
+        _ => None,
+    }
+}
+
+/// The address of IPv4 in one of NAT64 (RFC 6052) or 6to4 (RFC 3056).
+fn translated(six: Ipv6Addr) -> Option<Ipv4Addr> {
+    let four = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match six.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] | [0, 0, 0, 0, 0, 0, high, low]
+            if high != 0 =>
+        {
+            Some(four(high, low))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the operator's administrator allows a host although its addresses are refused.
+pub fn is_allowed(host: &str, address: IpAddr, allowed: &[String]) -> bool {
+    allowed.iter().any(|entry| entry.eq_ignore_ascii_case(host) || entry.parse() == Ok(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_allowed, refused};
+
+    #[test]
+    fn what_is_behind_the_firewall_is_refused() {
+        for (address, ok) in [
+            ("127.0.0.1", false),
+            ("127.9.9.9", false),
+            ("0.0.0.0", false),
+            ("169.254.169.254", false),
+            ("100.100.100.200", false),
+            ("168.63.129.16", false),
+            ("255.255.255.255", false),
+            ("224.0.0.1", false),
+            ("::1", false),
+            ("::", false),
+            ("fe80::1", false),
+            ("fd00:ec2::254", false),
+            ("ff02::1", false),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:169.254.169.254", false),
+            ("64:ff9b::7f00:1", false),
+            ("2002:7f00:1::", false),
+            ("::127.0.0.1", false),
+            ("10.0.0.1", true),
+            ("192.168.1.1", true),
+            ("203.0.113.1", true),
+            ("2001:db8::1", true),
+            ("fd00::1", true),
+        ] {
+            assert_eq!(refused(address.parse().unwrap()).is_none(), ok, "{address}");
+        }
+    }
+
+    #[test]
+    fn an_administrator_allows_names_and_addresses() {
+        let allowed = ["mail.local".to_owned(), "127.0.0.1".to_owned()];
+        let at = "127.0.0.1".parse().unwrap();
+        assert!(is_allowed("anything", at, &allowed) && is_allowed("MAIL.local", "::1".parse().unwrap(), &allowed));
+        assert!(!is_allowed("other", "::1".parse().unwrap(), &allowed));
+    }
+}

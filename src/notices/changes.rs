@@ -1,0 +1,333 @@
+//! What changed of a custom resource between two looks.
+
+use std::collections::BTreeSet;
+
+use super::events::Event;
+use super::facts::{Facts, Problem, Stage};
+use super::pods::{Exit, PodFacts};
+
+/// A change. It has no time and no number of attempts in it, so that the same again is known as the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub event: Event,
+    /// The part of the release: `release`, `drift`, `operation NAME`, `Deployment/NAME` …
+    pub subject: String,
+    /// The reason, where there is one: that of a condition, or how a container ended.
+    pub reason: String,
+    /// Whom it is about, such as the names of pods.
+    pub about: Vec<String>,
+    /// Whether it lasts.
+    pub course: Course,
+}
+
+/// Whether what happened lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// It is over as soon as it happened.
+    Once,
+    /// It lasts until [`Course::Ends`].
+    Begins,
+    /// It may happen again any time. It is over after a quiet time.
+    Flares,
+    /// What began for this subject is over.
+    Ends,
+}
+
+fn once(event: Event, subject: &str, reason: String) -> Change {
+    Change { event, subject: subject.to_owned(), reason, about: Vec::new(), course: Course::Once }
+}
+
+/// The subjects of what lasts.
+const RELEASE: &str = "release";
+const DRIFT: &str = "drift";
+
+/// What changed; `None` for a custom resource that is not there.
+pub fn changes(before: Option<&Facts>, after: Option<&Facts>) -> Vec<Change> {
+    let nothing = Facts::default();
+    match (before, after) {
+        (None, None) => Vec::new(),
+        (Some(before), Some(after)) if before.uid != after.uid && !before.uid.is_empty() => {
+            let mut all = changes(Some(before), None);
+            all.extend(changes(Some(&Facts { uid: after.uid.clone(), ..Facts::default() }), Some(after)));
+            all
+        }
+        (Some(before), None) => {
+            let mut all = of_pods(before, &nothing);
+            if before.revision > 0 {
+                all.push(once(Event::Uninstalled, RELEASE, String::new()));
+            }
+            all
+        }
+        (before, Some(after)) => {
+            let before = before.unwrap_or(&nothing);
+            let mut all = of_release(before, after);
+            all.extend(of_members(before, after));
+            all.extend(of_runs(before, after));
+            all.extend(of_pods(before, after));
+            all
+        }
+    }
+}
+
+fn of_release(before: &Facts, after: &Facts) -> Vec<Change> {
+    let mut all = Vec::new();
+    let stalled = after.problem.as_ref().is_some_and(|problem| problem.stage != Stage::NotReady);
+    match (before.revision, after.revision) {
+        (0, 1..) => all.push(once(Event::Installed, RELEASE, String::new())),
+        // The record of an upgrade that failed is followed by that of the revision before.
+        (old, new) if new > old && stalled => all.push(once(Event::RolledBack, RELEASE, String::new())),
+        (old, new) if new > old => all.push(once(Event::Upgraded, RELEASE, String::new())),
+        (1.., 0) => all.push(once(Event::Uninstalled, RELEASE, String::new())),
+        _ => {}
+    }
+    match (&before.problem, &after.problem) {
+        (old, Some(new)) if old.as_ref().is_none_or(|old| (old.stage, &old.reason) != (new.stage, &new.reason)) => {
+            all.push(begins(new));
+        }
+        (Some(_), None) => all.push(ends(RELEASE)),
+        _ => {}
+    }
+    if after.ready && !before.ready {
+        all.push(once(Event::Ready, RELEASE, String::new()));
+    }
+    if after.repairs > before.repairs {
+        all.push(once(Event::DriftRepaired, DRIFT, String::new()));
+    }
+    match (before.contested, after.contested) {
+        (false, true) => {
+            all.push(Change { course: Course::Begins, ..once(Event::Contested, DRIFT, "Contested".into()) });
+        }
+        (true, false) => all.push(ends(DRIFT)),
+        _ => {}
+    }
+    all
+}
+
+fn begins(problem: &Problem) -> Change {
+    let event = match problem.stage {
+        Stage::Stalled => Event::Stalled,
+        _ if problem.reason == "Forbidden" => Event::RightMissing,
+        Stage::Failed => Event::Failed,
+        Stage::NotReady => Event::NotReady,
+    };
+    let about = Some(problem.about.clone()).filter(|about| !about.is_empty()).into_iter().collect();
+    Change { about, course: Course::Begins, ..once(event, RELEASE, problem.reason.clone()) }
+}
+
+fn ends(subject: &str) -> Change {
+    Change { course: Course::Ends, ..once(Event::Recovered, subject, String::new()) }
+}
+
+fn of_members(before: &Facts, after: &Facts) -> Vec<Change> {
+    let mut all = Vec::new();
+    for (set, new) in &after.members {
+        let Some(old) = before.members.get(set) else { continue };
+        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (old.iter().collect(), new.iter().collect());
+        for (event, names) in [(Event::MemberJoined, new.difference(&old)), (Event::MemberLeft, old.difference(&new))] {
+            let about: Vec<String> = names.map(|name| (*name).clone()).collect();
+            if !about.is_empty() {
+                all.push(Change { about, ..once(event, &format!("StatefulSet/{set}"), String::new()) });
+            }
+        }
+    }
+    for (set, new) in &after.primaries {
+        if let Some(old) = before.primaries.get(set).filter(|old| *old != new) {
+            let about = vec![format!("{new} instead of {old}")];
+            all.push(Change { about, ..once(Event::PrimaryChanged, &format!("StatefulSet/{set}"), String::new()) });
+        }
+    }
+    all
+}
+
+fn of_runs(before: &Facts, after: &Facts) -> Vec<Change> {
+    let mut all = Vec::new();
+    for (name, (at, well)) in &after.operations {
+        let old = before.operations.get(name);
+        if old.is_some_and(|(old, _)| old == at) {
+            continue;
+        }
+        let subject = format!("operation {name}");
+        if *well {
+            all.push(once(Event::OperationSucceeded, &subject, String::new()));
+            if old.is_some_and(|(_, well)| !well) {
+                all.push(ends(&subject));
+            }
+        } else {
+            all.push(Change { course: Course::Begins, ..once(Event::OperationFailed, &subject, "HookFailed".into()) });
+        }
+    }
+    if let Some((_, well)) = after.result.as_ref().filter(|result| before.result.as_ref() != Some(*result)) {
+        let event = if *well { Event::ResultSucceeded } else { Event::ResultFailed };
+        all.push(once(event, "result", String::new()));
+    }
+    all
+}
+
+fn of_pods(before: &Facts, after: &Facts) -> Vec<Change> {
+    let mut all = Vec::new();
+    let of = |event: Event, name: &str, pod: &PodFacts| Change {
+        about: vec![name.to_owned()],
+        ..once(event, &pod.workload, String::new())
+    };
+    for (name, old) in &before.pods {
+        let lives = after.pods.get(name).is_some_and(|new| new.uid == old.uid && !new.ended);
+        if old.started && !old.ended && !lives {
+            all.push(of(Event::PodStopped, name, old));
+        }
+    }
+    for (name, new) in &after.pods {
+        let nothing = PodFacts::default();
+        let old = before.pods.get(name).filter(|old| old.uid == new.uid).unwrap_or(&nothing);
+        if new.started && !old.started {
+            all.push(of(Event::PodStarted, name, new));
+        }
+        let crashes = (new.restarts + new.failures).saturating_sub(old.restarts + old.failures);
+        if let Some(last) = new.last.as_ref().filter(|_| crashes > 0) {
+            let event = if last.reason == "OOMKilled" { Event::PodOutOfMemory } else { Event::PodCrashed };
+            all.push(Change { reason: how(last), course: Course::Flares, ..of(event, name, new) });
+        }
+    }
+    all
+}
+
+/// How a container ended.
+fn how(exit: &Exit) -> String {
+    let Exit { container, code, reason } = exit;
+    if container.is_empty() {
+        reason.clone()
+    } else {
+        format!("{reason}: container {container} ended with exit code {code}")
+    }
+}
+
+/// What is remembered of pods: one that was ready stays one that started.
+pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
+    for (name, new) in &mut after.pods {
+        let old = before.and_then(|before| before.pods.get(name)).filter(|old| old.uid == new.uid);
+        new.started |= old.is_some_and(|old| old.started);
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Course, changes, remembered};
+    use crate::notices::events::Event::{self, *};
+    use crate::notices::facts::{Facts, Problem, Stage};
+    use crate::notices::pods::{Exit, PodFacts};
+
+    fn facts(change: impl FnOnce(&mut Facts)) -> Facts {
+        let mut facts = Facts { uid: "u".into(), revision: 1, ..Facts::default() };
+        change(&mut facts);
+        facts
+    }
+
+    fn problem(stage: Stage, reason: &str) -> Problem {
+        Problem { stage, reason: reason.into(), about: String::new() }
+    }
+
+    fn events(before: &Facts, after: &Facts) -> Vec<(Event, String, Course)> {
+        changes(Some(before), Some(after)).into_iter().map(|c| (c.event, c.reason, c.course)).collect()
+    }
+
+    #[test]
+    fn each_change_is_an_event() {
+        let of = |at: &str, well| [("backup".to_owned(), (at.to_owned(), well))].into();
+        let table = [
+            (facts(|f| f.revision = 0), facts(|_| {}), vec![(Installed, "", Course::Once)]),
+            (facts(|_| {}), facts(|f| f.revision = 2), vec![(Upgraded, "", Course::Once)]),
+            (
+                facts(|f| f.problem = Some(problem(Stage::Failed, "Invalid"))),
+                facts(|f| (f.revision, f.problem) = (3, Some(problem(Stage::Stalled, "Invalid")))),
+                vec![(RolledBack, "", Course::Once), (Stalled, "Invalid", Course::Begins)],
+            ),
+            (
+                facts(|_| {}),
+                facts(|f| f.problem = Some(problem(Stage::Failed, "Forbidden"))),
+                vec![(RightMissing, "Forbidden", Course::Begins)],
+            ),
+            (
+                facts(|f| f.problem = Some(problem(Stage::NotReady, "Failed"))),
+                facts(|f| f.ready = true),
+                vec![(Recovered, "", Course::Ends), (Ready, "", Course::Once)],
+            ),
+            (facts(|f| f.repairs = 1), facts(|f| f.repairs = 2), vec![(DriftRepaired, "", Course::Once)]),
+            (facts(|_| {}), facts(|f| f.contested = true), vec![(Contested, "Contested", Course::Begins)]),
+            (facts(|f| f.contested = true), facts(|_| {}), vec![(Recovered, "", Course::Ends)]),
+            (
+                facts(|f| f.operations = of("1", true)),
+                facts(|f| f.operations = of("2", false)),
+                vec![(OperationFailed, "HookFailed", Course::Begins)],
+            ),
+            (
+                facts(|f| f.operations = of("2", false)),
+                facts(|f| f.operations = of("3", true)),
+                vec![(OperationSucceeded, "", Course::Once), (Recovered, "", Course::Ends)],
+            ),
+            (facts(|_| {}), facts(|f| f.result = Some(("a".into(), false))), vec![(ResultFailed, "", Course::Once)]),
+            (facts(|_| {}), facts(|_| {}), vec![]),
+        ];
+        for (before, after, expected) in table {
+            let expected: Vec<_> = expected.into_iter().map(|(e, r, c)| (e, r.to_owned(), c)).collect();
+            assert_eq!(events(&before, &after), expected, "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_was_replaced_is_gone_and_new() {
+        let found = events(&facts(|_| {}), &facts(|f| f.uid = "v".into()));
+        let found: Vec<_> = found.into_iter().map(|(event, ..)| event).collect();
+        assert_eq!(found, [Uninstalled, Installed]);
+        assert_eq!(changes(Some(&facts(|_| {})), None)[0].event, Uninstalled);
+        assert!(changes(Some(&facts(|f| f.revision = 0)), None).is_empty());
+    }
+
+    #[test]
+    fn members_are_compared_by_name() {
+        let of = |names: &[&str], primary: &str| {
+            facts(|f| {
+                f.members.insert("db".into(), names.iter().map(|n| (*n).to_owned()).collect());
+                f.primaries.insert("db".into(), primary.to_owned());
+            })
+        };
+        let found = changes(Some(&of(&["a", "b"], "a")), Some(&of(&["b", "c"], "b")));
+        let found: Vec<_> = found.into_iter().map(|c| (c.event, c.about.join(" "))).collect();
+        let expected = [(MemberJoined, "c"), (MemberLeft, "a"), (PrimaryChanged, "b instead of a")];
+        assert_eq!(found, expected.map(|(e, a)| (e, a.to_owned())));
+        assert!(changes(Some(&facts(|_| {})), Some(&of(&["a"], "a"))).is_empty(), "seen for the first time");
+    }
+
+    #[test]
+    fn pods_start_crash_and_stop() {
+        let pod = |uid: &str, started, restarts, last: Option<&str>| {
+            let exit = |reason: &str| Exit { container: "c".into(), code: 1, reason: reason.into() };
+            let workload = "Deployment/w".to_owned();
+            let pod =
+                PodFacts { uid: uid.into(), workload, started, restarts, last: last.map(exit), ..PodFacts::default() };
+            facts(|f| drop(f.pods.insert("p".into(), pod)))
+        };
+        for (before, after, expected) in [
+            (facts(|_| {}), pod("1", true, 0, None), vec![(PodStarted, "")]),
+            (pod("1", true, 0, None), pod("2", true, 0, None), vec![(PodStopped, ""), (PodStarted, "")]),
+            (pod("1", true, 0, None), facts(|_| {}), vec![(PodStopped, "")]),
+            (
+                pod("1", true, 0, None),
+                pod("1", true, 2, Some("Error")),
+                vec![(PodCrashed, "Error: container c ended with exit code 1")],
+            ),
+            (
+                pod("1", true, 1, Some("Error")),
+                pod("1", true, 2, Some("OOMKilled")),
+                vec![(PodOutOfMemory, "OOMKilled: container c ended with exit code 1")],
+            ),
+            (pod("1", true, 2, Some("Error")), pod("1", true, 2, Some("Error")), vec![]),
+        ] {
+            let found = events(&before, &remembered(Some(&before), after));
+            let found: Vec<_> = found.iter().map(|(event, reason, _)| (*event, &**reason)).collect();
+            assert_eq!(found, expected);
+        }
+        let unready = remembered(Some(&pod("1", true, 0, None)), pod("1", false, 0, None));
+        assert!(unready.pods["p"].started, "one that is not ready for a while has not stopped");
+    }
+}

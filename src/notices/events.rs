@@ -1,0 +1,160 @@
+//! The events that a notice can be about. `docs/notices.md` has this table.
+
+/// An event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "`EVENTS` says it")]
+pub enum Event {
+    Installed,
+    Upgraded,
+    RolledBack,
+    Uninstalled,
+    Failed,
+    RightMissing,
+    Stalled,
+    NotReady,
+    Ready,
+    DriftRepaired,
+    Contested,
+    MemberJoined,
+    MemberLeft,
+    PrimaryChanged,
+    OperationSucceeded,
+    OperationFailed,
+    ResultSucceeded,
+    ResultFailed,
+    PodStarted,
+    PodStopped,
+    PodCrashed,
+    PodOutOfMemory,
+    Recovered,
+}
+
+/// What is known of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The event.
+    pub event: Event,
+    /// Its name in `spec.events`.
+    pub name: &'static str,
+    /// Whether a notice without `spec.events` is about it.
+    pub by_default: bool,
+    /// When it happens, as Markdown.
+    pub meaning: &'static str,
+}
+
+const fn known(event: Event, name: &'static str, by_default: bool, meaning: &'static str) -> Known {
+    Known { event, name, by_default, meaning }
+}
+
+/// All events. [`Event::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always reported.
+pub const EVENTS: [Known; 23] = [
+    known(Event::Installed, "Installed", true, "The API server has taken the objects of a new release."),
+    known(Event::Upgraded, "Upgraded", true, "A release has a new revision."),
+    known(
+        Event::RolledBack,
+        "RolledBack",
+        true,
+        "An upgrade failed for good, and the release is back at the last good revision.",
+    ),
+    known(Event::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
+    known(Event::Failed, "Failed", true, "An installation, upgrade, repair or removal failed. It is tried again."),
+    known(Event::RightMissing, "RightMissing", true, "The operator lacks a right."),
+    known(Event::Stalled, "Stalled", true, "The operator has given up until something changes."),
+    known(
+        Event::NotReady,
+        "NotReady",
+        true,
+        "The release is not ready, and not on its way to be: an object failed or is missing, members have a problem, a Secret lacks a key.",
+    ),
+    known(Event::Ready, "Ready", false, "The release became ready."),
+    known(
+        Event::DriftRepaired,
+        "DriftRepaired",
+        true,
+        "Objects that somebody changed or deleted are again as the release says.",
+    ),
+    known(Event::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
+    known(Event::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
+    known(Event::MemberLeft, "MemberLeft", true, "A member left."),
+    known(
+        Event::PrimaryChanged,
+        "PrimaryChanged",
+        true,
+        "Another member is the primary: after a fail-over or a switch-over.",
+    ),
+    known(Event::OperationSucceeded, "OperationSucceeded", false, "An operation, such as a scheduled backup, is done."),
+    known(Event::OperationFailed, "OperationFailed", true, "An operation failed or was refused."),
+    known(
+        Event::ResultSucceeded,
+        "ResultSucceeded",
+        false,
+        "The pod of a custom resource that stands for a run, such as `EtcdBackup`, did its work.",
+    ),
+    known(Event::ResultFailed, "ResultFailed", true, "The pod of such a custom resource failed."),
+    known(
+        Event::PodStarted,
+        "PodStarted",
+        false,
+        "A pod of a workload of the release became ready for the first time.",
+    ),
+    known(Event::PodStopped, "PodStopped", false, "A pod that had started ended or is gone."),
+    known(
+        Event::PodCrashed,
+        "PodCrashed",
+        false,
+        "A container of a pod ended with an exit code that is not 0, or the pod failed.",
+    ),
+    known(Event::PodOutOfMemory, "PodOutOfMemory", false, "A container of a pod used more memory than its limit."),
+    known(Event::Recovered, "Recovered", true, "What was reported is over. Always sent."),
+];
+
+impl Event {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        EVENTS.iter().find(|known| known.event == self).map_or("", |known| known.name)
+    }
+
+    /// The event of a name that `spec.events` can have.
+    pub fn parse(name: &str) -> Option<Self> {
+        EVENTS.iter().find(|known| known.name == name && known.event != Self::Recovered).map(|known| known.event)
+    }
+
+    /// Whether it is about pods, which are watched only where a notice asks for it.
+    pub fn is_of_pods(self) -> bool {
+        matches!(self, Self::PodStarted | Self::PodStopped | Self::PodCrashed | Self::PodOutOfMemory)
+    }
+
+    /// Whether it is bad news.
+    pub fn is_bad(self) -> bool {
+        !matches!(
+            self,
+            Self::Installed
+                | Self::Upgraded
+                | Self::Uninstalled
+                | Self::Ready
+                | Self::DriftRepaired
+                | Self::MemberJoined
+                | Self::MemberLeft
+                | Self::OperationSucceeded
+                | Self::ResultSucceeded
+                | Self::PodStarted
+                | Self::PodStopped
+                | Self::Recovered
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EVENTS;
+
+    #[test]
+    fn the_document_has_the_table() {
+        let text = include_str!("../../docs/notices.md");
+        for known in EVENTS {
+            let mark = if known.by_default { "●" } else { "" };
+            let row = format!("| `{}` | {mark} | {} |\n", known.name, known.meaning);
+            assert!(text.contains(&row), "docs/notices.md lacks {row}");
+        }
+    }
+}

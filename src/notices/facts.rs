@@ -1,0 +1,236 @@
+//! What is so of a custom resource, as far as notices are about it: a small document that the status of each notice keeps.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::pods::PodFacts;
+use crate::plan::status::REPAIRS;
+
+/// Members, operations and pods that are remembered of one release: each.
+const MAX: usize = 200;
+/// Bytes of a word that comes from a status.
+const WORD: usize = 100;
+
+/// Reasons of `Ready` while a release is on its way, or rests on purpose.
+const ON_ITS_WAY: [&str; 16] = [
+    "Progressing",
+    "NotDeployed",
+    "Uninstalling",
+    "Uninstalled",
+    "UninstallSuccessful",
+    "InProgress",
+    "Remaking",
+    "Paused",
+    "DryRun",
+    "PlanInProgress",
+    "RecoveringQuorum",
+    "DependencyNotReady",
+    "Conflict",
+    "RenderingWaits",
+    "NamespaceTerminating",
+    "WatchFailed",
+];
+
+/// The facts of one custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The beginning of its uid.
+    pub uid: String,
+    /// The deployed revision; 0 for none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub revision: u64,
+    /// The problem of the release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+    /// Whether `Ready` is `True`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub ready: bool,
+    /// Whether somebody else writes the same fields.
+    #[serde(skip_serializing_if = "is_false")]
+    pub contested: bool,
+    /// How many repairs were made, see [`REPAIRS`].
+    #[serde(skip_serializing_if = "is_none")]
+    pub repairs: u64,
+    /// The primaries, by StatefulSet.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub primaries: BTreeMap<String, String>,
+    /// The members, by StatefulSet; several names in one text.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<String, Vec<String>>,
+    /// When each operation was last over, and whether it went well.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub operations: BTreeMap<String, (String, bool)>,
+    /// The pod whose result the status has, and whether it went well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<(String, bool)>,
+    /// Its pods, where a notice is about pods.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pods: BTreeMap<String, PodFacts>,
+}
+
+/// A problem of a release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// How grave it is.
+    pub stage: Stage,
+    /// The reason of the condition.
+    pub reason: String,
+    /// The object that it is about.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+}
+
+/// How grave a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// What is deployed does not work.
+    NotReady,
+    /// A write failed, and is tried again.
+    Failed,
+    /// Nothing is tried any more.
+    Stalled,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(on: &bool) -> bool {
+    !*on
+}
+
+/// A word of a status: short, and without control characters.
+pub fn word(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(WORD).collect()
+}
+
+/// The beginning of a uid, which is enough to know two objects apart that had one name.
+pub fn short(uid: &str) -> String {
+    uid.chars().take(8).collect()
+}
+
+impl Facts {
+    /// The facts that a status says, without pods.
+    pub fn of(uid: &str, status: &Map<String, Value>) -> Self {
+        let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let condition = |name: &str| conditions.iter().find(|c| c["type"] == name);
+        let is = |name: &str| condition(name).is_some_and(|c| c["status"] == "True");
+        let drifted = condition("Drifted");
+        let mut facts = Self {
+            uid: short(uid),
+            revision: status.get("release").and_then(|release| release.get("revision")?.as_u64()).unwrap_or(0),
+            problem: problem(&condition, &is),
+            ready: is("Ready"),
+            contested: drifted.is_some_and(|c| c["status"] == "True" && c["reason"] == "Contested"),
+            repairs: status.get("release").and_then(|release| release.get(REPAIRS)?.as_u64()).unwrap_or(0),
+            ..Self::default()
+        };
+        for (set, entry) in status.get("members").and_then(Value::as_object).into_iter().flatten().take(MAX) {
+            if let Some(primary) = entry.get("primary").and_then(Value::as_str) {
+                facts.primaries.insert(word(set), word(primary));
+            }
+            if let Some(list) = entry.get("members").and_then(Value::as_array) {
+                let name = |member: &Value| member.as_str().or_else(|| member.get("name")?.as_str()).map(word);
+                facts.members.insert(word(set), list.iter().take(MAX).filter_map(name).collect());
+            }
+        }
+        for (name, last) in status.get("operations").and_then(Value::as_object).into_iter().flatten().take(MAX) {
+            let text = |field: &str| last.get(field).and_then(Value::as_str);
+            if let (Some(at), Some(result)) = (text("completionTime"), text("result")) {
+                facts.operations.insert(word(name), (word(at), result == "Succeeded"));
+            }
+        }
+        let ended = status.get("result").and_then(|result| result.get("uid")?.as_str());
+        if let (Some(uid), Some(well)) = (ended, status.get("succeeded").and_then(Value::as_bool)) {
+            facts.result = Some((short(uid), well));
+        }
+        facts
+    }
+}
+
+fn problem<'s>(condition: &impl Fn(&str) -> Option<&'s Value>, is: &impl Fn(&str) -> bool) -> Option<Problem> {
+    let reason = |name: &str| condition(name).and_then(|c| c["reason"].as_str()).unwrap_or_default();
+    if is("Stalled") {
+        return Some(Problem { stage: Stage::Stalled, reason: word(reason("Stalled")), about: String::new() });
+    }
+    let unready = condition("Ready").filter(|c| c["status"] == "False")?;
+    let of = reason("Ready");
+    if (is("ReleaseFailed") || is("Irreconcilable")) && !ON_ITS_WAY.contains(&of) {
+        return Some(Problem { stage: Stage::Failed, reason: word(of), about: String::new() });
+    }
+    if ON_ITS_WAY.contains(&of) {
+        return None;
+    }
+    // `KIND NAME: words of others`. What others say may quote a log or a value; the object is named by the chart.
+    let message = unready["message"].as_str().unwrap_or_default();
+    let about = message.split_once(": ").map_or("", |(about, _)| about);
+    let about = if matches!(of, "Failed" | "Missing") { word(about) } else { String::new() };
+    Some(Problem { stage: Stage::NotReady, reason: word(of), about })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Facts, Stage};
+    use serde_json::{Value, json};
+
+    fn facts(status: &Value) -> Facts {
+        Facts::of("0123456789", status.as_object().unwrap())
+    }
+
+    fn conditions(list: &[(&str, &str, &str, &str)]) -> Value {
+        let one = |(name, status, reason, message): &(&str, &str, &str, &str)| json!({"type": name, "status": status, "reason": reason, "message": message});
+        json!({"conditions": list.iter().map(one).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn a_problem_is_the_gravest() {
+        for (list, expected) in [
+            (&[("Ready", "True", "Ready", "")][..], None),
+            (&[("Ready", "False", "Progressing", "Deployment a: 0 of 1")], None),
+            (
+                &[("Ready", "False", "Failed", "Deployment a: pod b Error: secret words")],
+                Some((Stage::NotReady, "Failed", "Deployment a")),
+            ),
+            (&[("Ready", "False", "QuorumLost", "a: b")], Some((Stage::NotReady, "QuorumLost", ""))),
+            (
+                &[("ReleaseFailed", "True", "InstallError", "x"), ("Ready", "False", "RenderError", "x")],
+                Some((Stage::Failed, "RenderError", "")),
+            ),
+            (
+                &[("Irreconcilable", "True", "ReconcileError", "x"), ("Ready", "False", "Forbidden", "x")],
+                Some((Stage::Failed, "Forbidden", "")),
+            ),
+            (
+                &[("Stalled", "True", "InvalidSpec", "x"), ("Ready", "False", "InvalidSpec", "x")],
+                Some((Stage::Stalled, "InvalidSpec", "")),
+            ),
+        ] {
+            let found = facts(&conditions(list)).problem;
+            let found = found.as_ref().map(|p| (p.stage, &*p.reason, &*p.about));
+            assert_eq!(found, expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_becomes_facts() {
+        let found = facts(&json!({
+            "release": {"revision": 3, "repairs": 2},
+            "members": {"db": {"primary": "db-0", "members": [{"name": "db-0"}, "db-1"]}, "ready": ["x"]},
+            "operations": {"backup": {"completionTime": "t", "result": "Failed"}, "never": {}},
+            "result": {"uid": "abcdefghij"}, "succeeded": true,
+        }));
+        assert_eq!((found.revision, found.repairs, &*found.uid), (3, 2, "01234567"));
+        assert_eq!(found.primaries["db"], "db-0");
+        assert_eq!(found.members["db"], ["db-0", "db-1"]);
+        assert_eq!(found.operations["backup"], ("t".to_owned(), false));
+        assert_eq!(found.result, Some(("abcdefgh".to_owned(), true)));
+        let text = serde_json::to_string(&found).unwrap();
+        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), found);
+        assert_eq!(serde_json::to_string(&facts(&json!({}))).unwrap(), r#"{"uid":"01234567"}"#);
+    }
+}

@@ -1,0 +1,35 @@
+//! `Notice`: messages to people about what happens to the releases of a namespace.
+//!
+//! Here is what decides: what a notice says ([`document`]), what is so of a custom resource and its pods ([`facts`], [`pods`]), what changed
+//! between two looks ([`changes`]), which messages follow ([`state`]) and their words ([`message`], [`mail`], [`webhook`]).
+//! `reconcile/notices` looks, stores and sends.
+//!
+//! A notice follows states and not events: what was last seen of each release, and the messages that are not sent yet, are in the status of
+//! the notice, written together. So nothing is lost while the operator is away, and nothing is sent for what was so before.
+
+pub mod address;
+pub mod changes;
+pub mod document;
+pub mod events;
+pub mod facts;
+pub mod mail;
+pub mod message;
+pub mod own;
+pub mod pods;
+pub mod state;
+pub mod status;
+pub mod template;
+pub mod webhook;
+
+use crate::names;
+use crate::release::object::Gvk;
+
+/// Its kind.
+pub const KIND: &str = "Notice";
+/// Its plural name.
+pub const PLURAL: &str = "notices";
+
+/// Its group, version and kind.
+pub fn gvk() -> Gvk {
+    Gvk::from_api_version(names::NOTICE_API_VERSION, KIND)
+}

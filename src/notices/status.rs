@@ -1,0 +1,97 @@
+//! The status of a notice.
+
+use serde_json::{Map, Value, json};
+
+use super::state::State;
+
+/// Bytes of a message of the condition.
+const MAX: usize = 500;
+
+/// Why a notice is ready or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The last message was taken, or none was sent yet.
+    Watching,
+    /// The spec is wrong; nothing is sent.
+    InvalidSpec,
+    /// More custom resources or pods match than a notice follows.
+    TooMany,
+    /// The target does not take messages. They wait.
+    SendFailed,
+}
+
+impl Reason {
+    /// The word of the condition.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Watching => "Watching",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::TooMany => "TooMany",
+            Self::SendFailed => "SendFailed",
+        }
+    }
+}
+
+/// What is so of a notice.
+#[derive(Clone, Debug)]
+pub struct Report<'r> {
+    /// Its generation.
+    pub generation: i64,
+    /// Now, RFC 3339.
+    pub now: &'r str,
+    /// Why it is ready or not.
+    pub reason: Reason,
+    /// In sentences.
+    pub message: &'r str,
+    /// Its data.
+    pub state: &'r State,
+    /// Messages that were taken since the last status.
+    pub sent: u64,
+}
+
+/// The new status. The message of a condition that stays is kept: servers put numbers into their answers, which would be news each time.
+pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Value> {
+    let mut status = old.clone();
+    let word = if report.reason == Reason::Watching { "True" } else { "False" };
+    let before = old.get("conditions").and_then(|list| list.get(0)).filter(|before| before["status"] == word);
+    let since =
+        before.and_then(|before| before.get("lastTransitionTime")).cloned().unwrap_or_else(|| report.now.into());
+    let same = before.filter(|before| before["reason"] == report.reason.word() && report.reason == Reason::SendFailed);
+    let message = same.map_or_else(|| bound(report.message).into(), |before| before["message"].clone());
+    status.insert(
+        "conditions".into(),
+        json!([{"type": "Ready", "status": word, "reason": report.reason.word(), "message": message,
+            "lastTransitionTime": since, "observedGeneration": report.generation}]),
+    );
+    status.insert("observedGeneration".into(), report.generation.into());
+    let sent = old.get("sent").and_then(Value::as_u64).unwrap_or(0).saturating_add(report.sent);
+    status.insert("sent".into(), sent.into());
+    status.insert("waiting".into(), report.state.outbox.len().into());
+    status.insert("state".into(), json!(report.state));
+    status
+}
+
+/// A text of others for a status: without control characters, and short.
+pub fn bound(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let end = (0..=MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reason, Report, bound, status};
+    use crate::notices::state::State;
+    use serde_json::{Map, json};
+
+    #[test]
+    fn an_answer_with_a_number_in_it_is_no_news() {
+        let state = State::default();
+        let report = |now, reason, message, sent| Report { generation: 1, now, reason, message, state: &state, sent };
+        let first = status(&Map::new(), &report("a", Reason::SendFailed, "try 1", 0));
+        assert_eq!(status(&first, &report("b", Reason::SendFailed, "try 2", 0)), first);
+        let after = status(&first, &report("c", Reason::Watching, "", 3));
+        assert_eq!((&after["sent"], &after["conditions"][0]["lastTransitionTime"]), (&json!(3), &json!("c")));
+        assert_eq!(bound("a\r\nb"), "a  b");
+    }
+}

@@ -1,0 +1,133 @@
+//! What is remembered of a notice between its turns. All that must survive the operator is in the notice's status.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::cluster::cache::ReleaseKey;
+use crate::notices::document::Notice;
+use crate::notices::state::State;
+
+/// Pauses after a status could not be stored.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LAST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Which custom resources have to be looked at.
+#[derive(Debug)]
+pub enum Dirty {
+    /// All.
+    All,
+    /// These.
+    Some(BTreeSet<ReleaseKey>),
+}
+
+impl Dirty {
+    pub fn add(&mut self, key: ReleaseKey) {
+        if let Self::Some(keys) = self {
+            keys.insert(key);
+        }
+    }
+}
+
+/// A notice.
+#[derive(Debug)]
+pub struct Held {
+    pub uid: String,
+    pub generation: i64,
+    pub notice: Result<Notice, String>,
+    pub dirty: Dirty,
+    /// Attempts run.
+    pub is_sending: bool,
+    /// Attempts have to wait until another notice has ended its own.
+    pub waits_for_turn: bool,
+    /// The messages that were taken and are still in the status.
+    pub taken: Vec<String>,
+    /// Why a message was not taken when all were last tried.
+    pub problem: Option<String>,
+    /// The same of the attempts that run.
+    pub failed: Option<String>,
+    /// When the next attempt may be made, and the pause after that.
+    pub retry: Option<Instant>,
+    pause: Option<Duration>,
+    store_pause: Option<Duration>,
+    /// Messages that wait.
+    pub waiting: usize,
+    /// When its next turn is.
+    pub wakes: Option<Instant>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            uid: String::new(),
+            generation: 0,
+            notice: Err(String::new()),
+            dirty: Dirty::All,
+            is_sending: false,
+            waits_for_turn: false,
+            taken: Vec::new(),
+            problem: None,
+            failed: None,
+            retry: None,
+            pause: None,
+            store_pause: None,
+            waiting: 0,
+            wakes: None,
+        }
+    }
+}
+
+impl Held {
+    /// Reads the object. After a restart a notice that failed is tried at once, as is one that was changed.
+    pub fn read(&mut self, object: &Value) {
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        if self.uid != uid {
+            *self = Self { uid: uid.to_owned(), ..Self::default() };
+        }
+        self.generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+        self.notice = Notice::read(object);
+        (self.retry, self.pause) = (None, None);
+    }
+
+    pub fn needs_pods(&self) -> bool {
+        self.notice.as_ref().is_ok_and(Notice::needs_pods)
+    }
+
+    pub fn target(&self) -> &'static str {
+        self.notice.as_ref().map_or("", |notice| notice.target.word())
+    }
+
+    /// Moves the next turn forward to this time.
+    pub fn wake_at(&mut self, at: Instant) {
+        self.wakes = Some(self.wakes.map_or(at, |wakes| wakes.min(at)));
+    }
+
+    /// The attempts are over: there is another one after a pause if one failed.
+    pub fn ended(&mut self, first: Duration, last: Duration) {
+        self.is_sending = false;
+        self.problem = self.failed.take();
+        if self.problem.is_none() {
+            (self.retry, self.pause) = (None, None);
+            return;
+        }
+        let pause = self.pause.unwrap_or(first);
+        self.retry = Some(Instant::now() + pause);
+        self.pause = Some((pause * 2).min(last));
+    }
+
+    /// The status was stored.
+    pub fn stored(&mut self, state: &State) {
+        self.taken.clear();
+        self.store_pause = None;
+        self.waiting = state.outbox.len();
+    }
+
+    /// It was not.
+    pub fn not_stored(&mut self) {
+        let pause = self.store_pause.unwrap_or(FIRST_PAUSE);
+        self.store_pause = Some((pause * 2).min(LAST_PAUSE));
+        self.wake_at(Instant::now() + pause);
+    }
+}
