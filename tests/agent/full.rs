@@ -24,7 +24,7 @@ impl Disk {
     fn fill(&self) -> PathBuf {
         let path = self.0.join("filler");
         let mut file = File::create(&path).expect("it can be made");
-        while file.write_all(&[1; 64 << 10]).is_ok() {}
+        while file.write_all(&[1; 8 << 10]).is_ok() {}
         path
     }
 }

@@ -189,7 +189,7 @@ impl Member {
 
     /// Why writes wait: there is no room for them.
     fn lacks_room(&self) -> Option<String> {
-        let volume = rustix::fs::statvfs(&self.volume.data()).ok()?;
+        let volume = rustix::fs::statvfs(self.volume.data()).ok()?;
         let left = volume.f_bavail.saturating_mul(volume.f_frsize) >> 20;
         (left < ROOM).then(|| format!("its volume is full: {left} MiB are left, and writes wait or fail"))
     }

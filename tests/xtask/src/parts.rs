@@ -279,7 +279,9 @@ pub const PARTS: &[Part] = &[
         alone: true,
         compiles: false,
         steps: || {
-            let mysql = format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && tests/node/walk-mysql.sh {BIN} {BIN}-agent ;; esac");
+            let mysql = format!(
+                "case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && tests/node/walk-mysql.sh {BIN} {BIN}-agent ;; esac"
+            );
             vec![
                 Step::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
                 Step::lines("docs/mysql.md", mysql).within(1200),
@@ -294,7 +296,9 @@ pub const PARTS: &[Part] = &[
         alone: true,
         compiles: false,
         steps: || {
-            let mysql = format!("examples/mysql/demo.sh {BIN} {BIN}-agent && examples/mysql/demo-down.sh && echo demo-mysql: 1 passed, 0 failed");
+            let mysql = format!(
+                "examples/mysql/demo.sh {BIN} {BIN}-agent && examples/mysql/demo-down.sh && echo demo-mysql: 1 passed, 0 failed"
+            );
             let mysql = format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {mysql} ;; esac");
             vec![
                 Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD]),
