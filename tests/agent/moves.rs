@@ -136,8 +136,14 @@ async fn assert_survives(lost: Lost) {
         let old = cluster.members[primary].until("it answers", |_| true).await;
         assert_eq!((old.start.as_str(), old.writable), ("", false));
         cluster.promote(to, epoch, 1, &others(&cluster, to)).await.unwrap();
-        let state = cluster.follow(primary, epoch, to, true).await.unwrap();
+        // As the operator does: it acknowledges after it has caught up.
+        let state = cluster.follow(primary, epoch, to, false).await.unwrap();
         assert_eq!((state.role, state.diverged), (Role::Replica, false), "{state:?}");
+        let new = cluster.members[to].state().await;
+        cluster.members[primary]
+            .until("it has caught up", |state| state.receiving && state.has.contains(&new.has))
+            .await;
+        cluster.follow(primary, epoch, to, true).await.unwrap();
         cluster.members[primary].until("it follows", |state| state.receiving && state.applying).await;
         primary = to;
     }

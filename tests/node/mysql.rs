@@ -87,6 +87,8 @@ impl MySql {
     fn moved(&self, from: &str) {
         eventually("another member is the primary", || {
             let primary = self.primary();
+            let asked = self.get(&["mysql", "my"])?["status"]["members"]["db"]["switchOver"].clone();
+            assert!(asked["result"] != "GivenUp" && asked["result"] != "Refused", "{asked}");
             if primary.is_empty() || primary == from { Err(primary) } else { Ok(()) }
         });
     }
@@ -144,6 +146,12 @@ impl Drop for MySql {
                 eprintln!("{}", self.kubectl(&["get", what, "-o", "wide"]).unwrap_or_else(|why| why));
             }
             eprintln!("{}", self.kubectl(&["get", "mysql", "my", "-o", "yaml"]).unwrap_or_else(|why| why));
+            for member in ["my-0", "my-1", "my-2"] {
+                eprintln!(
+                    "{member}: {}",
+                    self.kubectl(&["logs", member, "-c", "mysql", "--tail=60"]).unwrap_or_else(|why| why)
+                );
+            }
             let log = ["-n", OPERATOR.0, "logs", &format!("deployment/{}", OPERATOR.1), "--tail=80"];
             eprintln!("{}", kubectl(&log, None).unwrap_or_else(|why| why));
         } else {
@@ -284,7 +292,7 @@ async fn the_time_until_a_member_has_a_gibibyte() {
     for statement in [
         "CREATE DATABASE big".to_owned(),
         "CREATE TABLE big.t (id INT PRIMARY KEY, v VARBINARY(1000) NOT NULL)".to_owned(),
-        format!("INSERT INTO big.t SELECT seq, RANDOM_BYTES(1000) FROM seq_1_to_{KIB}"),
+        format!("INSERT INTO big.t SELECT seq, RANDOM_BYTES(1000) FROM big.seq_1_to_{KIB}"),
     ] {
         run(&primary, &statement).await.unwrap();
     }

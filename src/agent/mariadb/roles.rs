@@ -26,6 +26,34 @@ const BRIEFLY: Duration = Duration::from_millis(300);
 /// `ER_LOCK_WAIT_TIMEOUT`.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
+/// In the ID of a database that follows and does not acknowledge.
+const WITHOUT_ACKNOWLEDGING: u32 = 1 << 31;
+
+/// Gives the database its ID. One that follows passes over writes that have its own ID, unless it acknowledges (MDEV-28609): so an earlier
+/// primary would lack those that it has taken back, or that a copy lacks, for ever. It has another ID meanwhile.
+async fn known_as(sql: &mut Sql, id: u32) -> Result<(), SqlError> {
+    let now = sql.rows("SELECT @@GLOBAL.server_id AS id", SHORT).await?;
+    if now.first().and_then(|row| row.number("id")) == Some(u64::from(id)) {
+        return Ok(());
+    }
+    for scope in ["GLOBAL", "SESSION"] {
+        sql.run(&format!("SET {scope} server_id = {id}"), SHORT).await?;
+    }
+    // They would write with the ID that they began with.
+    end_sessions(sql).await
+}
+
+/// Ends the sessions of clients.
+async fn end_sessions(sql: &mut Sql) -> Result<(), SqlError> {
+    let sessions = format!(
+        "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER NOT IN ('{}', 'system user', 'event_scheduler') \
+         AND COMMAND NOT IN ('Binlog Dump', 'Daemon')",
+        accounts::AGENT
+    );
+    let sessions = sql.rows(&sessions, SHORT).await?;
+    kill(sql, sessions.iter().filter_map(|row| row.number("id"))).await
+}
+
 /// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would throw away what it received.
 pub async fn fence(member: &Member) -> Result<(), Refusal> {
     let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.is_some(), facts.wanted));
@@ -85,6 +113,7 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
     member.obey(|obeyed| obeyed.promoted = Some(order.acks))?;
     let replication = hash(&password(member)?);
     let mut sql = member.sql().await?;
+    known_as(&mut sql, member.flags.server_id()).await?;
     sql.run("SET GLOBAL rpl_semi_sync_slave_enabled = 0", SHORT).await?;
     admit(&mut sql, &order.admitted, &replication, member.tls.is_some()).await?;
     if order.acks == 0 {
@@ -206,6 +235,9 @@ pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
     let acknowledge = i32::from(order.acknowledge);
     sql.run(&format!("SET GLOBAL rpl_semi_sync_slave_enabled = {acknowledge}"), SHORT).await?;
     sql.run(&change_master(member, order, &password, was_primary), STOP).await?;
+    // Only now: what counts as applied of an earlier primary is what it wrote with its ID.
+    let own = member.flags.server_id();
+    known_as(&mut sql, if order.acknowledge { own } else { own ^ WITHOUT_ACKNOWLEDGING }).await?;
     sql.run("START SLAVE", STOP).await?;
     drop(sql);
     member.obey(|obeyed| obeyed.promoted = None)?;
@@ -267,13 +299,7 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     });
     drop(commits);
     // Only now: a commit that is ended while it waits for an acknowledgement succeeds without one.
-    let sessions = format!(
-        "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER NOT IN ('{}', 'system user', 'event_scheduler') \
-         AND COMMAND NOT IN ('Binlog Dump', 'Daemon')",
-        accounts::AGENT
-    );
-    let sessions = sql.rows(&sessions, SHORT).await?;
-    kill(&mut sql, sessions.iter().filter_map(|row| row.number("id"))).await?;
+    end_sessions(&mut sql).await?;
     Ok(())
 }
 
