@@ -128,6 +128,9 @@ fn files_of_the_chart() -> Files {
     let (apis, others) = rights_of_definitions();
     put("rights-apis.yaml", apis);
     put("rights-definitions.yaml", others);
+    put("crds/notices/notices.yaml", read("deploy/notice.yaml"));
+    let role = read("deploy/notices-role.yaml");
+    put("rights-notices.yaml", outdented(role.split_once("\nrules:\n").unwrap().1));
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
     files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());

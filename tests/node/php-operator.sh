@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Deploys an operator of charts/php and charts/mysql on the node, as a user makes one: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER
+# Deploys an operator of charts/php and charts/mysql on the node, as a user makes one: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER [notices]
+# With `notices` it carries out notices, too.
 # FOLDER gets the project (stack-operator/) that `tillerman init` and `create api` make. The images of PHP are those of php-images.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,15 +8,12 @@ top=$(cd "$here/../.." && pwd)
 usage="usage: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER"
 bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}") folder=$(realpath "${3:?$usage}")
 . "$top/tests/cluster/env.sh"
+. "$top/tests/cluster/lib.sh"
 export KUBECONFIG=$STATE/admin.kubeconfig
 show() { printf '$ %s\n' "$*"; "$@"; }
 "$here/mysql-images.sh" "$agent" "$folder/images"
 "$here/php-images.sh" "$IMAGES-php"
-mkdir -p "$folder/bin"
-# containerd is reached from the node only.
-printf '#!/bin/sh\nexec "%s/tests/cluster/node-in.sh" "%s" CONTAINERD_SNAPSHOTTER=overlayfs "%s" -a /run/containerd/containerd.sock "$@"\n' \
-	"$top" "$(command -v env)" "$(command -v ctr)" >"$folder/bin/ctr"
-chmod +x "$folder/bin/ctr"
+node_ctr "$folder/bin"
 ln -sf "$bin" "$folder/bin/tillerman"
 export PATH=$folder/bin:$TOOLS:$PATH LOAD=containerd
 for archive in "$folder"/images/*.tar "$IMAGES-php"/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
@@ -26,5 +24,13 @@ show tillerman init --domain tillerman.dev --group databases --version v1alpha1 
 show tillerman create api --group apps --version v1alpha1 --kind PhpApp --helm-chart "$top/charts/php"
 cat "$top/examples/stack/watches.yaml" >watches.yaml
 sed -i 's|chart: charts/|chart: helm-charts/|' watches.yaml
+if [ "${4:-}" = notices ]; then
+	sed -i 's/^\( *\)- --leader-elect$/&\n\1- --notices/' config/manager/manager.yaml
+	grep -q -e --notices config/manager/manager.yaml
+	kubectl apply -f "$top/deploy/notice.yaml" -f "$top/deploy/notices-role.yaml" >/dev/null
+	# Before the operator starts: it asks seldom for what it may not see.
+	kubectl create clusterrolebinding stack-operator-notices --clusterrole=tillerman-notices \
+		--serviceaccount=stack-operator-system:stack-operator-controller-manager --dry-run=client -o yaml | kubectl apply -f - >/dev/null
+fi
 show make image-load deploy >/dev/null
 kubectl -n stack-operator-system rollout status deployment/stack-operator-controller-manager --timeout=120s >/dev/null

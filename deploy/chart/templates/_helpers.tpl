@@ -46,6 +46,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.chartDefinitions }}
 - {{ include "tillerman.name" . }}-definitions
 {{- end }}
+{{- if .Values.notices }}
+- {{ include "tillerman.name" . }}-notices
+{{- end }}
 {{- if .Values.chartRights }}
 - {{ include "tillerman.name" . }}-charts
 {{- end }}
