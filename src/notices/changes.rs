@@ -201,11 +201,17 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// What is remembered of pods: one that was ready stays one that started.
+/// What is remembered: a pod that was ready stays one that started, and the last primary stays known while there is none.
 pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
     for (name, new) in &mut after.pods {
         let old = before.and_then(|before| before.pods.get(name)).filter(|old| old.uid == new.uid);
         new.started |= old.is_some_and(|old| old.started);
+    }
+    // While members fail over there is no primary. The next one is compared with the last one.
+    for (set, primary) in before.filter(|before| before.uid == after.uid).into_iter().flat_map(|b| &b.primaries) {
+        if after.members.contains_key(set) {
+            after.primaries.entry(set.clone()).or_insert_with(|| primary.clone());
+        }
     }
     after
 }
@@ -296,6 +302,25 @@ mod tests {
         let expected = [(MemberJoined, "c"), (MemberLeft, "a"), (PrimaryChanged, "b instead of a")];
         assert_eq!(found, expected.map(|(e, a)| (e, a.to_owned())));
         assert!(changes(Some(&facts(|_| {})), Some(&of(&["a"], "a"))).is_empty(), "seen for the first time");
+    }
+
+    #[test]
+    fn a_primary_is_compared_with_the_last_one_while_there_is_none() {
+        let of = |primary: Option<&str>| {
+            facts(|f| {
+                f.members.insert("db".into(), vec!["a".to_owned(), "b".to_owned()].into_iter().collect());
+                f.primaries.extend(primary.map(|primary| ("db".to_owned(), primary.to_owned())));
+            })
+        };
+        let between = remembered(Some(&of(Some("a"))), of(None));
+        assert!(changes(Some(&of(Some("a"))), Some(&between)).is_empty());
+        let found = changes(Some(&between), Some(&of(Some("b"))));
+        assert_eq!(
+            (found.len(), found[0].event, found[0].about.join("")),
+            (1, PrimaryChanged, "b instead of a".into())
+        );
+        let other = Facts { uid: "v".into(), ..of(None) };
+        assert!(remembered(Some(&of(Some("a"))), other).primaries.is_empty(), "another custom resource of the name");
     }
 
     #[test]
