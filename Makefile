@@ -71,6 +71,10 @@ demo-etcd: build ## a cluster of etcd on a local node: scaled, a volume destroye
 demo-mysql: build build-agent ## a cluster of MariaDB on a local node: scaled, handed over, its primary killed, a volume destroyed, upgraded, deleted and restored, without losing a write (root on Linux)
 	examples/mysql/demo.sh $(BIN) $(BIN)-agent
 
+.PHONY: demo-stack
+demo-stack: build build-agent ## a PHP guest book on a cluster of MariaDB with mail about both, in a browser, while the primary is killed (root on Linux)
+	examples/stack/demo.sh $(BIN) $(BIN)-agent
+
 .PHONY: mysql-figures
 mysql-figures: build build-agent ## what docs/reliability.md says of clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
 	TEST=mysql:: TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent

@@ -209,9 +209,7 @@ pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
     }
     // While members fail over there is no primary. The next one is compared with the last one.
     for (set, primary) in before.filter(|before| before.uid == after.uid).into_iter().flat_map(|b| &b.primaries) {
-        if after.members.contains_key(set) {
-            after.primaries.entry(set.clone()).or_insert_with(|| primary.clone());
-        }
+        after.primaries.entry(set.clone()).or_insert_with(|| primary.clone());
     }
     after
 }
