@@ -59,6 +59,27 @@ pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<Stri
     if changed.is_empty() { vec![field.to_owned()] } else { changed }
 }
 
+/// The sizes that the claims of a StatefulSet are to have, by the names of their templates, if the templates differ in nothing else.
+pub fn claim_sizes(live: &Value, wanted: &Value) -> Option<Vec<(String, String)>> {
+    const SIZE: &str = "/spec/resources/requests/storage";
+    let templates = |set: &Value| set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).cloned();
+    let (old, new) = (templates(live)?, templates(wanted)?);
+    let mut sizes = Vec::new();
+    for (old, new) in old.iter().zip(&new) {
+        let (from, to) = (old.pointer(SIZE)?, new.pointer(SIZE)?);
+        let mut same = new.clone();
+        *same.pointer_mut(SIZE)? = from.clone();
+        if !contains(old, &same) {
+            return None;
+        }
+        if from != to {
+            let name = new.pointer("/metadata/name").and_then(Value::as_str)?;
+            sizes.push((name.to_owned(), to.as_str().map_or_else(|| to.to_string(), str::to_owned)));
+        }
+    }
+    (old.len() == new.len() && !sizes.is_empty()).then_some(sizes)
+}
+
 /// Whether `live` contains all of `wanted`, beside defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
@@ -74,9 +95,9 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, is_allowed, remake};
+    use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, claim_sizes, is_allowed, remake};
     use crate::release::object::Gvk;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn the_fields_that_differ_are_named() {
@@ -88,6 +109,27 @@ mod tests {
         assert_eq!(changed(&live, &wanted, "spec", why), ["spec.volumeClaimTemplates"]);
         assert_eq!(changed(&live, &wanted, "spec.clusterIPs[0]", "may not change once set"), ["spec.clusterIPs[0]"]);
         assert_eq!(changed(&live, &live, "spec", ""), ["spec"]);
+    }
+
+    #[test]
+    fn claims_are_enlarged_only_if_nothing_else_of_them_differs() {
+        let template = |name: &str, size: &str, class: &str| json!({"metadata": {"name": name}, "spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}});
+        let set = |templates: &[Value]| json!({"spec": {"volumeClaimTemplates": templates}});
+        let mut data = template("data", "1Gi", "fast");
+        data["spec"]["volumeMode"] = json!("Filesystem");
+        let live = set(&[data, template("log", "1Gi", "fast")]);
+        for (wanted, expected) in [
+            (
+                vec![template("data", "2Gi", "fast"), template("log", "1Gi", "fast")],
+                Some(vec![("data".into(), "2Gi".into())]),
+            ),
+            (vec![template("data", "1Gi", "fast"), template("log", "1Gi", "fast")], None),
+            (vec![template("data", "2Gi", "slow"), template("log", "1Gi", "fast")], None),
+            (vec![template("data", "2Gi", "fast"), template("logs", "1Gi", "fast")], None),
+            (vec![template("data", "2Gi", "fast")], None),
+        ] {
+            assert_eq!(claim_sizes(&live, &set(&wanted)), expected, "{wanted:?}");
+        }
     }
 
     #[test]

@@ -123,14 +123,39 @@ impl MySql {
         }
     }
 
-    /// Sends a signal to the database's process of a pod.
-    fn signal(&self, pod: &str, signal: &str) {
+    /// Runs a command of the shell on this machine, in which `$p` is the database's process of a pod.
+    fn at_process(&self, pod: &str, command: &str) {
         let uid = self.get(&["pod", pod]).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
         let script = format!(
-            "for p in $(pgrep -x mariadbd); do if grep -q -e '{uid}' -e '{}' /proc/$p/cgroup /proc/$p/mountinfo; then kill -{signal} $p && found=1; fi; done; [ -n \"$found\" ]",
+            "for p in $(pgrep -x mariadbd); do if grep -q -e '{uid}' -e '{}' /proc/$p/cgroup /proc/$p/mountinfo; then {command} && found=1; fi; done; [ -n \"$found\" ]",
             uid.replace('-', "_")
         );
-        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success(), "{pod} has no process mariadbd");
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success(), "{pod}: {command}");
+    }
+
+    /// Sends a signal to the database's process of a pod.
+    fn signal(&self, pod: &str, signal: &str) {
+        self.at_process(pod, &format!("kill -{signal} $p"));
+    }
+
+    /// Drops what a pod sends to these addresses, or what they send to it.
+    fn part(&self, pod: &str, addresses: &[String], sends: bool) {
+        let (hook, end) = if sends { ("output", "daddr") } else { ("input", "saddr") };
+        let rules = format!(
+            "table inet parted {{ chain way {{ type filter hook {hook} priority 0; ip {end} {{ {} }} drop; }}; }}",
+            addresses.join(", ")
+        );
+        self.at_process(pod, &format!("echo '{rules}' | nsenter -t $p -n nft -f -"));
+    }
+
+    /// Undoes it.
+    fn heal(&self, pod: &str) {
+        self.at_process(pod, "nsenter -t $p -n nft delete table inet parted");
+    }
+
+    /// The address of a pod of this cluster.
+    fn address(&self, pod: &str) -> String {
+        self.get(&["pod", pod]).unwrap()["status"]["podIP"].as_str().unwrap().to_owned()
     }
 
     /// Deletes a pod without letting it end.
@@ -246,38 +271,126 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     );
 }
 
-/// How long nobody could write when the primary hands over, and when its pod is killed: `ROUNDS` of both.
+/// The network loses what one member sends to others, or to the operator, in one direction after the other; then the primary is alone.
+/// Nobody takes over while the primary may still be the one that acknowledges, and no acknowledged write is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_reach_each_other_one_way_only_lose_no_write() {
+    let mut cluster = MySql::new("mysql-parted");
+    cluster.create(&json!({"replicas": 3}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    writers.more(20).await;
+    let operator = get_in(OPERATOR.0, &["pods", "-l", "control-plane=controller-manager"]).unwrap();
+    let operator = operator["items"].as_array().unwrap().iter().filter_map(|pod| pod["status"]["podIP"].as_str());
+    let operator: Vec<String> = operator.map(str::to_owned).collect();
+    assert!(!operator.is_empty());
+    let primary = cluster.primary();
+    let replicas = || cluster.members().into_keys().filter(|name| *name != primary).map(|name| cluster.address(&name));
+    let replicas: Vec<String> = replicas().collect();
+    let change = || cluster.get(&["mysql", "my"]).unwrap()["status"]["members"]["db"]["lastChange"].clone();
+
+    for sends in [true, false] {
+        let way = if sends { "to" } else { "from" };
+        // Longer than a primary may be silent. Replicas receive from it, so it is there.
+        cluster.part(&primary, &operator, sends);
+        eventually("the operator misses it", || {
+            let cluster = cluster.get(&["mysql", "my"])?;
+            let text = cluster["status"]["conditions"].to_string();
+            if text.contains("the agent of") { Ok(()) } else { Err(text) }
+        });
+        let parted = std::time::Instant::now();
+        while parted.elapsed() < Duration::from_secs(10) {
+            writers.more(20).await;
+        }
+        eprintln!("nothing {way} the operator: longest gap {:?}", writers.longest_gap());
+        cluster.heal(&primary);
+        cluster.settled();
+
+        // Nobody can acknowledge, and nobody else may take over: the primary answers.
+        let before = writers.count();
+        cluster.part(&primary, &replicas, sends);
+        eventually("writes wait", || {
+            let members = cluster.get(&["mysql", "my"])?["status"]["members"]["db"]["members"].clone();
+            let follows = members
+                .as_array()
+                .is_some_and(|all| all.iter().any(|m| m["role"] == "replica" && m["lag"].is_number()));
+            if follows { Err(members.to_string()) } else { Ok(()) }
+        });
+        assert_eq!(cluster.primary(), primary);
+        cluster.heal(&primary);
+        cluster.settled();
+        writers.more(20).await;
+        eprintln!(
+            "nothing {way} the replicas: longest gap {:?}, {} writes",
+            writers.longest_gap(),
+            writers.count() - before
+        );
+        assert_eq!((cluster.primary(), change()), (primary.clone(), Value::Null), "nobody took over");
+    }
+
+    // Alone: another one takes over, and what it still acknowledged is there.
+    cluster.part(&primary, &[operator, replicas].concat(), true);
+    cluster.moved(&primary);
+    writers.more(20).await;
+    eprintln!("the primary reaches nobody: longest gap {:?}", writers.longest_gap());
+    assert_eq!(change()["kind"], "FailOver");
+    cluster.heal(&primary);
+    cluster.settled();
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+}
+
+/// How long nobody could write when the primary hands over, when its database is killed, and when its pod is: `ROUNDS` of each. Some
+/// clients reach the primary by the Service, others go from member to member themselves.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it measures, for minutes: make mysql-figures"]
 async fn the_gaps_of_many_switch_overs_and_fail_overs() {
     let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
     let mut cluster = MySql::new("mysql-figures");
     cluster.create(&json!({"replicas": 3}));
-    let writers = Writers::start(&[cluster.writes()], 2).await;
-    let (mut handed_over, mut killed) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        for is_killed in [false, true] {
-            writers.more(100).await;
-            writers.longest_gap();
+    let by_service = Writers::start(&[cluster.writes()], 2).await;
+    let mut gaps: BTreeMap<(&str, &str), Vec<Duration>> = BTreeMap::new();
+    let mut keys = Vec::new();
+    // The addresses of pods stay until these are killed.
+    let members: Vec<Opts> = cluster.members().into_values().collect();
+    let mut direct = Some(by_service.beside(&members, 2));
+    for what in ["hands over", "database is killed", "pod is killed"] {
+        if what == "pod is killed"
+            && let Some(writers) = direct.take()
+        {
+            keys.extend(writers.stop().await);
+        }
+        let clients =
+            || std::iter::once(("by the Service", &by_service)).chain(direct.as_ref().map(|all| ("directly", all)));
+        for round in 0..rounds {
+            for (_, writers) in clients() {
+                writers.more(100).await;
+                writers.longest_gap();
+            }
             let primary = cluster.primary();
-            if is_killed {
-                cluster.kill(&primary);
-            } else {
-                let request = format!("tillerman.dev/switch-over=any@{round}");
-                cluster.kubectl(&["annotate", "mysql", "my", "--overwrite", &request]).unwrap();
+            match what {
+                "hands over" => {
+                    let request = format!("tillerman.dev/switch-over=any@{round}");
+                    cluster.kubectl(&["annotate", "mysql", "my", "--overwrite", &request]).unwrap();
+                }
+                "database is killed" => cluster.signal(&primary, "KILL"),
+                _ => cluster.kill(&primary),
             }
             cluster.moved(&primary);
-            writers.more(100).await;
+            for (_, writers) in clients() {
+                writers.more(100).await;
+            }
             cluster.settled();
-            let gaps = if is_killed { &mut killed } else { &mut handed_over };
-            gaps.push(writers.longest_gap());
+            for (way, writers) in clients() {
+                gaps.entry((what, way)).or_default().push(writers.longest_gap());
+            }
         }
     }
-    let keys = writers.stop().await;
+    keys.extend(by_service.stop().await);
     cluster.has_all(&keys).await;
-    for (what, mut gaps) in [("switch-over on request", handed_over), ("the primary's pod is killed", killed)] {
+    for ((what, way), mut gaps) in gaps {
         gaps.sort();
-        eprintln!("{what}, {rounds} times: p50 {:.0?}, longest {:.0?}", gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
+        let (half, longest) = (gaps[gaps.len() / 2].as_millis(), gaps[gaps.len() - 1].as_millis());
+        eprintln!("the primary {what}, {rounds} times, clients {way}: p50 {half} ms, longest {longest} ms");
     }
 }
 
@@ -337,4 +450,52 @@ async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_r
     let from = json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db", "image": image});
     cluster.create(&json!({"replicas": 2, "restore": from}));
     cluster.has_all(&keys).await;
+}
+
+/// A backup on schedule, then only the archive: a new cluster has what was written until a time between two writes, and nothing later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_backup_and_the_archive_restore_the_rows_of_a_time() {
+    let gateway = Gateway::start();
+    let mut cluster = MySql::new("mysql-archive");
+    gateway.tell(&cluster.namespace);
+    let image = "localhost/tillerman:test";
+    let shelf = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "image": image,
+        "schedule": "* * * * *", "maxBackups": 2, "archiveEverySecond": 1});
+    cluster.create(&json!({"replicas": 2, "backup": shelf}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    eventually("a backup was made by schedule", || {
+        let status = cluster.get(&["mysql", "my"])?["status"].clone();
+        if status["lastScheduledBackup"].is_string() { Ok(()) } else { Err(status.to_string()) }
+    });
+    cluster.patch(&json!({"backup": {"schedule": ""}}));
+    cluster.settled();
+    writers.more(200).await;
+    let keys = writers.stop().await;
+    let primary = cluster.writes();
+    let second = || jiff::Timestamp::now().as_second();
+    let later = async |than: i64| {
+        while second() <= than {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        second()
+    };
+    let time = later(second()).await;
+    let count = numbers(&primary, "SELECT COUNT(*) FROM app.t").await;
+    let after = later(time).await;
+    run(&primary, "DELETE FROM app.t").await.unwrap();
+    eventually("the archive has it", || {
+        let seen = gateway.archived("my")?;
+        if seen.as_second() > after { Ok(()) } else { Err(seen.to_string()) }
+    });
+    cluster.kubectl(&["delete", "mysql", "my", "--timeout=180s"]).unwrap();
+    eventually("the claims have gone", || {
+        let claims = cluster.kubectl(&["get", "pvc", "-o", "name"])?;
+        if claims.is_empty() { Ok(()) } else { Err(claims) }
+    });
+    let until = jiff::Timestamp::from_second(time).unwrap().to_string();
+    let from = json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db",
+        "image": image, "until": until});
+    cluster.create(&json!({"replicas": 2, "restore": from}));
+    cluster.has_all(&keys).await;
+    assert_eq!(numbers(&cluster.writes(), "SELECT COUNT(*) FROM app.t").await, count);
 }

@@ -48,6 +48,16 @@ impl Gateway {
         ];
         kubectl(&["-n", namespace, "create", "secret", "generic", "aws", files[0], files[1]], None).unwrap();
     }
+
+    /// Up to when the archive of `backups/NAME/db` has the writes.
+    pub fn archived(&self, name: &str) -> Result<jiff::Timestamp, String> {
+        let folder = std::fs::read_dir(self.folder.join("backups").join(name)).map_err(|e| e.to_string())?;
+        let mut ends =
+            folder.flatten().map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with("_end.json"));
+        let text = std::fs::read(ends.next().ok_or("there is no archive")?).map_err(|e| e.to_string())?;
+        let end: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        end["seen"].as_str().unwrap_or_default().parse().map_err(|e: jiff::Error| format!("{e}: {end}"))
+    }
 }
 
 impl Drop for Gateway {

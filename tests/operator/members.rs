@@ -282,6 +282,71 @@ fn a_document_that_cannot_be_is_refused_in_words() {
     assert_eq!(writes(&space), Vec::<String>::new());
 }
 
+/// Claims that may grow are made larger, and the pods keep running. Of others it is said which cannot, and nothing is changed.
+#[test]
+fn claims_of_members_are_made_larger_without_a_restart() {
+    let space = Space::new("memlarger");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": space.name},
+        "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": true});
+    kubectl(&["create", "-f", "-"], Some(&class.to_string())).unwrap();
+    let volumes: Vec<String> = (0..2).map(|k| format!("{}-{k}", space.name)).collect();
+    for (k, name) in volumes.iter().enumerate() {
+        let claim = json!({"namespace": space.name, "name": format!("data-a-db-{k}")});
+        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": {"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": space.name,
+                "hostPath": {"path": "/nowhere"}, "claimRef": claim}});
+        kubectl(&["create", "-f", "-"], Some(&volume.to_string())).unwrap();
+    }
+    space.apply("Web", "a", &json!({"size": 2, "class": space.name}));
+    wait_size(&space, "a", 2);
+    let field = |object: &str, pointer: &str| space.get(object).unwrap().pointer(pointer).cloned().unwrap_or_default();
+    let pods = || [0, 1].map(|k| field(&format!("pod/a-db-{k}"), "/metadata/uid"));
+    let sizes = || [0, 1].map(|k| field(&format!("pvc/data-a-db-{k}"), "/spec/resources/requests/storage"));
+    for k in 0..2 {
+        space.wait_field(&format!("pvc/data-a-db-{k}"), "/status/phase", &json!("Bound"));
+    }
+    let (before, set) = (pods(), field("statefulset/a-db", "/metadata/uid"));
+
+    space.apply("Web", "a", &json!({"size": 2, "class": space.name, "storage": "2Mi"}));
+    wait_size(&space, "a", 2);
+    let template = "/spec/volumeClaimTemplates/0/spec/resources/requests/storage";
+    space.wait_field("statefulset/a-db", template, &json!("2Mi"));
+    assert_eq!((pods(), sizes()), (before.clone(), [json!("2Mi"), json!("2Mi")]));
+    let larger = field("statefulset/a-db", "/metadata/uid");
+    assert_ne!(larger, set);
+    for k in 0..2 {
+        space.wait_field(&format!("pod/a-db-{k}"), "/metadata/ownerReferences/0/uid", &larger);
+    }
+
+    // A claim cannot be made smaller, and not where its class forbids it.
+    let refused = |storage: &str| {
+        space.apply("Web", "a", &json!({"size": 2, "class": space.name, "storage": storage}));
+        eventually("it is refused", || {
+            let failed = space.condition("web/a", "ReleaseFailed")?["message"].to_string();
+            let expected = format!("Claim data-a-db-0 cannot be given {storage}");
+            if failed.contains(&expected) && failed.contains("allowVolumeExpansion") { Ok(()) } else { Err(failed) }
+        });
+        assert_eq!(space.condition("web/a", "Ready").unwrap()["reason"], "ImmutableField");
+        assert_eq!(
+            (sizes(), field("statefulset/a-db", "/metadata/uid")),
+            ([json!("2Mi"), json!("2Mi")], larger.clone())
+        );
+    };
+    refused("1Mi");
+    kubectl(&["patch", "storageclass", &space.name, "-p", r#"{"allowVolumeExpansion": false}"#], None).unwrap();
+    refused("3Mi");
+    assert_eq!(pods(), before);
+    drop(operator);
+    kubectl(
+        &[&["delete", "pv", "--wait=false"][..], &volumes.iter().map(String::as_str).collect::<Vec<_>>()].concat(),
+        None,
+    )
+    .unwrap();
+    kubectl(&["delete", "storageclass", &space.name], None).unwrap();
+}
+
 /// A pod takes its claim by the name, whatever labels it has.
 #[test]
 fn a7_a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() {

@@ -49,7 +49,7 @@ pub struct Writers {
 
 struct Shared {
     databases: Vec<Opts>,
-    next: AtomicU64,
+    next: Arc<AtomicU64>,
     stop: AtomicBool,
     acknowledged: Mutex<Acknowledged>,
 }
@@ -67,12 +67,19 @@ impl Writers {
         run(&databases[0], "CREATE DATABASE IF NOT EXISTS app").await.expect("it takes writes");
         let table = "CREATE TABLE IF NOT EXISTS app.t (id BIGINT PRIMARY KEY, v CHAR(40) NOT NULL) ENGINE=InnoDB";
         run(&databases[0], table).await.expect("it takes writes");
-        let shared = Arc::new(Shared {
-            databases: databases.iter().map(Reached::options).collect(),
-            next: AtomicU64::new(1),
-            stop: AtomicBool::new(false),
-            acknowledged: Mutex::default(),
-        });
+        Self::with_keys(databases, count, Arc::new(AtomicU64::new(1)))
+    }
+
+    /// Starts so many others, to these databases, whose keys are none of those of the first.
+    #[allow(dead_code, reason = "only one test has two kinds of clients")]
+    pub fn beside(&self, databases: &[impl Reached], count: usize) -> Self {
+        Self::with_keys(databases, count, Arc::clone(&self.shared.next))
+    }
+
+    fn with_keys(databases: &[impl Reached], count: usize, next: Arc<AtomicU64>) -> Self {
+        let databases = databases.iter().map(Reached::options).collect();
+        let (stop, acknowledged) = (AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { databases, next, stop, acknowledged });
         let tasks = (0..count).map(|_| tokio::spawn(write(Arc::clone(&shared)))).collect();
         Self { shared, tasks }
     }

@@ -443,14 +443,11 @@ fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() 
     }
     let mut alone = World::grown(1);
     assert_eq!(request(&mut alone, "any"), (RequestResult::Refused, "there is no replica".to_owned()));
-    // Two of five acknowledge, and only they have all acknowledged writes.
-    let mut five = World::grown(5);
-    let outside = (1..5).find(|k| !five.held().ackers.contains(k)).unwrap();
-    let (result, why) = request(&mut five, &outside.to_string());
-    assert_eq!(
-        (result, why),
-        (RequestResult::Refused, format!("db-{outside} is not one of the members that acknowledge writes"))
-    );
+    let mut world = World::grown(5);
+    let outside = (1..5).find(|k| !world.held().ackers.contains(k)).unwrap();
+    world.stubborn.insert(outside);
+    let (result, why) = request(&mut world, &outside.to_string());
+    assert_eq!((result, why), (RequestResult::Refused, format!("db-{outside} does not acknowledge writes")));
     let mut world = World::grown(3);
     world.down.insert(2);
     world.target.switch_over = Some("2@now".into());
@@ -461,6 +458,26 @@ fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() 
     let request = world.held().requested.unwrap();
     assert_eq!(request.result, RequestResult::Refused);
     assert!(request.why.unwrap().starts_with("db-2 does not follow the primary"));
+}
+
+/// Two of five acknowledge, and only they have all acknowledged writes. Another one acknowledges first, in the place of one of them.
+#[test]
+fn row_19_a_member_that_does_not_acknowledge_is_admitted_before_it_takes_over() {
+    let mut world = World::grown(5);
+    for _ in 0..4 {
+        let held = world.held();
+        let outside = (0..5).rfind(|k| held.ordinal != Some(*k) && !held.ackers.contains(k)).unwrap();
+        world.target.switch_over = Some(outside.to_string().into());
+        while world.held().change.is_none() {
+            world.tick();
+            world.pass(false);
+            let held = world.held();
+            assert!((1..=2).contains(&held.ackers.len()) && held.acks == 1, "{}", world.last_steps());
+        }
+        assert!(world.members[&outside].acknowledges);
+        assert_eq!(request(&mut world, &outside.to_string()).0, RequestResult::Succeeded);
+        assert_eq!((world.primary(), world.held().ackers.len()), (outside, 2));
+    }
 }
 
 #[test]
@@ -507,6 +524,34 @@ fn row_15_an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
     world.destroy(1);
     world.settle();
     assert_eq!(world.held().ackers.len(), 2, "both acknowledge again");
+}
+
+/// A new acker starts again before a pass has seen that it acknowledges, and has lost what only it had acknowledged.
+#[test]
+fn row_16_a_new_acker_that_starts_again_at_once_does_not_count() {
+    let mut world = World::grown(3);
+    world.down.insert(2);
+    while world.held().ackers.contains(&2) {
+        world.tick();
+        world.pass(false);
+    }
+    world.down.clear();
+    while !(world.held().ackers.contains(&2) && world.members[&2].acknowledges) {
+        world.tick();
+        world.pass(false);
+    }
+    world.slow.insert(1);
+    world.halted.insert(2);
+    (0..3).for_each(|_| world.tick());
+    assert!(world.acknowledged.iter().any(|write| !world.members[&1].log.contains(write)), "only db-2 has it");
+    world.crash(2);
+    world.halted.clear();
+    world.down.insert(0);
+    let why = world.stops("FailoverUnsafe");
+    assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+    world.down.clear();
+    world.slow.clear();
+    world.settle();
 }
 
 /// A replica that hangs acknowledges nothing, and does not take over.

@@ -1,6 +1,7 @@
 //! Apply: carries out a plan step by step. It makes no decisions. After an error the next pass does the rest.
 
 pub mod crds;
+pub mod enlarge;
 pub mod hooks;
 pub mod objects;
 pub mod records;

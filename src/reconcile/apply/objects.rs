@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::enlarge::enlarge;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
 use crate::cluster::discovery::Resource;
@@ -416,6 +417,9 @@ impl One<'_> {
         }
         let (fields, remake) = self.remaking(refused, &live);
         let remake = remake?;
+        if let Some(sizes) = self.claim_sizes(&live) {
+            enlarge(&observed.cluster, id, &live, &sizes).await?;
+        }
         let uid = metadata(&live).get("uid").and_then(Value::as_str).unwrap_or_default();
         let left = match remake {
             Remake::Orphan => observed.cluster.orphan(self.resource, id, uid).await?,
@@ -437,20 +441,32 @@ impl One<'_> {
         }
     }
 
+    /// The sizes that the claims of members are to have, unless the custom resource says that the StatefulSet alone is recreated.
+    fn claim_sizes(&self, live: &Value) -> Option<Vec<(String, String)>> {
+        let wanted = Value::Object(self.body.clone().into_owned());
+        immutable::claim_sizes(live, &wanted).filter(|_| self.is_stepped && !self.is_forced())
+    }
+
+    /// Whether the custom resource allows recreating what cannot be changed.
+    fn is_forced(&self) -> bool {
+        let observed = self.objects.observed;
+        let pending = observed.facts.history.last().map(|revision| revision.status);
+        let rolls_back =
+            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
+        immutable::is_allowed(&observed.cr.annotations, rolls_back)
+    }
+
     /// The immutable fields that differ, and how the object is recreated with them, if the custom resource allows this.
     fn remaking(&self, refused: &ApiError, live: &Value) -> (String, Result<Remake, ApiError>) {
-        let (Objects { observed, .. }, id) = (self.objects, &self.object.id);
+        let id = &self.object.id;
         let wanted = Value::Object(self.body.clone().into_owned());
         let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(live, &wanted, field, why));
         let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
         let (remake, lost) = immutable::remake(&id.gvk);
-        let pending = observed.facts.history.last().map(|revision| revision.status);
-        let rolls_back =
-            matches!(observed.situation, Situation::RollBack(_)) || pending == Some(Status::PendingRollback);
-        let forced = immutable::is_allowed(&observed.cr.annotations, rolls_back);
+        let only_claims = fields == "spec.volumeClaimTemplates" && self.claim_sizes(live).is_some();
         let remedy = match remake {
             Remake::Never => ", so it never is".to_owned(),
-            _ if forced => return (fields, Ok(remake)),
+            _ if only_claims || self.is_forced() => return (fields, Ok(remake)),
             _ => format!(". The annotation {UPGRADE_FORCE}: \"true\" on the custom resource allows it"),
         };
         let what = describe("apply", id);

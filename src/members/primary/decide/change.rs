@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::follow::FOLLOW;
 use super::{SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Demote, Role, State, Verb};
 use crate::members::driver::MemberStep;
@@ -234,12 +235,12 @@ impl Scene<'_> {
         waits.then(|| self.latched(Latched { change: None, ..self.alone(from) }))
     }
 
-    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them.
+    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers that start once more,
+    /// and those that are silent now, count after they have received all that it has.
     fn alone(&self, p: u32) -> Latched {
-        let mut held = Latched { ordinal: Some(p), acks: 0, ..self.held.clone() };
-        held.starts.clear();
-        held.returning.clear();
-        held
+        let start = |k: &u32| self.answer(*k).map(|answer| answer.start.clone()).unwrap_or_default();
+        let starts = self.held.ackers.iter().map(|k| (*k, start(k))).collect();
+        Latched { ordinal: Some(p), acks: 0, starts, returning: BTreeMap::new(), ..self.held.clone() }
     }
 
     fn passed(&self, to: u32, epoch: u64, ackers: BTreeSet<u32>, acks: u32, change: &Change) -> MemberStep<Action> {
@@ -329,7 +330,7 @@ impl Scene<'_> {
         Change { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why }
     }
 
-    /// Whether a member can take over from a primary that is well: how far it lags behind. The error says why not.
+    /// Whether a member can take over from a primary that is well, if it acknowledges: how far it lags behind. The error says why not.
     fn can_take_over(&self, k: u32) -> Result<f64, String> {
         let pod = self.pod(k);
         if k >= self.workload.replicas.min(self.target.size) {
@@ -343,9 +344,6 @@ impl Scene<'_> {
                 "{pod} lags more than {} seconds, or does not apply what it receives",
                 self.settings.lag
             ));
-        }
-        if !self.held.ackers.contains(&k) {
-            return Err(format!("{pod} is not one of the members that acknowledge writes"));
         }
         if !self.workload.pods.get(&k).is_some_and(Pod::stays_ready) {
             return Err(format!("{pod} is not ready{}", self.reason(k)));
@@ -367,6 +365,8 @@ impl Scene<'_> {
         match chosen {
             Ok(k) if k == p => held.requested = over(RequestResult::Succeeded, None),
             Ok(_) if primary.role != Role::Primary || !primary.writable || self.held.leaving.is_some() => return None,
+            Ok(k) if !self.held.ackers.contains(&k) => return self.admit(k),
+            Ok(k) if !self.acknowledges(k) => return None,
             Ok(k) => {
                 held.change = Some(self.handing_over(k, format!("it was requested ({text})")));
                 held.requested = over(RequestResult::Started, None);
@@ -384,10 +384,10 @@ impl Scene<'_> {
         }
         if wanted == "any" {
             let members = (0..self.workload.replicas).filter(|k| *k != p);
-            let able = members.clone().filter_map(|k| Some((self.can_take_over(k).ok()?, k)));
-            let best = able.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let able = members.clone().filter_map(|k| Some((!self.acknowledges(k), self.can_take_over(k).ok()?, k)));
+            let best = able.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
             let why = || members.filter_map(|k| self.can_take_over(k).err()).collect::<Vec<_>>().join("; ");
-            return best.map(|(_, k)| k).ok_or_else(|| {
+            return best.map(|(_, _, k)| k).ok_or_else(|| {
                 let why = why();
                 if why.is_empty() { "there is no replica".to_owned() } else { why }
             });
@@ -396,7 +396,26 @@ impl Scene<'_> {
         let Some(k) = ordinal else {
             return Err("the request is neither the ordinal of a member nor `any`, with or without @TEXT".to_owned());
         };
-        if k == p { Ok(k) } else { self.can_take_over(k).map(|_| k) }
+        if k == p {
+            return Ok(k);
+        }
+        self.can_take_over(k)?;
+        // It was asked to acknowledge, and does not.
+        let late = self.latch.since.get(&k).is_some_and(|since| self.now - since >= self.settings.silent_after);
+        if !self.acknowledges(k) && (late || self.refuses(k, FOLLOW)) {
+            return Err(format!("{} does not acknowledge writes", self.pod(k)));
+        }
+        Ok(k)
+    }
+
+    /// Row 19: a member that is to take over acknowledges first. If N has all the members that it may have, the one that lags most leaves.
+    fn admit(&self, k: u32) -> Step {
+        if self.has_room() {
+            return Some(self.latched(self.with_acker(k)));
+        }
+        let lag = |k: u32| self.follows(k).and_then(|answer| answer.lag).unwrap_or(f64::MAX);
+        let ackers = self.held.ackers.iter().copied();
+        self.shrink(ackers.max_by(|a, b| lag(*a).total_cmp(&lag(*b)).then(a.cmp(b)))?)
     }
 
     /// What became of a request whose switch-over was under way.

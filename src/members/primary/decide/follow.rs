@@ -10,7 +10,7 @@ use crate::members::workload::{Latch, Pod};
 const PRIMARY: &str = "primary";
 const REPLICA: &str = "replica";
 /// Names of verbs.
-const FOLLOW: &str = "follow";
+pub(super) const FOLLOW: &str = "follow";
 const SEED: &str = "seed";
 
 impl Scene<'_> {
@@ -283,7 +283,7 @@ impl Scene<'_> {
     /// A replica that has caught up may acknowledge. N has at most twice as many members as acknowledgements are possible, so that
     /// the loss of one more member than acknowledge stops nothing.
     pub(super) fn row_grow_n(&self) -> Step {
-        if self.held.leaving.is_some() || count(&self.held.ackers) >= self.settings.acks.saturating_mul(2) {
+        if self.held.leaving.is_some() || !self.has_room() {
             return None;
         }
         // One whose volume is lost may still run, and is about to begin again.
@@ -291,9 +291,20 @@ impl Scene<'_> {
         let caught_up = |k: u32| stays(k) && self.follows(k).is_some_and(|answer| self.is_near(answer));
         let new = |k: &u32| Some(*k) != self.held.ordinal && !self.held.ackers.contains(k) && caught_up(*k);
         let k = (0..self.target.size.min(self.workload.replicas)).find(new)?;
+        Some(self.latched(self.with_acker(k)))
+    }
+
+    /// Whether N may have one more member.
+    pub(super) fn has_room(&self) -> bool {
+        count(&self.held.ackers) < self.settings.acks.saturating_mul(2)
+    }
+
+    /// A replica may acknowledge from now on. Its start is noted before it does: if it starts again, it may have lost what it acknowledged.
+    pub(super) fn with_acker(&self, k: u32) -> Latched {
         let mut held = self.held.clone();
         held.ackers.insert(k);
-        Some(self.latched(held))
+        held.starts.extend(self.follows(k).map(|answer| (k, answer.start.clone())));
+        held
     }
 
     /// The primary takes writes as soon as enough members acknowledge.

@@ -1,0 +1,50 @@
+//! Larger volumes of members: first the claims that are there, and then the StatefulSet that makes the next ones.
+
+use serde_json::{Value, json};
+
+use crate::cluster::client::{Cluster, describe};
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::release::object::{Gvk, ObjectId, metadata};
+
+/// Gives the claims of a StatefulSet their new sizes, by the names of their templates. What was done before it was interrupted is done
+/// again, and changes nothing. The error names the first claim that cannot be made larger.
+pub async fn enlarge(
+    cluster: &Cluster,
+    set: &ObjectId,
+    live: &Value,
+    sizes: &[(String, String)],
+) -> Result<(), ApiError> {
+    let gvk = Gvk::new("", "v1", "PersistentVolumeClaim");
+    let claims = Resource { gvk: gvk.clone(), plural: "persistentvolumeclaims".into(), namespaced: true };
+    let number = |pointer: &str| live.pointer(pointer).and_then(Value::as_u64);
+    let (first, count) = (number("/spec/ordinals/start").unwrap_or(0), number("/spec/replicas").unwrap_or(1));
+    for ordinal in first..first.saturating_add(count) {
+        for (template, size) in sizes {
+            let name = format!("{template}-{}-{ordinal}", set.name);
+            let id = ObjectId { gvk: gvk.clone(), namespace: set.namespace.clone(), name: name.as_str().into() };
+            let Some(claim) = cluster.get(&claims, &id).await? else { continue };
+            let has = claim.pointer("/spec/resources/requests/storage").and_then(Value::as_str);
+            if has == Some(size) || metadata(&claim).get("deletionTimestamp").is_some() {
+                continue;
+            }
+            let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+            match cluster.merge::<Value>(&claims, &id, &patch, None).await {
+                Err(ApiError::Refused { code: 403 | 422, .. }) => return Err(refused(set, &name, size)),
+                answer => answer?,
+            };
+        }
+    }
+    Ok(())
+}
+
+fn refused(set: &ObjectId, claim: &str, size: &str) -> ApiError {
+    ApiError::Immutable {
+        what: describe("apply", set),
+        fields: "spec.volumeClaimTemplates".to_owned(),
+        lost: "its pods and volumes would stay",
+        remedy: format!(
+            ". Claim {claim} cannot be given {size}: it must be bound, its StorageClass must have allowVolumeExpansion: true, and no claim can be made smaller"
+        ),
+    }
+}
