@@ -45,8 +45,9 @@ RELEASE_TARGETS ?= $(HOST)
 IMAGE ?= tillerman
 
 .PHONY: release
-release: build ## what a release consists of, in target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
+release: build build-agent ## what a release consists of, in target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
 	for target in $(filter-out $(HOST),$(RELEASE_TARGETS)); do deploy/cross.sh $$target || exit 1; done
+	AGENTS="$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN)-agent,$(OUT)/tillerman-agent-$(target)))" \
 	IMAGE=$(IMAGE) SELF=$(BIN) deploy/release.sh $(OUT)/release-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) \
 		$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN),$(OUT)/tillerman-$(target)))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the static program for another machine: cross.sh TARGET writes target/tillerman-TARGET
+# Builds the static programs for another machine: cross.sh TARGET writes target/tillerman-TARGET and target/tillerman-agent-TARGET
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 target=${1:?usage: cross.sh TARGET}
@@ -16,7 +16,9 @@ case $target in aarch64-unknown-linux-gnu)
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc
 	;;
 esac
-RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0" \
-	nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
 out=${CARGO_TARGET_DIR:-target}
+export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0"
+nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
+nice ${CARGO:-cargo} rustc --release --target "$target" --no-default-features --features mariadb-agent --bin tillerman-agent
+"${tools}strip" -o "$out/tillerman-agent-$target" "$out/$target/release/tillerman-agent"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts what a release consists of into a folder: release.sh FOLDER TARGET=PROGRAM...
 # TARGET is what rustc calls the machine, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
+# AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which come into an image of their own, IMAGE-agent.
 # IMAGE=registry.example.com/tillerman says under which name the image will be found; it is then in all that names it.
 # WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
 set -euo pipefail
@@ -46,6 +47,14 @@ for shell in bash zsh fish; do
 	offers completion || break
 	"$self" completion $shell >"$work/tillerman.$shell"
 done
+agents=()
+for pair in ${AGENTS:-}; do
+	name=tillerman-agent-$version-$(platform "${pair%%=*}")
+	install -D -m 755 "${pair#*=}" "$work/$name/tillerman-agent"
+	cp "$here/../LICENSE" "$work/$name/"
+	archive "$work/$name" "$out/$name.tar.gz"
+	agents+=(--program "${pair#*=}")
+done
 for folder in "$work"/tillerman-"$version"-*; do
 	cp "$work"/tillerman.{bash,zsh,fish} "$folder/" 2>/dev/null || true
 	archive "$folder" "$out/${folder##*/}.tar.gz"
@@ -89,6 +98,8 @@ make_image() {
 			--output "$work/image.tar" --sbom "$out/tillerman-$version-$(platform "$target").spdx.json" >/dev/null
 	done
 	"$self" image --bare --tag "$image:$version" "${charts[@]}" "${flags[@]}" --format oci-archive --output "$out/tillerman-$version-image.tar"
+	[ ${#agents[@]} = 0 ] || "$self" image --bare --tag "$image-agent:$version" "${agents[@]}" --format oci-archive \
+		--output "$out/tillerman-agent-$version-image.tar"
 }
 if [ -n "${WITHOUT_IMAGE:-}" ]; then
 	echo "no image is made"

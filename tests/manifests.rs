@@ -432,6 +432,7 @@ fn a_release_is_the_same_twice_and_names_its_image() {
             .arg(&out)
             .arg(format!("x86_64-unknown-linux-gnu={}", program.display()))
             .envs([("WITHOUT_IMAGE", "1"), ("IMAGE", "registry.example.com/tillerman")])
+            .env("AGENTS", format!("x86_64-unknown-linux-gnu={}", program.display()))
             .current_dir(root())
             .output()
             .unwrap();
@@ -445,6 +446,7 @@ fn a_release_is_the_same_twice_and_names_its_image() {
     let check = check.args(["--check", "--strict", "--quiet", "SHA256SUMS"]).current_dir(&first);
     assert!(check.status().unwrap().success());
     let version = env!("CARGO_PKG_VERSION");
+    assert!(first.join(format!("tillerman-agent-{version}-linux-amd64.tar.gz")).exists());
     let image = format!("image: registry.example.com/tillerman:{version}");
     let chart = first.join(format!("tillerman-{version}.tgz")).display().to_string();
     let rendered = tillerman(&["template", "tillerman", &chart, "--namespace", NAMESPACE]);

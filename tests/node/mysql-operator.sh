@@ -10,7 +10,7 @@ bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}") folder=$(realpat
 . "$top/tests/cluster/lib.sh"
 export KUBECONFIG=$STATE/admin.kubeconfig
 show() { printf '$ %s\n' "$*"; "$@"; }
-"$here/mysql-images.sh" "$agent" "$folder/images"
+"$here/mysql-images.sh" "$bin" "$agent" "$folder/images"
 node_ctr "$folder/bin"
 ln -sf "$bin" "$folder/bin/tillerman"
 export PATH=$folder/bin:$TOOLS:$PATH LOAD=containerd

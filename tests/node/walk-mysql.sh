@@ -20,7 +20,7 @@ if [ ! -s "$STATE/node.pid" ] || ! kill -0 "$(cat "$STATE/node.pid")" 2>/dev/nul
 node_ctr "$work/bin"
 ln -s "$bin" "$work/bin/tillerman"
 export KUBECONFIG=$STATE/admin.kubeconfig PATH=$work/bin:$TOOLS:$PATH CHECKOUT=$top LOAD=containerd
-"$here/mysql-images.sh" "$agent" "$work/images"
+"$here/mysql-images.sh" "$bin" "$agent" "$work/images"
 image=$(sed -n 's/^  image: \(tillerman:.*\)/\1/p' "$top/charts/mysql/values.yaml" | head -1)
 "$bin" image --bare --tag "$image" --format oci-archive --output "$work/images/tillerman.tar" >/dev/null
 for archive in "$work"/images/*.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
