@@ -3,8 +3,12 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tillerman::chart;
 use tillerman::release::object::parse_manifest;
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
@@ -129,7 +133,7 @@ fn git() -> Value {
 #[test]
 fn nobody_is_root_and_only_what_must_be_can_be_written() {
     let everything = json!({"runtime": "fpm", "image": "shop:1", "extensions": ["redis"], "code": {"writable": ["var/cache"]},
-        "uploads": {"enabled": true, "path": "public/files"}, "metrics": {"enabled": true, "image": "exporter:1"},
+        "uploads": {"enabled": true, "path": "public/files"}, "backup": {"claimName": "backups"}, "metrics": {"enabled": true, "image": "exporter:1"},
         "workers": [{"name": "mails", "command": ["work"]}], "schedules": [{"name": "tick", "schedule": "@hourly", "command": ["tick"]}],
         "commands": [{"name": "clear", "command": ["clear"]}], "install": {"command": ["i"]}, "migrate": {"command": ["m"]}});
     let all = by_name(&everything);
@@ -164,8 +168,8 @@ fn nobody_is_root_and_only_what_must_be_can_be_written() {
             }
         }
     }
-    // Pages, workers, schedule, command, install and migrate.
-    assert_eq!(pods, 6);
+    // Pages, workers, schedule, command, install, migrate, backup and restore.
+    assert_eq!(pods, 8);
     let pod = &all["Deployment my"]["spec"]["template"]["spec"];
     let nginx = &containers(pod, "containers")["nginx"];
     let mounts: Vec<_> =
@@ -348,7 +352,7 @@ fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
 #[test]
 fn sessions_mail_and_uploads_are_settings_and_variables() {
     let values = json!({"runtime": "fpm", "redis": {"host": "cache", "tls": true, "secret": "cache", "sessions": true},
-        "mail": {"host": "smtp.example.com", "from": "shop@example.com", "secret": "mail", "sendmail": true},
+        "mail": {"host": "smtp.example.com", "from": "shop@example.com", "secret": "mail", "caSecret": "authority", "sendmail": true},
         "uploads": {"enabled": true, "s3": {"bucket": "files", "secret": "s3"}}});
     let all = by_name(&values);
     let ini = all["ConfigMap my-config"]["data"]["10-app.ini"].as_str().unwrap();
@@ -357,6 +361,8 @@ fn sessions_mail_and_uploads_are_settings_and_variables() {
         "{ini}"
     );
     assert!(ini.contains("--host=smtp.example.com --port=587") && ini.contains("--tls-starttls=on"), "{ini}");
+    assert!(ini.contains("--tls-trust-file=/etc/php-app-mail/ca.crt"), "{ini}");
+    assert!(all["Deployment my"].to_string().contains(r#""mountPath":"/etc/php-app-mail""#));
     assert!(!all.contains_key("PersistentVolumeClaim my-uploads"));
     let php = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["php"];
     assert_eq!(variable(php, "AWS_SECRET_ACCESS_KEY")["secretKeyRef"]["name"], "s3");
@@ -372,6 +378,32 @@ fn sessions_mail_and_uploads_are_settings_and_variables() {
     );
     let one = json!({"runtime": "fpm", "uploads": {"enabled": true, "path": "files", "accessMode": "ReadWriteOnce"}});
     assert_eq!(by_name(&one)["Deployment my"]["spec"]["strategy"], json!({"type": "Recreate"}));
+}
+
+#[test]
+fn uploads_are_copied_to_another_volume_by_operations() {
+    let values = json!({"runtime": "fpm", "image": "shop:1", "extensions": ["redis"], "uploads": {"enabled": true, "path": "files"},
+        "backup": {"claimName": "backups", "path": "a/b", "maxBackups": 3, "schedule": "@daily"}});
+    let all = by_name(&values);
+    for (operation, folder, argument, schedule) in
+        [("backup", "/uploads", "3", json!("@daily")), ("restore", "/backups", "", Value::Null)]
+    {
+        let job = &all[&format!("Job my-{operation}")];
+        assert_eq!(job["metadata"]["annotations"]["helm.sh/hook"], format!("operation/{operation}"));
+        assert_eq!(job["metadata"]["annotations"]["tillerman.dev/schedule"], schedule, "a restore has no schedule");
+        let pod = &job["spec"]["template"]["spec"];
+        assert_eq!(pod["initContainers"], json!([]), "a copy needs no extension");
+        let copier = &containers(pod, "containers")[operation];
+        assert_eq!(copier["command"].as_array().unwrap()[4..], [json!("/backups/a/b"), json!(argument)]);
+        assert!(copier.get("env").is_none(), "it gets no password");
+        let read_only: Vec<_> =
+            copier["volumeMounts"].as_array().unwrap().iter().filter(|m| m["readOnly"] == true).collect();
+        assert_eq!((read_only.len(), &read_only[0]["mountPath"]), (1, &json!(folder)));
+    }
+    assert!(
+        !by_name(&json!({"runtime": "fpm", "uploads": {"enabled": true, "path": "files"}}))
+            .contains_key("Job my-backup")
+    );
 }
 
 #[test]
@@ -439,6 +471,15 @@ fn values_that_cannot_work_together_are_refused_with_the_reason() {
         (json!({"redis": {"sessions": true}}), "redis.sessions needs redis.host"),
         (json!({"mail": {"host": "x"}}), "mail needs mail.from"),
         (json!({"runtime": "apache", "metrics": {"enabled": true, "image": "x"}}), "metrics needs the runtime fpm"),
+        (json!({"runtime": "fpm", "backup": {"claimName": "b"}}), "uploads.enabled is not set"),
+        (
+            json!({"runtime": "fpm", "uploads": {"enabled": true, "s3": {"bucket": "files"}}, "backup": {"claimName": "b"}}),
+            "these are in a bucket",
+        ),
+        (
+            json!({"runtime": "fpm", "uploads": {"enabled": true, "path": "a"}, "backup": {"claimName": "b"}, "commands": [{"name": "backup", "command": ["x"]}]}),
+            "is one of the chart's own",
+        ),
         (json!({"gateway": {"enabled": true}}), "gateway needs gateway.parentRefs"),
         (json!({"runtime": "fpm", "port": 8081}), "must differ"),
         (json!({"runtime": "fpm", "port": 80}), "nobody in the pod is root"),
@@ -518,6 +559,8 @@ fn hostile_values_are_refused() {
         (json!({"commands": [{"name": "a/b", "command": ["x"]}]}), "name"),
         (json!({"database": {"cluster": "a/b"}}), "cluster"),
         (json!({"uploads": {"s3": {"endpoint": "https://a b"}}}), "endpoint"),
+        (json!({"backup": {"claimName": "b", "path": "../x"}}), "path"),
+        (json!({"backup": {"claimName": "b", "restoreFrom": "../x"}}), "restoreFrom"),
         (json!({"maintenance": {"retryAfterSeconds": "1;"}}), "retryAfterSeconds"),
         (json!({"shutdown": {"delaySeconds": "1; id"}}), "delaySeconds"),
         (json!({"runtime": "cgi"}), "runtime"),
@@ -526,4 +569,97 @@ fn hostile_values_are_refused() {
         rows.push((values, at));
     }
     refused(rows);
+}
+
+/// Programs that end with the test.
+struct Running(Vec<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Starts a program of Debian's as somebody who is not root: PHP-FPM is not run by root without another user.
+fn start(folder: &Path, program: &[&str]) -> Child {
+    let mut words = vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    if !std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        words.clear();
+    }
+    words.extend(program);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("PHP_INI_SCAN_DIR", format!(":{}", folder.display())).current_dir(folder);
+    command.spawn().unwrap_or_else(|why| panic!("{}: {why}: make agent installs it", program[0]))
+}
+
+fn asked(port: u16, request: &str) -> Result<String, std::io::Error> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "{request} HTTP/1.1\r\nHost: my\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// PHP-FPM and nginx themselves read the files. Only the folders in which a pod has them are others here.
+#[test]
+#[ignore = "needs nginx and php-fpm8.2: `make agent` installs them"]
+fn the_servers_take_their_files_and_serve_pages_but_no_uploads() {
+    let folder = std::env::temp_dir().join(format!("tillerman-php-{}", std::process::id()));
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (port, status) = (free(), free());
+    let page = "<?php echo $_SERVER['HTTPS'] ?? 'plain', ' ', ini_get('upload_max_filesize'), ' ', ini_get('memory_limit'), ' ', $_SERVER['REQUEST_URI'];";
+    let values = json!({"runtime": "fpm", "port": port, "nginx": {"statusPort": status}, "code": {"documentRoot": "public"}, "maxBodySize": "9M",
+        "source": {"index.php": page}, "phpIni": "memory_limit = 77M", "uploads": {"enabled": true, "path": "public/files"}, "ingress": {"enabled": true}});
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let here = folder.display().to_string();
+    for (name, text) in files(&values).as_object().unwrap() {
+        let text = text.as_str().unwrap().replace("/var/www/html", &format!("{here}/code"));
+        let text = text.replace("/run/php-app", &format!("{here}/run")).replace(" /tmp/", &format!(" {here}/run/"));
+        write(name, &text.replace("/etc/php-app", &here));
+    }
+    write("code/public/index.php", page);
+    write("code/public/files/a.txt", "of a user");
+    write("code/public/files/evil.php", "<?php echo 6 * 7, 'x';");
+    write("code/public/.env", "SECRET=1");
+    std::fs::create_dir_all(folder.join("run")).unwrap();
+    Command::new("chmod").args(["-R", "a+rwX", &here]).status().unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let _running = Running(vec![
+        start(&folder, &["php-fpm8.2", "--nodaemonize", "--fpm-config", &path("php-fpm.conf")]),
+        start(&folder, &["/usr/sbin/nginx", "-c", &path("nginx.conf"), "-g", "daemon off;"]),
+    ]);
+    let end = Instant::now() + Duration::from_secs(20);
+    let first = loop {
+        match asked(port, "GET /some/page?x=1") {
+            Ok(answer) if answer.starts_with("HTTP/1.1 200") => break answer,
+            other => assert!(Instant::now() < end, "{other:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(first.ends_with("on 9M 77M /some/page?x=1"), "{first}");
+    assert!(asked(status, "GET /fpm-ping").unwrap().ends_with("pong"));
+    assert!(asked(port, "GET /files/a.txt").unwrap().ends_with("of a user"));
+    for (request, status) in [
+        ("GET /files/evil.php", 403),
+        ("GET /files/EVIL.php/a", 403),
+        ("GET /.env", 404),
+        ("GET /missing.php", 404),
+        ("GET /fpm-status", 200),
+    ] {
+        let answer = asked(port, request).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
+        assert!(
+            !answer.contains("42x") && !answer.contains("SECRET") && !answer.contains("accepted conn"),
+            "{request}: {answer}"
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

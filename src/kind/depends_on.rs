@@ -29,6 +29,8 @@ pub struct Dependency {
     pub name: Name,
     /// Where fields of its status go in the values.
     pub values: Vec<Taken>,
+    /// Whether changes of an installed release wait for it, too.
+    pub upgrade_after: bool,
 }
 
 /// The name of a custom resource.
@@ -95,7 +97,7 @@ pub fn parse_text(text: &str) -> Result<Vec<Dependency>, String> {
 
 fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
     let item = item.as_object().ok_or("an entry is not an object")?;
-    let known = ["group", "version", "kind", "name", "nameFrom", "values"];
+    let known = ["group", "version", "kind", "name", "nameFrom", "values", "upgradeAfter"];
     if let Some(unknown) = item.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("unknown field {unknown:?}; there are {}", known.join(", ")));
     }
@@ -125,6 +127,11 @@ fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
         Some(Value::Object(values)) => values.iter().map(taken).collect::<Result<_, _>>()?,
         Some(_) => return Err("values must map paths of values to paths such as status.endpoint".to_owned()),
     };
+    let upgrade_after = match item.get("upgradeAfter") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(is)) => *is,
+        Some(_) => return Err("upgradeAfter must be true or false".to_owned()),
+    };
     let group = text("group")?.ok_or("an entry has no group")?;
     Ok(Dependency {
         group,
@@ -132,6 +139,7 @@ fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
         kind: text("kind")?.ok_or("an entry has no kind")?,
         name,
         values,
+        upgrade_after,
     })
 }
 
@@ -206,11 +214,12 @@ mod tests {
         let list = json!([
             {"group": "db.example.com", "kind": "Database", "nameFrom": "database.name",
                 "values": {"database.host": "status.endpoint", "database.first": "status.pods[0]"}},
-            {"group": "db.example.com", "version": "v1", "kind": "Cache", "name": "c"},
+            {"group": "db.example.com", "version": "v1", "kind": "Cache", "name": "c", "upgradeAfter": true},
         ]);
         let read = parse(&list, true).unwrap();
         assert!(matches!(&read[0].name, Name::From(path) if path.as_str() == ".database.name"));
         assert_eq!(read[0].values[0].to_string(), "status.endpoint");
+        assert_eq!((read[0].upgrade_after, read[1].upgrade_after), (false, true));
         assert_eq!((read[0].kind_group().as_str(), read[1].values.len()), ("Database.db.example.com", 0));
         for (text, expected) in [
             ("{}", "it is not a list"),
@@ -219,6 +228,10 @@ mod tests {
             (r#"[{"group": "g", "kind": "K", "nameFrom": "a"}]"#, "nameFrom is for watches.yaml"),
             (r#"[{"kind": "K", "name": "a"}]"#, "an entry has no group"),
             (r#"[{"group": "g", "kind": "K", "name": "a", "names": 1}]"#, "unknown field \"names\""),
+            (
+                r#"[{"group": "g", "kind": "K", "name": "a", "upgradeAfter": "yes"}]"#,
+                "upgradeAfter must be true or false",
+            ),
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "spec.c"}}]"#,
                 "values: \"b\": the path must begin with status.",

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::situation::Refusal;
 use crate::kind::bounds;
-use crate::kind::depends_on::Taken;
+use crate::kind::depends_on::{Dependency, Taken};
+use crate::names;
 use crate::release::status_fields::is_too_long;
 
 /// Reason of conditions: another custom resource is not ready.
@@ -49,12 +50,15 @@ pub struct Needed {
     pub values: Option<Map<String, Value>>,
     /// Whether it is not known yet whether the other is ready.
     pub unknown: bool,
+    /// Whether changes of an installed release wait for it.
+    pub upgrade_after: bool,
 }
 
 impl Needed {
     /// Decides about one dependency. `before` is the entry of the last status for it, if the release is installed: its values stay in use
     /// while the other is not ready.
-    pub fn of(kind: String, name: &str, taken: &[Taken], target: &Target, before: Option<&Value>) -> Self {
+    pub fn of(dependency: &Dependency, name: &str, target: &Target, before: Option<&Value>) -> Self {
+        let taken = &*dependency.values;
         let last = before.and_then(|entry| entry.get("values")).and_then(Value::as_object);
         let last = last.filter(|values| taken.iter().all(|taken| values.contains_key(&taken.target)));
         let last = last.map(|values| only(values, taken)).filter(|values| !are_too_long(values));
@@ -63,7 +67,8 @@ impl Needed {
             // Without values, only the first installation waits.
             Err(why) => (Some(why), last.or_else(|| taken.is_empty().then(Map::new))),
         };
-        Self { kind, name: name.to_owned(), unready, values, unknown: *target == Target::Unknown }
+        let (name, unknown) = (name.to_owned(), *target == Target::Unknown);
+        Self { kind: dependency.kind_group(), name, unready, values, unknown, upgrade_after: dependency.upgrade_after }
     }
 
     fn entry(&self) -> Value {
@@ -129,6 +134,19 @@ pub fn together(needed: &[Needed], is_installed: bool) -> Result<Vec<(String, Va
     Ok(needed.iter().filter_map(|needed| needed.values.clone()).flatten().collect())
 }
 
+/// What changes of an installed release wait for: dependencies with `upgradeAfter` that are not ready.
+pub fn hold(needed: &[Needed]) -> Option<Refusal> {
+    let waiting: Vec<String> = needed.iter().filter(|needed| needed.upgrade_after).filter_map(Needed::says).collect();
+    let message = || {
+        format!(
+            "the upgrade waits for {}. To upgrade before that, set the annotation {} to another text",
+            waiting.join("; "),
+            names::RECONCILE_AT
+        )
+    };
+    (!waiting.is_empty()).then(|| Refusal { reason: NOT_READY, message: message() })
+}
+
 /// The entry of a status for a dependency.
 pub fn before<'s>(status: &'s Map<String, Value>, kind: &str, name: &str) -> Option<&'s Value> {
     let entries = status.get("dependencies")?.as_array()?;
@@ -192,7 +210,7 @@ pub fn refuse_cycle(way: &[String]) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Needed, Target, before, cycle, enter, together};
+    use super::{Needed, Target, before, cycle, enter, hold, together};
     use crate::kind::depends_on::{Dependency, parse};
     use serde_json::{Map, Value, json};
 
@@ -216,7 +234,7 @@ mod tests {
 
     #[test]
     fn values_come_from_a_ready_dependency_and_the_last_ones_stay() {
-        let taken = dependency().values;
+        let dependency = dependency();
         let last = json!({"kind": "Database.g", "name": "d", "ready": true, "values": {"host": "old", "other": 1}});
         let missing = Target::Missing("it does not exist".to_owned());
         for (target, first, later) in [
@@ -231,7 +249,7 @@ mod tests {
             for (is_installed, last, expected) in
                 [(false, None, first), (true, Some(&last), later), (true, None, first)]
             {
-                let needed = Needed::of("Database.g".into(), "d", &taken, &target, last);
+                let needed = Needed::of(&dependency, "d", &target, last);
                 let found = together(&[needed], is_installed);
                 match expected {
                     Ok(value) => assert_eq!(found.unwrap(), [("host".to_owned(), json!(value))], "{target:?}"),
@@ -240,9 +258,10 @@ mod tests {
             }
         }
         // One that gives no values holds up the first installation, and nothing later.
-        let needed = [Needed::of("Database.g".into(), "d", &[], &target(2, &ready("False", None)), None)];
+        let plain = Dependency { values: Vec::new(), ..dependency.clone() };
+        let needed = [Needed::of(&plain, "d", &target(2, &ready("False", None)), None)];
         assert_eq!((together(&needed, false).is_err(), together(&needed, true)), (true, Ok(Vec::new())));
-        let needed = Needed::of("Database.g".into(), "d", &taken, &target(2, &ready("True", Some("new"))), None);
+        let needed = Needed::of(&dependency, "d", &target(2, &ready("True", Some("new"))), None);
         let mut status = Map::new();
         enter(&mut status, &[needed]);
         let entry = json!({"kind": "Database.g", "name": "d", "ready": true, "values": {"host": "new"}});
@@ -250,6 +269,16 @@ mod tests {
         assert_eq!(before(&status, "Database.g", "e"), None);
         enter(&mut status, &[]);
         assert_eq!(status, Map::new());
+    }
+
+    #[test]
+    fn changes_wait_for_a_dependency_with_upgrade_after_that_is_not_ready() {
+        let plain = dependency();
+        let first = Dependency { upgrade_after: true, ..dependency() };
+        let held = |dependency, is| hold(&[Needed::of(dependency, "d", &target(2, &ready(is, Some("e"))), None)]);
+        assert_eq!((held(&plain, "False"), held(&first, "True")), (None, None));
+        let message = held(&first, "False").unwrap().message;
+        assert!(message.starts_with("the upgrade waits for Database d: it is not ready (R). To upgrade"), "{message}");
     }
 
     #[test]

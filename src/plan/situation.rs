@@ -42,6 +42,8 @@ pub struct Facts {
     pub refusal: Option<Refusal>,
     /// What it waits for, as long as its values are not known: another custom resource. What is deployed is kept as it is.
     pub awaits: Option<Refusal>,
+    /// What a change of an installed release waits for: another custom resource. What is deployed is kept and repaired.
+    pub holds: Option<Refusal>,
     /// The release belongs to somebody else: a sentence that names them.
     pub foreign: Option<String>,
     /// Other custom resources want the same release name, or may want it: not all of them are known yet.
@@ -200,7 +202,9 @@ pub fn situation(facts: &Facts) -> Situation {
     // A record that somebody else overwrote has no inventory, and nothing can be judged by it.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
-    let stays = facts.refusal.is_some() || facts.awaits.is_some() || facts.spent || facts.pausing;
+    // What is deployed is not touched by it, and what has begun is finished.
+    let held = facts.holds.as_ref().filter(|_| !same_inputs && !gone && !is_pending(status));
+    let stays = facts.refusal.is_some() || facts.awaits.is_some() || held.is_some() || facts.spent || facts.pausing;
     match () {
         // A delete hook failed a moment ago.
         () if facts.deleting && facts.finalized && facts.pausing => Situation::Waiting,
@@ -219,6 +223,7 @@ pub fn situation(facts: &Facts) -> Situation {
                 None if let Some(awaits) = &facts.awaits => Situation::Awaiting(awaits.clone()),
                 None if facts.spent => Situation::Blocked,
                 None if facts.pausing => Situation::Waiting,
+                None if let Some(held) = held => Situation::Awaiting(held.clone()),
                 None if has_finished(facts) => Situation::Finished,
                 None => Situation::Settled,
             },
@@ -228,6 +233,7 @@ pub fn situation(facts: &Facts) -> Situation {
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
+        () if let Some(held) = held => Situation::Awaiting(held.clone()),
         // A change of the inputs does not interrupt a hook that runs (docs/design/applying.md D3).
         () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {

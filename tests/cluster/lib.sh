@@ -41,6 +41,11 @@ need_redis() {
 	RUNLEVEL=1 need redis-server redis-server
 }
 
+# need_php: PHP-FPM and nginx, which their packages would start at once outside of run level 1
+need_php() {
+	RUNLEVEL=1 need php-fpm8.2 php8.2-fpm nginx nginx-light setpriv util-linux
+}
+
 # need_mariadb: mariadbd and the programs that copy its data and read its logs. These packages start nothing
 need_mariadb() {
 	need mariadbd mariadb-server-core mariadb-backup mariadb-backup mariadb mariadb-client-core mariadb-binlog mariadb-client

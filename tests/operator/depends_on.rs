@@ -99,6 +99,56 @@ fn an_application_waits_for_its_database_and_follows_its_endpoint() {
 }
 
 #[test]
+fn an_upgrade_waits_until_its_database_is_ready_again() {
+    let space = Space::new("dependsupgrade");
+    let _kubelet = Kubelet::of_members(&space, |_| (0, String::new()));
+    let file = watches(&space, "database", &format!("{DEPENDS}    upgradeAfter: true\n"));
+    let operator = space.operator(&file, &[]);
+    let replicas = |count: u32| json!({"database": {"name": "db"}, "replicas": count});
+    let database = |more: Value| {
+        let mut spec = json!({"members": false});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        space.apply("Other", "db", &spec);
+    };
+    space.apply("Web", "app", &replicas(1));
+    database(json!({}));
+    let address = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}).to_string();
+    eventually("the Service has an address", || {
+        space.kubectl(&["patch", "service/db-db", "--subresource=status", "--type=merge", "-p", &address])
+    });
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(1));
+    space.wait("web/app", "Ready", "True");
+
+    // Without a change of its own the application is ready, whatever the database does.
+    database(json!({"wrong": "conditions"}));
+    unready(&space, "web/app", "Other db: it is not ready (InvalidManifest)");
+    space.wait("web/app", "Ready", "True");
+    let waits = "the upgrade waits for Other db: it is not ready (InvalidManifest). To upgrade before that, set the annotation \
+                 tillerman.dev/reconcile-at to another text";
+    space.apply("Web", "app", &replicas(2));
+    ready(&space, "web/app", "DependencyNotReady", waits);
+    assert_eq!(space.condition("web/app", "Reconciling").unwrap()["status"], "True");
+    // What is deployed is repaired meanwhile, and not changed.
+    space.kubectl(&["delete", "configmap/app-config"]).unwrap();
+    space.wait_field("configmap/app-config", "/metadata/name", &json!("app-config"));
+    assert_eq!(space.get("deployment/app-web").unwrap()["spec"]["replicas"], 1);
+    operator.rests(&space, 3);
+    database(json!({}));
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(2));
+    space.wait("web/app", "Ready", "True");
+
+    // Whoever must not wait says so.
+    database(json!({"wrong": "conditions"}));
+    unready(&space, "web/app", "Other db: it is not ready (InvalidManifest)");
+    space.apply("Web", "app", &replicas(3));
+    ready(&space, "web/app", "DependencyNotReady", waits);
+    space.kubectl(&["annotate", "web/app", "tillerman.dev/reconcile-at=now"]).unwrap();
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
+    space.wait("web/app", "Ready", "True");
+    assert!(operator.stop());
+}
+
+#[test]
 fn custom_resources_that_need_each_other_are_named_until_one_does_not() {
     let space = Space::new("dependscycle");
     let _kubelet = Kubelet::of_members(&space, |_| (0, String::new()));

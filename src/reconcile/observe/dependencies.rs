@@ -11,7 +11,7 @@ use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
 use crate::kind::bounds;
 use crate::kind::depends_on::{self, Dependency, Name};
-use crate::plan::dependencies::{Needed, Target, before, cycle, refuse_cycle, together};
+use crate::plan::dependencies::{Needed, Target, before, cycle, hold, refuse_cycle, together};
 use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
@@ -27,6 +27,8 @@ pub struct Linked {
     pub digest: String,
     /// What the release waits for.
     pub awaits: Option<Refusal>,
+    /// What changes of the release wait for, if there is one.
+    pub holds: Option<Refusal>,
     /// Why the dependencies cannot be met at all.
     pub refusal: Option<Refusal>,
     /// Whether the custom resources of a kind are not known yet.
@@ -68,10 +70,9 @@ pub fn gather(
         linked.unserved |= other.is_none();
         let target = other.as_ref().map_or_else(unserved, |other| target(other, ctx));
         needs.extend(other);
-        let kind = dependency.kind_group();
-        let last = before(&status, &kind, &name).filter(|_| is_installed);
-        let needed = Needed::of(kind, &name, &dependency.values, &target, last);
-        linked.waits |= needed.unknown && (needed.values.is_none() || !is_installed);
+        let last = before(&status, &dependency.kind_group(), &name).filter(|_| is_installed);
+        let needed = Needed::of(dependency, &name, &target, last);
+        linked.waits |= needed.unknown && (needed.values.is_none() || needed.upgrade_after || !is_installed);
         linked.needed.push(needed);
     }
     ctx.cache.set_needs(key, needs);
@@ -79,6 +80,7 @@ pub fn gather(
         let way: Vec<String> = way.iter().map(|key| described(key, ctx)).collect();
         linked.refusal = linked.refusal.or_else(|| Some(refuse_cycle(&way)));
     }
+    linked.holds = hold(&linked.needed).filter(|_| is_installed);
     match together(&linked.needed, is_installed) {
         Ok(all) => lay(&mut linked, &all),
         Err(awaits) => linked.awaits = Some(awaits),

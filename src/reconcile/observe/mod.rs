@@ -89,6 +89,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Left::default()
     };
     let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
+    let reconcile_asked = is_asked(switches.reconcile_at.as_deref(), &cr);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -100,7 +101,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
-        asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
+        asked: reconcile_asked || looked_up.changed,
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, &switches, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
@@ -111,6 +112,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         refusal,
         inputs: inputs.map(Into::into),
         awaits: linked.awaits.clone(),
+        holds: linked.holds.clone().filter(|_| !reconcile_asked),
         contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         ended: ctx.cache.ended(key),
