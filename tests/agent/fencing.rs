@@ -266,3 +266,39 @@ async fn commits_that_a_replica_had_before_it_acknowledged_do_not_wait_for_ever(
         assert_eq!(found, if clients == 1 { 1 } else { 5 });
     }
 }
+
+/// A loss of power may tear what a replica of MySQL received. It receives it again, and says that it lacked it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MySQL: make mysql"]
+async fn a_replica_whose_received_writes_cannot_be_read_receives_them_again() {
+    assert!(is_mysql(), "MariaDB throws away what it received whenever it starts");
+    let mut cluster = with_table().await;
+    let held = hold(&cluster, 1).await;
+    for id in 0..50 {
+        cluster.members[0].run(&format!("INSERT INTO app.t VALUES ({id})")).await.unwrap();
+    }
+    cluster.members[1].until("it lags", |state| state.got.count() >= state.has.count() + 40).await;
+    cluster.member(1).kill();
+    drop(held);
+    let data = cluster.members[1].folder.join("v/data");
+    let logs = std::fs::read_dir(&data).unwrap().flatten().map(|entry| entry.path());
+    let is_log = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("relay.0")
+    };
+    let last = logs.filter(is_log).max().expect("it has received something");
+    let mut bytes = std::fs::read(&last).unwrap();
+    // Half of what it has not applied is zeros, as blocks that were never written.
+    let from = bytes.len() - 2000;
+    bytes[from..].fill(0);
+    std::fs::write(&last, bytes).unwrap();
+    cluster.member(1).start();
+    cluster.members[1].until("it runs", |state| !state.start.is_empty()).await;
+    let state = cluster.follow(1, 1, 0, true).await.unwrap();
+    let primary = cluster.members[0].state().await;
+    let healed = cluster.members[1]
+        .until("it has all", |own| own.has.contains(&primary.has) && own.receiving && own.applying)
+        .await;
+    assert_ne!(healed.start, state.start, "it lacked some meanwhile");
+    assert_eq!(cluster.members[1].numbers("SELECT COUNT(*) FROM app.t").await, [50]);
+}

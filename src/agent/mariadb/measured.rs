@@ -16,6 +16,9 @@ use crate::agent::position::Position;
 /// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit behind what is there.
 const OUT_OF_ORDER: u64 = 1950;
 
+/// `ER_REPLICA_RELAY_LOG_READ_FAILURE`, and what it was before MySQL 8.0.
+const RELAY_LOG: [u64; 2] = [13121, 1594];
+
 /// What the database said.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
@@ -58,6 +61,11 @@ impl Measured {
         self.apply_error == OUT_OF_ORDER
     }
 
+    /// Whether what it received cannot be read any more, as after a loss of power.
+    pub fn has_torn_log(&self) -> bool {
+        !self.applying && RELAY_LOG.contains(&self.apply_error)
+    }
+
     /// What is wrong, by the numbers of the errors. Their texts contain values of the data.
     pub fn problem(&self) -> Option<String> {
         match (self.apply_error, self.receive_error) {
@@ -71,7 +79,7 @@ impl Measured {
 /// Asks the database.
 pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlError> {
     let flavor = sql.flavor;
-    let mut measured = variables(sql, within).await?;
+    let (mut measured, owned) = variables(sql, within).await?;
     let (source, replica) = (flavor.source(), flavor.replica());
     if let Some(status) = sql.rows(&format!("SHOW {replica} STATUS"), within).await?.first() {
         let receiver = status.text(&format!("{replica}_IO_Running"));
@@ -88,6 +96,10 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
             Flavor::Mysql => sets::set(&status.text("Retrieved_Gtid_Set")).ok_or(SqlError::Lost)?,
         };
         measured.got = measured.got.with(&received);
+    }
+    if !measured.follows {
+        // A replica owns what it applies, also if it has received a part of it only.
+        measured.got = measured.got.with(&owned);
     }
     let (clients, waiting) =
         (format!("rpl_semi_sync_{source}_clients"), format!("rpl_semi_sync_{source}_wait_sessions"));
@@ -112,8 +124,8 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
     Ok(measured)
 }
 
-/// Its position and its version.
-async fn variables(sql: &mut Sql, within: Duration) -> Result<Measured, SqlError> {
+/// Its position and its version, and what it is committing.
+async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
     let own = match sql.flavor {
         Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",
         // Commits that wait are in the log, and in neither of the others. Who commits meanwhile is in one of the first two.
@@ -129,19 +141,17 @@ async fn variables(sql: &mut Sql, within: Duration) -> Result<Measured, SqlError
         version: own.text("version").split('-').next().unwrap_or_default().to_owned(),
         ..Measured::default()
     };
+    let mut owned = Position::none();
     match sql.flavor {
-        Flavor::Mariadb => {
-            measured.has = position(&own.text("state"))?;
-            measured.got = measured.has.clone();
-        }
+        Flavor::Mariadb => measured.has = position(&own.text("state"))?,
         Flavor::Mysql => {
-            let owned = sets::owned(&own.text("owned")).ok_or(SqlError::Lost)?;
+            owned = sets::owned(&own.text("owned")).ok_or(SqlError::Lost)?;
             measured.has = sets::set(&own.text("state")).ok_or(SqlError::Lost)?;
             measured.purged = sets::set(&own.text("purged")).ok_or(SqlError::Lost)?;
-            measured.got = owned.with(&measured.has);
         }
     }
-    Ok(measured)
+    measured.got = measured.has.clone();
+    Ok((measured, owned))
 }
 
 /// A position of the database. One that is not understood is no position: nothing may be decided by it.

@@ -3,6 +3,7 @@
 //! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
 //! killed while it waits for an acknowledgement ends with success.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
@@ -26,6 +27,8 @@ const STOP: Duration = Duration::from_secs(30);
 const APPLY: Duration = Duration::from_secs(2);
 /// How long a change of the source waits for it.
 const BRIEFLY: Duration = Duration::from_millis(300);
+/// How often it is looked whether a replica can read what it received.
+const LOOK: Duration = Duration::from_secs(2);
 /// `ER_LOCK_WAIT_TIMEOUT`.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
@@ -302,6 +305,36 @@ async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Res
         dropped(member)?;
     }
     member.sql().await?.run("START REPLICA", STOP).await?;
+    Ok(())
+}
+
+/// Receives again what a replica cannot read of what it received.
+pub async fn keep_readable(member: Arc<Member>) {
+    loop {
+        member.wait_until(|facts| (facts.role == Role::Replica && facts.running.is_some()).then_some(())).await;
+        if member.flags.flavor == Flavor::Mysql && member.measure(SHORT).await.is_ok_and(|own| own.has_torn_log()) {
+            let guard = member.orders.lock().await;
+            if let Err(refusal) = receive_again(&member).await {
+                tracing::warn!(%refusal, "what cannot be read is not received again");
+            }
+            drop(guard);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Drops what was received and not applied, and receives it again. The caller holds the lock of orders.
+async fn receive_again(member: &Member) -> Result<(), Refusal> {
+    if member.facts(|facts| facts.role != Role::Replica) || !member.measure(SHORT).await?.has_torn_log() {
+        return Ok(());
+    }
+    tracing::warn!("what was received cannot be read: it is received again");
+    dropped(member)?;
+    let mut sql = member.sql().await?;
+    // The second one leaves the source as it is.
+    for statement in ["STOP REPLICA", "RESET REPLICA", "START REPLICA"] {
+        sql.run(statement, STOP).await?;
+    }
     Ok(())
 }
 
