@@ -26,7 +26,7 @@ const AGENT: &str = env!("CARGO_BIN_EXE_tillerman-agent");
 const CHANGE_ROOT: &str = r#"root=$1 temporary=$2 program=$3; shift 3
 mount --bind "$root" "$root"
 mkdir -p "$root$temporary" "$root/usr/local/bin"
-mount --bind "$temporary" "$root$temporary"
+mount --rbind "$temporary" "$root$temporary"
 mount -t proc proc "$root/proc"
 mount -t tmpfs none "$root/usr/local/bin"
 touch "$root/usr/local/bin/tillerman-agent"
@@ -278,8 +278,10 @@ impl Member {
     /// Asks the container to end, and waits for it.
     pub fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        // The agent is the only child of unshare.
-        self.signal("TERM", "tillerman-agent");
+        // The agent is the only child of unshare. One that was asked to end before may have ended.
+        if self.find_process("tillerman-agent").is_some() {
+            self.signal("TERM", "tillerman-agent");
+        }
         let since = Instant::now();
         while process.try_wait().expect("it is a child").is_none() {
             assert!(since.elapsed() < PATIENCE, "{} does not end", self.name);

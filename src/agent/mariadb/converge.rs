@@ -142,7 +142,8 @@ mod tests {
     fn done() -> Actual {
         let key = ("app".to_owned(), "%".to_owned());
         let grants = BTreeMap::from([("a\\_b".to_owned(), ["SELECT".to_owned(), "INSERT".to_owned()].into())]);
-        let is = Is { identified: Some("VIA *A".into()), requires_tls: true, max_connections: 3, grants, ..Is::default() };
+        let is =
+            Is { identified: Some("VIA *A".into()), requires_tls: true, max_connections: 3, grants, ..Is::default() };
         Actual { table: true, ours: [key.clone()].into(), accounts: [(key, is)].into(), ..Actual::default() }
     }
 

@@ -225,7 +225,7 @@ async fn look(sql: &mut Sql) -> Result<Actual, SqlError> {
         rows.iter().map(|row| (row.text("name"), (row.text("charset"), row.text("collation")))).collect();
     let properties = match sql.flavor {
         Flavor::Mariadb => "Priv AS properties",
-        Flavor::Mysql => "plugin, authentication_string AS stored, ssl_type, max_user_connections AS connections",
+        Flavor::Mysql => "plugin, authentication_string AS kept, ssl_type, max_user_connections AS connections",
     };
     let accounts = format!(
         "SELECT User AS name, Host AS host, {properties} FROM {} WHERE User NOT LIKE 'tillerman%'",
@@ -275,7 +275,7 @@ fn account(properties: &str) -> Is {
 
 /// The properties of an account, as `mysql.user` of MySQL has them.
 fn account_of_row(row: &Fields) -> Is {
-    let (kept, tls) = (row.text("stored"), row.text("ssl_type"));
+    let (kept, tls) = (row.text("kept"), row.text("ssl_type"));
     Is {
         identified: (row.text("plugin") == "caching_sha2_password").then(|| stored(Flavor::Mysql, &kept)),
         requires_tls: tls == "ANY",
@@ -295,7 +295,12 @@ mod tests {
         // As 10.11 has them.
         let stored = r#"{"access":0,"version_id":101119,"plugin":"mysql_native_password","authentication_string":"*B6","ssl_type":1,"ssl_cipher":"",
             "x509_issuer":"","x509_subject":"","max_user_connections":5,"password_last_changed":1795781468,"account_locked":true}"#;
-        let expected = Is { identified: Some("VIA mysql_native_password USING '*B6'".into()), requires_tls: true, max_connections: 5, ..Is::default() };
+        let expected = Is {
+            identified: Some("VIA mysql_native_password USING '*B6'".into()),
+            requires_tls: true,
+            max_connections: 5,
+            ..Is::default()
+        };
         assert_eq!(account(stored), expected);
         let sockets = r#"{"plugin":"mysql_native_password","authentication_string":"*B6","auth_or":[{},{"plugin":"unix_socket"}],"ssl_type":2}"#;
         assert_eq!(account(sockets), Is { requires_more: true, ..Is::default() });

@@ -16,9 +16,6 @@ use crate::agent::position::Position;
 /// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit behind what is there.
 const OUT_OF_ORDER: u64 = 1950;
 
-/// `ER_REPLICA_RELAY_LOG_READ_FAILURE`, and what it was before MySQL 8.0.
-const RELAY_LOG: [u64; 2] = [13121, 1594];
-
 /// What the database said.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
@@ -61,11 +58,6 @@ impl Measured {
         self.apply_error == OUT_OF_ORDER
     }
 
-    /// Whether what it received cannot be read any more, as after a loss of power.
-    pub fn has_torn_log(&self) -> bool {
-        !self.applying && RELAY_LOG.contains(&self.apply_error)
-    }
-
     /// What is wrong, by the numbers of the errors. Their texts contain values of the data.
     pub fn problem(&self) -> Option<String> {
         match (self.apply_error, self.receive_error) {
@@ -90,12 +82,12 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
         measured.lag = status.text(&format!("Seconds_Behind_{source}")).parse().ok();
         measured.apply_error = status.number("Last_SQL_Errno").unwrap_or_default();
         measured.receive_error = status.number("Last_IO_Errno").unwrap_or_default();
-        let received = match flavor {
+        let more = match flavor {
             // Empty after a start: what was received before is thrown away when both threads start.
             Flavor::Mariadb => position(&status.text("Gtid_IO_Pos"))?,
             Flavor::Mysql => sets::set(&status.text("Retrieved_Gtid_Set")).ok_or(SqlError::Lost)?,
         };
-        measured.got = measured.got.with(&received);
+        measured.got = measured.got.with(&more);
     }
     if !measured.follows {
         // A replica owns what it applies, also if it has received a part of it only.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, Semaphore, watch};
 
+use super::clone::forget_source;
 use super::command::Flags;
 use super::facts::{Facts, Wanted};
 use super::flavor::Flavor;
 use super::keeper::SHORT;
-use super::clone::forget_source;
 use super::measured::{Measured, measure, purged};
 use super::process::Process;
 use super::seed::set_position;

@@ -20,7 +20,7 @@ use super::metrics;
 use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::renewed::keep_renewed;
-use super::roles::{demote, keep_readable};
+use super::roles::demote;
 use super::seed::{copy_out, dump_out};
 use crate::agent::contract::{Refusal, Role, State, Verb};
 use crate::agent::routes::{self, Routes, answer};
@@ -64,7 +64,6 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_acknowledged(Arc::clone(&member)));
     tokio::spawn(keep_declared(Arc::clone(&member)));
     tokio::spawn(keep_renewed(Arc::clone(&member)));
-    tokio::spawn(keep_readable(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {
         _ = ends.recv() => {}

@@ -3,7 +3,6 @@
 //! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
 //! killed while it waits for an acknowledgement ends with success.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
@@ -27,8 +26,6 @@ const STOP: Duration = Duration::from_secs(30);
 const APPLY: Duration = Duration::from_secs(2);
 /// How long a change of the source waits for it.
 const BRIEFLY: Duration = Duration::from_millis(300);
-/// How often it is looked whether a replica can read what it received.
-const LOOK: Duration = Duration::from_secs(2);
 /// `ER_LOCK_WAIT_TIMEOUT`.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
@@ -308,36 +305,6 @@ async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Res
     Ok(())
 }
 
-/// Receives again what a replica cannot read of what it received.
-pub async fn keep_readable(member: Arc<Member>) {
-    loop {
-        member.wait_until(|facts| (facts.role == Role::Replica && facts.running.is_some()).then_some(())).await;
-        if member.flags.flavor == Flavor::Mysql && member.measure(SHORT).await.is_ok_and(|own| own.has_torn_log()) {
-            let guard = member.orders.lock().await;
-            if let Err(refusal) = receive_again(&member).await {
-                tracing::warn!(%refusal, "what cannot be read is not received again");
-            }
-            drop(guard);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Drops what was received and not applied, and receives it again. The caller holds the lock of orders.
-async fn receive_again(member: &Member) -> Result<(), Refusal> {
-    if member.facts(|facts| facts.role != Role::Replica) || !member.measure(SHORT).await?.has_torn_log() {
-        return Ok(());
-    }
-    tracing::warn!("what was received cannot be read: it is received again");
-    dropped(member)?;
-    let mut sql = member.sql().await?;
-    // The second one leaves the source as it is.
-    for statement in ["STOP REPLICA", "RESET REPLICA", "START REPLICA"] {
-        sql.run(statement, STOP).await?;
-    }
-    Ok(())
-}
-
 /// Whether this member has writes that its source lacks. Who keeps to the order knows: the agent of the source, which listens at the same
 /// port as this one.
 async fn has_more_than(member: &Member, order: &Follow) -> Result<bool, Refusal> {
@@ -348,7 +315,10 @@ async fn has_more_than(member: &Member, order: &Follow) -> Result<bool, Refusal>
     let client = Client { tls: member.tls.as_ref().map(crate::agent::tls::Files::client) };
     let source = client.state(&url, SHORT).await;
     let source = source.map_err(|error| {
-        refusal(Reason::DatabaseDown, &format!("it is not known whether the source has all writes that are here: {error}"))
+        refusal(
+            Reason::DatabaseDown,
+            &format!("it is not known whether the source has all writes that are here: {error}"),
+        )
     })?;
     if source.data.as_deref() == Some(&*order.data) && source.got.contains(&own) {
         return Ok(false);
@@ -405,7 +375,8 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
     let over = || refusal(Reason::TimeOver, "commits still wait for an acknowledgement, or a statement for its end");
     let within = Duration::from_millis(within.clamp(1000, 60_000));
     // No commit of the agent may be made after this. It waits for those that are being made.
-    let commits = async { (member.marker.lock().await, member.nudges.acquire_many(NUDGES).await, member.declares.lock().await) };
+    let commits =
+        async { (member.marker.lock().await, member.nudges.acquire_many(NUDGES).await, member.declares.lock().await) };
     let commits = tokio::time::timeout(within, commits).await.map_err(|_| over())?;
     let mut sql = member.sql().await?;
     sql.run(&format!("SET SESSION lock_wait_timeout = {}", within.as_secs()), SHORT).await?;

@@ -70,38 +70,44 @@ fn salt() -> Result<String, String> {
     Ok(bytes.iter().map(|byte| char::from(DIGITS[usize::from(byte & 63)])).collect())
 }
 
-/// SHA-crypt with SHA-256. The letters are those of its description.
+/// SHA-crypt with SHA-256. Its description calls the digests B, A, DP, DS and C, in this order, and the sequences P and S.
 fn crypt(key: &[u8], salt: &[u8]) -> String {
-    let b = Sha256::new().chain_update(key).chain_update(salt).chain_update(key).finalize();
-    let repeated = |digest: &[u8], length: usize| digest.iter().copied().cycle().take(length).collect::<Vec<u8>>();
-    let mut a = Sha256::new().chain_update(key).chain_update(salt).chain_update(repeated(&b, key.len()));
+    let sequence = |digest: &[u8], length: usize| digest.iter().copied().cycle().take(length).collect::<Vec<u8>>();
+    let other = Sha256::new().chain_update(key).chain_update(salt).chain_update(key).finalize();
+    let mut first = Sha256::new().chain_update(key).chain_update(salt).chain_update(sequence(&other, key.len()));
     let mut length = key.len();
     while length > 0 {
-        if length & 1 == 1 { a.update(b) } else { a.update(key) }
+        if length & 1 == 1 {
+            first.update(other);
+        } else {
+            first.update(key);
+        }
         length >>= 1;
     }
-    let mut digest = a.finalize();
-    let mut dp = Sha256::new();
-    for _ in 0..key.len() {
-        dp.update(key);
-    }
-    let p = repeated(&dp.finalize(), key.len());
-    let mut ds = Sha256::new();
-    for _ in 0..16 + usize::from(digest[0]) {
-        ds.update(salt);
-    }
-    let s = repeated(&ds.finalize(), salt.len());
+    let mut digest = first.finalize();
+    let of_key = key.iter().fold(Sha256::new(), |all, _| all.chain_update(key)).finalize();
+    let keys = sequence(&of_key, key.len());
+    let of_salt = (0..16 + usize::from(digest[0])).fold(Sha256::new(), |all, _| all.chain_update(salt)).finalize();
+    let salts = sequence(&of_salt, salt.len());
     for round in 0..ROUNDS {
-        let mut c = Sha256::new();
-        if round % 2 == 1 { c.update(&p) } else { c.update(digest) }
+        let mut next = Sha256::new();
+        if round % 2 == 1 {
+            next.update(&keys);
+        } else {
+            next.update(digest);
+        }
         if round % 3 != 0 {
-            c.update(&s);
+            next.update(&salts);
         }
         if round % 7 != 0 {
-            c.update(&p);
+            next.update(&keys);
         }
-        if round % 2 == 1 { c.update(digest) } else { c.update(&p) }
-        digest = c.finalize();
+        if round % 2 == 1 {
+            next.update(digest);
+        } else {
+            next.update(&keys);
+        }
+        digest = next.finalize();
     }
     encoded(&digest)
 }
