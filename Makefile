@@ -83,6 +83,10 @@ mysql-figures: build build-agent ## what docs/reliability.md says of clusters of
 node-up: ## start a real one-node cluster with pods (root on Linux)
 	tests/cluster/node-up.sh
 
+.PHONY: mysql-node
+mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, and its primary is killed (root on Linux)
+	WITH_MYSQL=yes TEST=mysql::a_cluster_of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
+
 .PHONY: node-down
 node-down: ## stop it
 	tests/cluster/node-down.sh

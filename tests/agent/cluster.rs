@@ -278,9 +278,9 @@ impl Member {
     /// Asks the container to end, and waits for it.
     pub fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        // The agent is the only child of unshare. One that was asked to end before may have ended.
-        if self.find_process("tillerman-agent").is_some() {
-            self.signal("TERM", "tillerman-agent");
+        // The agent is the only child of unshare. One that was asked to end before may end meanwhile.
+        if let Some(agent) = self.find_process("tillerman-agent") {
+            let _ = Command::new("kill").args(["-TERM", &agent.to_string()]).stderr(Stdio::null()).status();
         }
         let since = Instant::now();
         while process.try_wait().expect("it is a child").is_none() {

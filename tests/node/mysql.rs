@@ -247,6 +247,34 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
 }
 
 /// How long nobody could write when the primary hands over, and when its pod is killed: `ROUNDS` of both.
+/// MySQL itself. An earlier primary that has writes which nobody acknowledged is seeded.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MySQL: make mysql-node"]
+async fn a_cluster_of_mysql_itself_grows_hands_over_and_fails_over_without_losing_a_write() {
+    let mut cluster = MySql::new("mysql-itself");
+    cluster.create(&json!({"flavor": "mysql", "image": "localhost/mysql:9.7", "replicas": 1}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    let done = |what: &str| eprintln!("{what}: longest gap {:?}", writers.longest_gap());
+    cluster.patch(&json!({"replicas": 3}));
+    cluster.settled();
+    writers.more(20).await;
+    done("3 members");
+    let primary = cluster.primary();
+    cluster.kubectl(&["delete", "pod", &primary]).unwrap();
+    cluster.moved(&primary);
+    cluster.settled();
+    writers.more(20).await;
+    done("the primary's pod is deleted");
+    let primary = cluster.primary();
+    cluster.kill(&primary);
+    cluster.moved(&primary);
+    writers.more(20).await;
+    cluster.settled();
+    done("the primary is killed");
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it measures, for minutes: make mysql-figures"]
 async fn the_gaps_of_many_switch_overs_and_fail_overs() {

@@ -90,8 +90,10 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
         measured.got = measured.got.with(&more);
     }
     if !measured.follows {
-        // A replica owns what it applies, also if it has received a part of it only.
-        measured.got = measured.got.with(&owned);
+        // Of a primary: commits that wait are in its log, and replicas may have applied them. A replica owns what it applies, also if it has
+        // received a part of it only.
+        measured.has = measured.has.with(&owned);
+        measured.got = measured.has.clone();
     }
     let (clients, waiting) =
         (format!("rpl_semi_sync_{source}_clients"), format!("rpl_semi_sync_{source}_wait_sessions"));
@@ -120,7 +122,7 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
 async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
     let own = match sql.flavor {
         Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",
-        // Commits that wait are in the log, and in neither of the others. Who commits meanwhile is in one of the first two.
+        // What is committed between the two is in one of them, in this order.
         Flavor::Mysql => {
             "@@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS state, @@GLOBAL.gtid_purged AS purged"
         }
